@@ -1,0 +1,1 @@
+"""Configuration: dataclasses (`schema.py`) are the truth, YAML files hold deltas."""

@@ -1,0 +1,138 @@
+"""The dogfight's rules as plain data: constants, physics parameters, levels, regimes, names.
+
+Nothing here needs Warp or torch, so configuration, evaluation and documentation read it freely. Units are metres,
+seconds and radians; one tick is 1/120 s. The simulator (`physics.py`) takes every number from this file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from configs.names import choose
+
+ENV_ID = "sparring/Dogfight-v0"
+VERSION = 1
+
+TICKS_PER_SECOND = 120
+DT = 1.0 / TICKS_PER_SECOND
+MAX_TICKS = 10_800
+ACTION_REPEAT = 10
+
+HALF_WIDTH = 500.0
+HEIGHT = 600.0
+WALL_BAND = 50.0
+WALL_PUSH = 300.0
+
+FIGHTER_RADIUS = 8.0
+BULLET_RADIUS = 3.0
+MUZZLE_OFFSET = 12.0
+STALL_SPEED = 30.0
+STALL_RECOVERY_SPEED = 40.0
+STALL_TICKS = 36
+STALL_TURN_RATE = 2.5
+SPEED_LOST_PER_HP = 0.03
+TURN_LOST_PER_HP = 0.02
+
+SPAWN_SPEED = 50.0
+SPAWN_X = 200.0
+SPAWN_Y = 300.0
+
+BULLETS_PER_FIGHTER = 4
+
+CHALLENGE_GRAVITY = 130.0
+CHALLENGE_DEADLY_ALTITUDE = 5.0
+CHALLENGE_CEILING_DRAG = 80.0
+CHALLENGE_FRAMES = 4
+CHALLENGE_FRAME_SIZE = 56
+
+RULES = ("classic", "challenge")
+BOT_RATES = ("tick", "agent")
+SPAWNS = ("random", "fixed")
+LEVELS = ("none", "narrow", "full")
+
+ACTIONS = -1
+BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
+"""Scripted opponents; a bot's id is its place here. `ACTIONS` marks a seat played by actions."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One randomizable physics parameter: default, the two ranges, and its normalizer in the observation."""
+
+    name: str
+    default: float
+    narrow: tuple[float, float]
+    full: tuple[float, float]
+    normalizer: float
+    unit: str
+    integer: bool = False
+
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter("gravity", 80.0, (60.0, 100.0), (40.0, 120.0), 200.0, "m/s^2"),
+    Parameter("drag_coeff", 0.9, (0.7, 1.1), (0.5, 1.3), 2.0, "1/s"),
+    Parameter("turn_bleed_coeff", 0.25, (0.15, 0.35), (0.05, 0.45), 1.0, "1/rad"),
+    Parameter("max_speed", 250.0, (220.0, 280.0), (180.0, 320.0), 500.0, "m/s"),
+    Parameter("min_speed", 20.0, (15.0, 30.0), (10.0, 40.0), 100.0, "m/s"),
+    Parameter("max_thrust", 180.0, (140.0, 220.0), (100.0, 260.0), 400.0, "m/s^2"),
+    Parameter("bullet_speed", 400.0, (350.0, 450.0), (300.0, 500.0), 800.0, "m/s"),
+    Parameter("gun_cooldown_ticks", 90, (70, 110), (45, 135), 240.0, "ticks", integer=True),
+    Parameter("bullet_lifetime_ticks", 60, (45, 75), (30, 90), 180.0, "ticks", integer=True),
+    Parameter("max_hp", 5, (4, 7), (3, 8), 10.0, "hp", integer=True),
+    Parameter("max_turn_rate", 4.0, (3.2, 4.8), (2.5, 5.5), 8.0, "rad/s"),
+    Parameter("min_turn_rate", 0.8, (0.6, 1.0), (0.4, 1.2), 4.0, "rad/s"),
+    Parameter("rear_aspect_cone", 0.785, (0.5, 1.0), (0.3, 1.2), math.pi, "rad"),
+)
+PARAMETER_INDEX = {parameter.name: index for index, parameter in enumerate(PARAMETERS)}
+
+REGIMES: dict[str, dict[str, float]] = {
+    "default": {},
+    "high_gravity": {"gravity": 120.0},
+    "low_gravity": {"gravity": 40.0},
+    "glass_cannon": {"max_hp": 3, "bullet_lifetime_ticks": 75},
+    "tank_fight": {"max_hp": 8, "gun_cooldown_ticks": 60},
+    "knife_fight": {"bullet_speed": 300.0, "bullet_lifetime_ticks": 30, "max_turn_rate": 5.5},
+    "energy_fighter": {"turn_bleed_coeff": 0.45, "drag_coeff": 1.3, "max_thrust": 100.0},
+    "sniper": {"bullet_speed": 500.0, "bullet_lifetime_ticks": 90, "rear_aspect_cone": 0.3},
+}
+
+
+def defaults() -> np.ndarray:
+    """The 13 default parameters, float32 [13], in the order of `PARAMETERS`."""
+    return np.array([parameter.default for parameter in PARAMETERS], dtype=np.float32)
+
+
+def ranges(name: str, fraction: float = 1.0) -> np.ndarray:
+    """Lower and upper bound of every parameter, float32 [13, 2].
+
+    `name` is a level (none, narrow, full) or a regime; a regime is one point. `fraction` in [0, 1] shrinks a level's
+    ranges toward the defaults, which is how a curriculum widens stepwise; integer bounds are rounded inward.
+
+    Raises `UnknownNameError` for an unknown name and `ValueError` for a fraction outside [0, 1].
+    """
+    choose("randomization", name, LEVELS + tuple(REGIMES))
+    if not 0.0 <= fraction <= 1.0:
+        raise ValueError(f"fraction={fraction} is outside [0, 1]; give the share of the level's range to use")
+    if name in REGIMES:
+        point = defaults()
+        for key, value in REGIMES[name].items():
+            point[PARAMETER_INDEX[key]] = value
+        return np.stack([point, point], axis=1)
+    return np.array([_range_of(parameter, name, fraction) for parameter in PARAMETERS], dtype=np.float32)
+
+
+def _range_of(parameter: Parameter, level: str, fraction: float) -> tuple[float, float]:
+    if level == "none":
+        return parameter.default, parameter.default
+    low, high = parameter.narrow if level == "narrow" else parameter.full
+    low = parameter.default + fraction * (low - parameter.default)
+    high = parameter.default + fraction * (high - parameter.default)
+    return (math.ceil(low - 1e-9), math.floor(high + 1e-9)) if parameter.integer else (low, high)
+
+
+def bot_id(name: str) -> int:
+    """The id of a scripted opponent; raises `UnknownNameError` with the choices and the nearest match."""
+    return BOTS.index(choose("bot", name, BOTS))
