@@ -1,0 +1,289 @@
+"""Face 1, the native batch: N matches in Warp arrays on one device, seen by torch without a copy.
+
+On a CPU the batch is cut into one range of matches per thread: a launch releases the GIL, so plain threads scale. On a
+GPU the step is one captured CUDA graph and nothing crosses to the host. Both run the same kernels.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from configs.names import choose
+from configs.schema import RewardConfig
+from envs.dogfight import rules as game
+from envs.dogfight.kernels import Results, World, observe_kernel, restart_kernel, step_kernel
+from envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
+
+ACTION_SIZE = 3
+_FIGHTER_TRACE = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
+TRACE_FIELDS: tuple[str, ...] = (
+    *(f"{name}_{seat}" for seat in range(2) for name in _FIGHTER_TRACE),
+    *(f"bullet_{slot}_{name}" for slot in range(2 * game.BULLETS_PER_FIGHTER) for name in ("x", "y", "life")),
+    "tick",
+)
+"""Columns of `DogfightBatch.trace`. Bullets in slots 0..3 were fired by seat 0, 4..7 by seat 1; life 0 is no bullet."""
+
+_STRUCTS = {"fighters": Fighter, "bullets": Bullet, "memory": BotMemory, "physics": Physics, "clock": Clock}
+
+
+def observation_size(rule_set: str, observe_physics: bool = True) -> int:
+    """Floats per observation: 59 or 46 under classic rules, 224 under challenge game."""
+    if rule_set == "challenge":
+        return game.CHALLENGE_FRAMES * game.CHALLENGE_FRAME_SIZE
+    return 59 if observe_physics else 46
+
+
+class DogfightBatch:
+    """N matches of the dogfight at once.
+
+    Args:
+        num_envs: matches N >= 1.
+        device: "cpu", "cuda", "cuda:1", ...
+        rules: "classic" or "challenge".
+        action_repeat: ticks per step; a repeat stops early when the match ends.
+        bot_rate: "tick" (bots decide 120 times a second) or "agent" (once a step, as actions do). Challenge rules are
+            always "agent".
+        spawn: "random" or "fixed".
+        observe_physics: whether the 13 parameters are observed (classic rules).
+        reward: reward weights.
+        gamma: discount per step, used by the shaping term only.
+        max_ticks: time limit.
+        threads: CPU threads; 0 takes every core this process may use.
+        trace: record every tick of the first `trace` matches in `trace`.
+        seed: seeds every draw until `reset(seed)` gives another.
+
+    The result tensors (`obs` [N, 2, D], `final_obs`, `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
+    `final_hp` [N, 2], `invalid_actions`, `trace`) share memory with the simulator and are overwritten by the next step.
+    A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        *,
+        device: str = "cpu",
+        rules: str = "classic",
+        action_repeat: int = game.ACTION_REPEAT,
+        bot_rate: str = "tick",
+        spawn: str = "random",
+        observe_physics: bool = True,
+        reward: RewardConfig | None = None,
+        gamma: float = 0.999,
+        max_ticks: int = game.MAX_TICKS,
+        threads: int = 0,
+        trace: int = 0,
+        seed: int = 0,
+    ) -> None:
+        _check(num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
+        self.num_envs = num_envs
+        self.rules = choose("rules", rules, game.RULES)
+        self.bot_rate = "agent" if rules == "challenge" else choose("bot_rate", bot_rate, game.BOT_RATES)
+        self.action_repeat = action_repeat
+        self.observe_physics = observe_physics
+        self.obs_dim = observation_size(rules, observe_physics)
+        wp.config.quiet = True
+        wp.init()
+        self.device = torch.device(device)
+        self._wp_device = wp.device_from_torch(self.device)
+        self._settings = Settings()
+        self._settings.challenge = rules == "challenge"
+        self._settings.bot_every_tick = self.bot_rate == "tick"
+        self._settings.fixed_spawn = choose("spawn", spawn, game.SPAWNS) == "fixed"
+        self._settings.observe_physics = observe_physics
+        self._settings.ticks_per_step = action_repeat
+        self._settings.max_ticks = max_ticks
+        self._settings.seed = seed
+        self._weights = _weights(reward or RewardConfig(), gamma)
+        self._allocate(min(trace, num_envs))
+        self._threads = min(_thread_count(threads), num_envs) if self.device.type == "cpu" else 1
+        self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+        self._graph: Any = None
+        self.set_ranges(game.ranges("none"))
+        self.reset(seed)
+
+    @property
+    def contract(self) -> dict[str, Any]:
+        """What a policy must agree with to play here; stored in every checkpoint."""
+        return {
+            "env_id": game.ENV_ID,
+            "env_version": game.VERSION,
+            "rules": self.rules,
+            "obs_dim": self.obs_dim,
+            "observe_physics": self.observe_physics,
+            "continuous": 2,
+            "binary": 1,
+            "action_repeat": self.action_repeat,
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all buffers, observations included."""
+        arrays = [getattr(self._world, name) for name in _STRUCTS]
+        tensors = [*self._results_tensors().values(), self.bots, self.match_id, self._actions]
+        return sum(a.capacity for a in arrays) + sum(t.nbytes for t in tensors)
+
+    def reset(self, seed: int | None = None) -> torch.Tensor:
+        """Begin every match anew and return `obs`. A seed restarts the whole sequence of draws."""
+        if seed is not None:
+            self._settings.seed = seed
+            self._graph = None  # The seed is baked into a captured graph.
+            self._world.clock.zero_()
+        self.invalid_actions.zero_()
+        self._restart.fill_(True)
+        self._run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
+        return self.obs
+
+    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Play one step; `actions` float [N, 2, 3] (turn, throttle, shoot), ignored where a bot plays.
+
+        Returns (obs, reward, terminated, truncated), the batch's own tensors.
+        """
+        if actions.shape != self._actions.shape:
+            expected = tuple(self._actions.shape)
+            raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {expected} (match, seat, action)")
+        self._actions.copy_(actions)
+        inputs = [self._world, self._results, self._wp_actions, self._weights, self._settings]
+        if self.device.type == "cuda":
+            self._replay_graph(inputs)
+        else:
+            self._run(step_kernel, inputs)
+        return self.obs, self.reward, self.terminated, self.truncated
+
+    def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
+        """Set who plays (`bots` int [N, 2], a bot id or ACTIONS) and begin the matches in `restart` [N] bool anew."""
+        if bots is not None:
+            values = torch.as_tensor(bots, dtype=torch.int32, device=self.device)
+            self.bots.copy_(values.expand_as(self.bots))
+        if restart is not None:
+            self._restart.copy_(restart)
+            self._run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
+
+    def set_ranges(self, ranges: np.ndarray) -> None:
+        """Randomize physics within `ranges` [13, 2] (low, high) from each match's next beginning on."""
+        values = np.asarray(ranges, dtype=np.float32)
+        _check_ranges(values)
+        self._ranges.copy_(torch.from_numpy(values))
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Host copies of the state, as structured arrays.
+
+        Keys: fighters [N, 2], bullets [N, 8], memory [N, 2], physics [N], clock [N] (fields as in `state.py`).
+        """
+        return {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
+
+    def load(self, state: dict[str, np.ndarray]) -> None:
+        """Set the state (any of the arrays of `snapshot`) and write the observations it gives."""
+        for name, values in state.items():
+            target = getattr(self._world, name)
+            wp.copy(target, wp.array(values, dtype=_STRUCTS[name], device=self._wp_device))
+        self._run(observe_kernel, [self._world, self._results, self._settings])
+
+    def close(self) -> None:
+        """End the worker threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _allocate(self, trace: int) -> None:
+        n, d = self.num_envs, self.obs_dim
+        new = partial(torch.zeros, device=self.device)
+        self.obs = new(n, 2, d)
+        self.final_obs = new(n, 2, d)
+        self.reward = new(n, 2)
+        self.terminated = new(n, dtype=torch.bool)
+        self.truncated = new(n, dtype=torch.bool)
+        self.outcome = new(n, dtype=torch.int32)
+        self.length = new(n, dtype=torch.int32)
+        self.final_hp = new(n, 2, dtype=torch.int32)
+        self.invalid_actions = new(n, dtype=torch.int32)
+        self.trace = new(trace, self.action_repeat, len(TRACE_FIELDS))
+        self.bots = torch.full((n, 2), game.ACTIONS, dtype=torch.int32, device=self.device)
+        self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
+        self._ranges = new(len(game.PARAMETERS), 2)
+        self._actions = new(n, 2, ACTION_SIZE)
+        self._restart = new(n, dtype=torch.bool)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Point the kernels' structs at the tensors."""
+        n = self.num_envs
+        self._world = World()
+        for name, shape in {"fighters": (n, 2), "bullets": (n, 2 * game.BULLETS_PER_FIGHTER), "memory": (n, 2)}.items():
+            setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
+        self._world.physics = wp.zeros(n, dtype=Physics, device=self._wp_device)
+        self._world.clock = wp.zeros(n, dtype=Clock, device=self._wp_device)
+        self._world.bots = wp.from_torch(self.bots)
+        self._world.match_id = wp.from_torch(self.match_id)
+        self._world.ranges = wp.from_torch(self._ranges)
+        self._results = Results()
+        for name, tensor in self._results_tensors().items():
+            setattr(self._results, name, wp.from_torch(tensor))
+        self._wp_actions = wp.from_torch(self._actions, dtype=wp.vec3)
+        self._wp_restart = wp.from_torch(self._restart)
+
+    def _results_tensors(self) -> dict[str, torch.Tensor]:
+        return {name: getattr(self, name) for name in Results.cls.__annotations__}
+
+    def _run(self, kernel: Any, inputs: list[Any]) -> None:
+        """Launch over all matches, in one range per thread."""
+        if self.device.type == "cuda":
+            with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device))):
+                wp.launch(kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._wp_device)
+            return
+        bounds = np.linspace(0, self.num_envs, self._threads + 1).astype(int)
+        launch = partial(self._launch_range, kernel, inputs)
+        if self._pool is None:
+            launch(0, self.num_envs)
+        else:
+            list(self._pool.map(launch, bounds[:-1], bounds[1:]))
+
+    def _launch_range(self, kernel: Any, inputs: list[Any], first: int, end: int) -> None:
+        wp.launch(kernel, dim=int(end - first), inputs=[*inputs, int(first)], device=self._wp_device)
+
+    def _replay_graph(self, inputs: list[Any]) -> None:
+        """Replay the captured step on torch's current stream, capturing it first when there is none."""
+        if self._graph is None:
+            self._run(step_kernel, inputs)  # Loads the module outside of the capture, and is this call's step.
+            with wp.ScopedCapture(device=self._wp_device) as capture:
+                wp.launch(step_kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._wp_device)
+            self._graph = capture.graph
+            return
+        wp.capture_launch(self._graph, stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))
+
+
+def _weights(reward: RewardConfig, gamma: float) -> RewardWeights:
+    weights = RewardWeights()
+    for field in fields(reward):
+        setattr(weights, field.name, float(getattr(reward, field.name)))
+    weights.gamma = gamma
+    return weights
+
+
+def _thread_count(threads: int) -> int:
+    return threads or len(os.sched_getaffinity(0))
+
+
+def _check(**positive: int) -> None:
+    for name, value in positive.items():
+        if value < 1:
+            raise ValueError(f"{name}={value}: must be at least 1")
+
+
+def _check_ranges(ranges: np.ndarray) -> None:
+    if ranges.shape != (len(game.PARAMETERS), 2):
+        raise ValueError(f"ranges have shape {ranges.shape}, expected ({len(game.PARAMETERS)}, 2): low and high")
+    for parameter, (low, high) in zip(game.PARAMETERS, ranges, strict=True):
+        if not (np.isfinite(low) and low <= high):
+            raise ValueError(f"range of {parameter.name} is {low}..{high}: both must be finite, low <= high")
+    lifetime = ranges[game.PARAMETER_INDEX["bullet_lifetime_ticks"], 1]
+    cooldown = ranges[game.PARAMETER_INDEX["gun_cooldown_ticks"], 0]
+    if lifetime > game.BULLETS_PER_FIGHTER * cooldown:
+        most = game.BULLETS_PER_FIGHTER
+        raise ValueError(f"bullet_lifetime_ticks up to {lifetime:g} needs gun_cooldown_ticks >= {lifetime / most:g}")

@@ -1,0 +1,276 @@
+"""The kernels: a step of every match, and a forced restart. One thread plays one match.
+
+A step clamps the actions, runs up to `ticks_per_step` ticks with the match in registers, then writes rewards, the end
+flags, the last observation of a match that ended, starts its successor, and writes both observations. Everything a
+match needs is indexed by its place in the batch and nothing is shared, so no thread can disturb another.
+"""
+
+import warp as wp
+
+from envs.dogfight.bots import decide
+from envs.dogfight.observation import observe, repeat_frame
+from envs.dogfight.physics import in_control, shoot, take_hits, tick_bullets, tick_fighter
+from envs.dogfight.reward import potential, result_reward, step_reward
+from envs.dogfight.sensing import look
+from envs.dogfight.spawn import draw_physics, fresh_memory, spawn
+from envs.dogfight.state import SLOTS, BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.struct
+class World:
+    """The arrays that hold the state of N matches."""
+
+    fighters: wp.array2d[Fighter]
+    bullets: wp.array2d[Bullet]
+    memory: wp.array2d[BotMemory]
+    physics: wp.array[Physics]
+    clock: wp.array[Clock]
+    bots: wp.array2d[int]
+    match_id: wp.array[int]
+    ranges: wp.array2d[float]
+
+
+@wp.struct
+class Results:
+    """The arrays a step writes for its caller; shapes in `batch.DogfightBatch`."""
+
+    obs: wp.array3d[float]
+    final_obs: wp.array3d[float]
+    reward: wp.array2d[float]
+    terminated: wp.array[bool]
+    truncated: wp.array[bool]
+    outcome: wp.array[int]
+    length: wp.array[int]
+    final_hp: wp.array2d[int]
+    invalid_actions: wp.array[int]
+    trace: wp.array3d[float]
+
+
+@wp.func
+def clamp_action(action: wp.vec3) -> wp.vec3:
+    """Turn to [-1, 1], throttle to [0, 1]; shoot is only compared with zero."""
+    return wp.vec3(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], 0.0, 1.0), action[2])
+
+
+@wp.func
+def read_action(actions: wp.array2d[wp.vec3], results: Results, match: int, seat: int) -> wp.vec3:
+    """A seat's action, clamped; one that is not finite counts as invalid and becomes zero."""
+    action = actions[match, seat]
+    if wp.isfinite(action):
+        return clamp_action(action)
+    results.invalid_actions[match] = results.invalid_actions[match] + 1
+    return wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.func
+def outcome_of(a: Fighter, b: Fighter, tick: int, max_ticks: int) -> int:
+    """-1 while playing, 0 a draw, 1 or 2 the seat that won."""
+    if a.hp > wp.int16(0) and b.hp > wp.int16(0) and tick < max_ticks:
+        return -1
+    if a.hp == b.hp:
+        return 0
+    return wp.where(a.hp > b.hp, 1, 2)
+
+
+@wp.func
+def begin_match(world: World, match: int, settings: Settings):
+    """Draw physics, place both fighters, clear bullets and memories."""
+    clock = world.clock[match]
+    # Two rounds of hashing: neighbouring match ids and successive matches get unrelated streams.
+    rng = wp.rand_init(int(wp.rand_init(settings.seed, world.match_id[match])), clock.matches)
+    p = draw_physics(rng, world.ranges)
+    places = wp.rand_init(int(rng), 1)
+    world.physics[match] = p
+    for seat in range(2):
+        world.fighters[match, seat] = spawn(places, seat, p, settings.fixed_spawn)
+        world.memory[match, seat] = fresh_memory()
+    for slot in range(2 * SLOTS):
+        world.bullets[match, slot] = Bullet()
+    clock.tick = 0
+    clock.matches = clock.matches + 1
+    world.clock[match] = clock
+
+
+@wp.func
+def observe_both(world: World, obs: wp.array3d[float], match: int, settings: Settings):
+    """Write the observations of both seats from the stored state."""
+    a = world.fighters[match, 0]
+    b = world.fighters[match, 1]
+    p = world.physics[match]
+    clock = world.clock[match]
+    observe(obs, match, 0, a, b, p, world.bullets, clock, settings)
+    observe(obs, match, 1, b, a, p, world.bullets, clock, settings)
+
+
+@wp.func
+def first_observation(world: World, obs: wp.array3d[float], match: int, settings: Settings):
+    """Observations at a match's start."""
+    observe_both(world, obs, match, settings)
+    if settings.challenge:
+        repeat_frame(obs, match, 0)
+        repeat_frame(obs, match, 1)
+
+
+@wp.func
+def copy_row(source: wp.array3d[float], target: wp.array3d[float], match: int):
+    """Copy both seats' observations of a match."""
+    for seat in range(2):
+        for k in range(source.shape[2]):
+            target[match, seat, k] = source[match, seat, k]
+
+
+@wp.func
+def trace_fighter(trace: wp.array3d[float], match: int, row: int, at: int, f: Fighter):
+    """Eight numbers of a fighter; see `batch.TRACE_FIELDS`."""
+    trace[match, row, at] = f.x
+    trace[match, row, at + 1] = f.y
+    trace[match, row, at + 2] = f.cos_yaw
+    trace[match, row, at + 3] = f.sin_yaw
+    trace[match, row, at + 4] = f.speed
+    trace[match, row, at + 5] = float(f.hp)
+    trace[match, row, at + 6] = float(f.cooldown)
+    trace[match, row, at + 7] = float(f.stall)
+
+
+@wp.func
+def trace_tick(
+    trace: wp.array3d[float], match: int, row: int, a: Fighter, b: Fighter, bullets: wp.array2d[Bullet], tick: int
+):
+    """One row of the trace: both fighters, all bullets, the tick."""
+    trace_fighter(trace, match, row, 0, a)
+    trace_fighter(trace, match, row, 8, b)
+    for s in range(2 * SLOTS):
+        trace[match, row, 16 + 3 * s] = bullets[match, s].x
+        trace[match, row, 17 + 3 * s] = bullets[match, s].y
+        trace[match, row, 18 + 3 * s] = float(bullets[match, s].life)
+    trace[match, row, 40] = float(tick)
+
+
+@wp.kernel
+def restart_kernel(world: World, results: Results, restart: wp.array[bool], settings: Settings, first: int):
+    """Begin a new match at every place marked in `restart`."""
+    match = wp.tid() + first
+    if restart[match]:
+        begin_match(world, match, settings)
+        first_observation(world, results.obs, match, settings)
+
+
+@wp.kernel
+def observe_kernel(world: World, results: Results, settings: Settings, first: int):
+    """Write the observations of a state that was set from outside."""
+    match = wp.tid() + first
+    first_observation(world, results.obs, match, settings)
+
+
+@wp.kernel
+def step_kernel(
+    world: World,
+    results: Results,
+    actions: wp.array2d[wp.vec3],
+    weights: RewardWeights,
+    settings: Settings,
+    first: int,
+):
+    """Play one step of match `tid + first`; see the module docstring."""
+    match = wp.tid() + first
+    challenge = settings.challenge
+    p = world.physics[match]
+    a = world.fighters[match, 0]
+    b = world.fighters[match, 1]
+    memory_a = world.memory[match, 0]
+    memory_b = world.memory[match, 1]
+    clock = world.clock[match]
+    bot_a = world.bots[match, 0]
+    bot_b = world.bots[match, 1]
+    armour_cos = wp.cos(p.rear_aspect_cone)
+
+    sight = look(a, b, challenge)
+    distance_before = sight.distance
+    phi_a = float(0.0)
+    phi_b = float(0.0)
+    if weights.shaping != 0.0:
+        phi_a = potential(a, b, sight, p)
+        phi_b = potential(b, a, look(b, a, challenge), p)
+
+    action_a = wp.vec3(0.0, 0.0, 0.0)
+    action_b = wp.vec3(0.0, 0.0, 0.0)
+    if bot_a < 0:
+        action_a = read_action(actions, results, match, 0)
+    if bot_b < 0:
+        action_b = read_action(actions, results, match, 1)
+
+    live = int(0)
+    for s in range(2 * SLOTS):
+        if world.bullets[match, s].life > 0:
+            live += 1
+    damage_a = int(0)
+    damage_b = int(0)
+    outcome = int(-1)
+    for t in range(settings.ticks_per_step):
+        if outcome < 0:
+            if t == 0 or settings.bot_every_tick:
+                before_a = a
+                if bot_a >= 0:
+                    memory_a, action_a = decide(
+                        bot_a, memory_a, a, b, p, world.bullets, match, 0, armour_cos, challenge
+                    )
+                if bot_b >= 0:
+                    memory_b, action_b = decide(
+                        bot_b, memory_b, b, before_a, p, world.bullets, match, 1, armour_cos, challenge
+                    )
+            armed_a = in_control(a) and action_a[2] > 0.0
+            armed_b = in_control(b) and action_b[2] > 0.0
+            a = tick_fighter(a, p, action_a, challenge)
+            if armed_a and a.cooldown == wp.int16(0) and a.hp > wp.int16(0):
+                a = shoot(world.bullets, match, 0, a, p, challenge)
+                live += 1
+            b = tick_fighter(b, p, action_b, challenge)
+            if armed_b and b.cooldown == wp.int16(0) and b.hp > wp.int16(0):
+                b = shoot(world.bullets, match, 1, b, p, challenge)
+                live += 1
+            if live > 0:
+                live = tick_bullets(world.bullets, match, p, challenge)
+                hit_a = take_hits(world.bullets, match, 1, a, armour_cos, challenge)
+                hit_b = take_hits(world.bullets, match, 0, b, armour_cos, challenge)
+                a.hp = a.hp - wp.int16(hit_a)
+                b.hp = b.hp - wp.int16(hit_b)
+                damage_a += hit_a
+                damage_b += hit_b
+            clock.tick = clock.tick + 1
+            outcome = outcome_of(a, b, clock.tick, settings.max_ticks)
+            if match < results.trace.shape[0]:
+                trace_tick(results.trace, match, t, a, b, world.bullets, clock.tick)
+        elif match < results.trace.shape[0]:
+            results.trace[match, t, 40] = -1.0
+
+    world.fighters[match, 0] = a
+    world.fighters[match, 1] = b
+    world.memory[match, 0] = memory_a
+    world.memory[match, 1] = memory_b
+    world.clock[match] = clock
+
+    died = a.hp <= wp.int16(0) or b.hp <= wp.int16(0)
+    sight_a = look(a, b, challenge)
+    sight_b = look(b, a, challenge)
+    after_a = float(0.0)
+    after_b = float(0.0)
+    if weights.shaping != 0.0 and not died:
+        after_a = potential(a, b, sight_a, p)
+        after_b = potential(b, a, sight_b, p)
+    reward_a = step_reward(weights, phi_a, after_a, sight_a, distance_before, damage_b, damage_a, a.hp > wp.int16(0))
+    reward_b = step_reward(weights, phi_b, after_b, sight_b, distance_before, damage_a, damage_b, b.hp > wp.int16(0))
+    results.reward[match, 0] = reward_a + result_reward(weights, outcome, 0)
+    results.reward[match, 1] = reward_b + result_reward(weights, outcome, 1)
+    results.terminated[match] = died
+    results.truncated[match] = outcome >= 0 and not died
+    results.outcome[match] = outcome
+    observe_both(world, results.obs, match, settings)
+    if outcome >= 0:
+        results.length[match] = clock.tick
+        results.final_hp[match, 0] = int(a.hp)
+        results.final_hp[match, 1] = int(b.hp)
+        copy_row(results.obs, results.final_obs, match)
+        begin_match(world, match, settings)
+        first_observation(world, results.obs, match, settings)

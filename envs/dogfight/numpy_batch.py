@@ -1,0 +1,204 @@
+"""What the gymnasium and PettingZoo faces share: a `DogfightBatch` with numpy in and numpy copies out.
+
+The batch owns the rules and its tensors are overwritten by every step; here actions are checked on the way in, every
+array handed out is a copy, and a match may be cut short after `max_episode_steps` decisions. A cut is a truncation
+without an outcome: nobody won, the play just stopped.
+
+N matches, two seats, D floats an observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from configs.names import choose
+from configs.schema import RewardConfig
+from envs.dogfight import rules, spaces
+from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from envs.dogfight.render import Frame, draw, frame_from_trace
+
+RENDER_MODES = ["rgb_array"]
+RESET_OPTIONS = ("opponent", "regime")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchOptions:
+    """The keyword arguments every face takes; their meaning is in the arguments table of `DogfightEnv`."""
+
+    rules: str = "classic"
+    randomization: str = "none"
+    spawn: str = "random"
+    action_repeat: int = rules.ACTION_REPEAT
+    bot_rate: str = "tick"
+    observe_physics: bool = True
+    reward: RewardConfig | Mapping[str, float] = field(default_factory=RewardConfig)
+    gamma: float = 0.999
+    device: str = "cpu"
+    max_episode_steps: int | None = None
+    render_mode: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what the batch does not check itself."""
+        if self.render_mode is not None:
+            choose("render_mode", self.render_mode, RENDER_MODES)
+        limit = self.max_episode_steps
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"max_episode_steps={limit!r}: give a whole number of decisions from 1 up, or None")
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> MatchOptions:
+        """Options from keyword arguments; raises `UnknownNameError` for one that does not exist."""
+        known = [option.name for option in fields(cls)]
+        for name in arguments:
+            choose("argument", name, known)
+        return cls(**arguments)
+
+    def reward_config(self) -> RewardConfig:
+        """The reward weights; a mapping changes some of the defaults."""
+        if isinstance(self.reward, RewardConfig):
+            return self.reward
+        known = [term.name for term in fields(RewardConfig)]
+        return RewardConfig(**{choose("reward weight", name, known): float(w) for name, w in self.reward.items()})
+
+
+class Step(NamedTuple):
+    """One step of the batch; every array is the caller's own."""
+
+    obs: np.ndarray
+    """[N, 2, D] float32; of the next match where one has just finished."""
+    reward: np.ndarray
+    """[N, 2] float32."""
+    terminated: np.ndarray
+    """[N] bool, a death."""
+    truncated: np.ndarray
+    """[N] bool, the time limit or the cut."""
+    final_obs: np.ndarray
+    """[N, 2, D] float32, valid where `terminated | truncated`."""
+    outcome: np.ndarray
+    """[N] int32, -1 while undecided, 0 draw, 1 or 2 the winning seat plus one."""
+    decisions: np.ndarray
+    """[N] int64, decisions taken in the match so far, this one included."""
+    ticks: np.ndarray
+    """[N] int64, length of the finished match; valid where `terminated | truncated`."""
+    hp: np.ndarray
+    """[N, 2] int32, hp at the end of the finished match; valid where `outcome >= 0`."""
+
+
+class NumpyBatch:
+    """N matches for the numpy faces. `rendered` is how many of the first matches can be drawn."""
+
+    def __init__(self, num_envs: int, options: MatchOptions, *, rendered: int = 0, threads: int = 1) -> None:
+        self.num_envs = num_envs
+        self.options = options
+        self.batch = DogfightBatch(
+            num_envs,
+            device=options.device,
+            rules=options.rules,
+            action_repeat=options.action_repeat,
+            bot_rate=options.bot_rate,
+            spawn=options.spawn,
+            observe_physics=options.observe_physics,
+            reward=options.reward_config(),
+            gamma=options.gamma,
+            threads=threads,
+            trace=rendered if options.render_mode else 0,
+        )
+        self.set_regime(None)
+        self._decisions = np.zeros(num_envs, dtype=np.int64)
+
+    def set_regime(self, name: str | None) -> None:
+        """Play a regime or a randomization level from the next reset on; None is the one chosen at the start."""
+        self.batch.set_ranges(rules.ranges(self.options.randomization if name is None else name))
+
+    def set_bots(self, bots: np.ndarray) -> None:
+        """Who plays each seat, int [N, 2]: a bot's id, or `rules.ACTIONS`. Takes effect at once."""
+        nobody = torch.zeros(self.num_envs, dtype=torch.bool)
+        self.batch.assign(torch.as_tensor(bots, dtype=torch.int32), nobody)
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Start every match anew from `seed`; returns the observations [N, 2, D]."""
+        self._decisions[:] = 0
+        return _copy(self.batch.reset(seed=seed))
+
+    def step(self, actions: Any) -> Step:
+        """One decision of every match; `actions` [N, 2, 3]. Raises `ValueError` for a bad shape or value."""
+        checked = spaces.check_actions(actions, (self.num_envs, 2, 3))
+        tensors = self.batch.step(torch.as_tensor(checked, device=self.batch.device))
+        obs, reward, terminated, truncated = (_copy(tensor) for tensor in tensors)
+        final_obs, outcome = _copy(self.batch.final_obs), _copy(self.batch.outcome)
+        self._decisions += 1
+        decisions = self._decisions.copy()
+        cut = self._cut(terminated | truncated)
+        if cut.any():
+            final_obs[cut] = obs[cut]
+            self.batch.assign(None, torch.as_tensor(cut, device=self.batch.device))
+            obs = _copy(self.batch.obs)
+        self._decisions[terminated | truncated | cut] = 0
+        ticks = np.where(cut, decisions * self.options.action_repeat, _copy(self.batch.length))
+        hp = _copy(self.batch.final_hp)
+        return Step(obs, reward, terminated, truncated | cut, final_obs, outcome, decisions, ticks, hp)
+
+    def frames(self) -> list[np.ndarray]:
+        """Pictures of the first matches as they stood at the end of the last step, uint8 [H, W, 3] each."""
+        rows = _copy(self.batch.trace)
+        last = (rows[:, :, TRACE_FIELDS.index("tick")] >= 0).sum(axis=1) - 1
+        return [draw(frame_from_trace(rows[match, index])) for match, index in enumerate(last)]
+
+    def _cut(self, done: np.ndarray) -> np.ndarray:
+        limit = self.options.max_episode_steps
+        return np.zeros_like(done) if limit is None else (self._decisions >= limit) & ~done
+
+    def close(self) -> None:
+        """Release the simulator's threads and memory."""
+        self.batch.close()
+
+
+def seat_bots(opponents: Sequence[str], seats: np.ndarray) -> np.ndarray:
+    """Who plays which seat, int [N, 2]: actions on each match's learner seat, its opponent on the other."""
+    bots = np.full((len(seats), 2), rules.ACTIONS, dtype=np.int32)
+    bots[np.arange(len(seats)), 1 - seats] = [rules.bot_id(name) for name in opponents]
+    return bots
+
+
+def learner_result(outcome: np.ndarray, seat: np.ndarray | int) -> np.ndarray:
+    """The result for the player on `seat`: 1 win, 0 draw, -1 loss; meaningful where `outcome >= 0`."""
+    return np.where(outcome == 0, 0, np.where(outcome == seat + 1, 1, -1))
+
+
+def match_info(step: Step, seat: int) -> dict[str, int]:
+    """What a one-match face tells the player on `seat` when the match is decided; empty before that."""
+    if step.outcome[0] < 0:
+        return {}
+    return {
+        "outcome": int(learner_result(step.outcome, seat)[0]),
+        "ticks": int(step.ticks[0]),
+        "hp": int(step.hp[0, seat]),
+        "opponent_hp": int(step.hp[0, 1 - seat]),
+    }
+
+
+def read_options(options: Mapping[str, Any] | None) -> tuple[Any, str | None]:
+    """`opponent` and `regime` of a reset's options, None where not given; an unknown key is refused."""
+    given = dict(options or {})
+    for name in given:
+        choose("reset option", name, RESET_OPTIONS)
+    return given.get("opponent"), given.get("regime")
+
+
+def match_seed(seed: int | None, random: np.random.Generator) -> int:
+    """The batch's seed for this reset: the caller's, or the next from the environment's own generator."""
+    return int(random.integers(2**31)) if seed is None else seed
+
+
+def render_fps(options: MatchOptions) -> int:
+    """Frames per second at which the pictures of successive decisions play in real time."""
+    return max(1, rules.TICKS_PER_SECOND // options.action_repeat)
+
+
+def _copy(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().to("cpu", copy=True).numpy()

@@ -1,0 +1,101 @@
+"""Action and observation spaces, and the check every action passes before it reaches the simulator.
+
+The bounds of an observation are derived, not guessed: each is the largest value the rules allow over the full
+randomization ranges, in the units the observation is divided by. A bullet, for instance, is never farther from a
+fighter than the arena is wide plus the distance it can fly. Every bound carries `SLACK` for float32 rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+
+from envs.dogfight import rules
+
+ACTION_NAMES = ("turn", "throttle", "shoot")
+ACTION_LOW = (-1.0, 0.0, -1.0)
+ACTION_HIGH = (1.0, 1.0, 1.0)
+
+LENGTH_SCALE = 1000.0
+"""Positions and distances are divided by this many metres."""
+OBSERVED_BULLETS = 2 * rules.BULLETS_PER_FIGHTER
+SLACK = 1e-5
+
+Bounds = list[tuple[float, float]]
+_FRACTION = (0.0, 1.0)
+_SIGNED = (-1.0, 1.0)
+
+
+def action_space() -> Box:
+    """Turn, throttle and shoot: float32 [3]."""
+    return Box(np.array(ACTION_LOW, dtype=np.float32), np.array(ACTION_HIGH, dtype=np.float32), dtype=np.float32)
+
+
+def observation_space(rule_set: str, observe_physics: bool) -> Box:
+    """One player's observation: float32 [59], [46] without the physics parameters, [224] under challenge rules."""
+    bounds = _challenge_bounds() if rule_set == "challenge" else _classic_bounds(observe_physics)
+    low, high = np.array(bounds, dtype=np.float64).T
+    return Box((low - SLACK).astype(np.float32), (high + SLACK).astype(np.float32), dtype=np.float32)
+
+
+def check_actions(actions: Any, shape: tuple[int, ...], whose: str = "actions") -> np.ndarray:
+    """Return `actions` as float32 of `shape` [..., 3]; values outside the space are clamped later, by the simulator.
+
+    Raises `ValueError` for a wrong shape, or for a value that is not finite, naming where it is.
+    """
+    array = np.asarray(actions, dtype=np.float32)
+    if array.shape != shape:
+        raise ValueError(f"{whose}: shape {array.shape} is not {shape}; give {', '.join(ACTION_NAMES)}")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        where = tuple(int(index) for index in bad[0])
+        name, low, high = ACTION_NAMES[where[-1]], ACTION_LOW[where[-1]], ACTION_HIGH[where[-1]]
+        raise ValueError(f"{whose}{list(where)} ({name}) = {array[where]} is not finite; give [{low:g}, {high:g}]")
+    return array
+
+
+def _classic_bounds(observe_physics: bool) -> Bounds:
+    own = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION]
+    opponent = [*_relative(0.0), _FRACTION, _SIGNED, _SIGNED, _FRACTION, _distance()]
+    return own + opponent + _bullets() + [_FRACTION] + (_parameters() if observe_physics else [])
+
+
+def _challenge_bounds() -> Bounds:
+    energy = (0.0, _highest_energy() / (250.0**2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT))
+    own = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION, _SIGNED, energy]
+    opponent = [*_relative(0.0), _FRACTION, _SIGNED, _SIGNED, _FRACTION, _distance()]
+    geometry = [_SIGNED, _SIGNED, (-2.0, 2.0), (-2.0, 2.0)]
+    frame = own + opponent + [_SIGNED, _SIGNED, energy, _SIGNED] + _bullets() + geometry + [_FRACTION]
+    return frame * rules.CHALLENGE_FRAMES
+
+
+def _relative(beyond: float) -> Bounds:
+    """x and y of something at most `beyond` metres outside the arena, seen from inside it."""
+    x = (2.0 * rules.HALF_WIDTH + beyond) / LENGTH_SCALE
+    y = (rules.HEIGHT + beyond) / LENGTH_SCALE
+    return [(-x, x), (-y, y)]
+
+
+def _distance() -> tuple[float, float]:
+    return 0.0, math.hypot(2.0 * rules.HALF_WIDTH, rules.HEIGHT) / LENGTH_SCALE
+
+
+def _bullets() -> Bounds:
+    reach = rules.MUZZLE_OFFSET + _highest("bullet_speed") * _highest("bullet_lifetime_ticks") * rules.DT
+    return [*_relative(reach), _FRACTION, _SIGNED] * OBSERVED_BULLETS
+
+
+def _parameters() -> Bounds:
+    return [(p.full[0] / p.normalizer, p.full[1] / p.normalizer) for p in rules.PARAMETERS]
+
+
+def _highest_energy() -> float:
+    """v^2 + 2 g y at top speed under the ceiling."""
+    return _highest("max_speed") ** 2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT
+
+
+def _highest(parameter: str) -> float:
+    return rules.PARAMETERS[rules.PARAMETER_INDEX[parameter]].full[1]

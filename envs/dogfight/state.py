@@ -1,0 +1,113 @@
+"""The state of a match as Warp structs: what the kernels load, advance and store.
+
+Headings are kept as unit vectors (`cos_yaw`, `sin_yaw`) rather than angles: a tick turns by less than 0.05 rad, so the
+rotation is two short polynomials instead of two trigonometric calls, and it loses less precision over a match than
+adding small angles to a large one. Lengths in metres, speeds in m/s, times in ticks of 1/120 s.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from envs.dogfight.rules import BULLETS_PER_FIGHTER
+
+SEATS = wp.constant(2)
+SLOTS = wp.constant(BULLETS_PER_FIGHTER)
+
+
+@wp.struct
+class Fighter:
+    """One fighter. Alive while `hp > 0`; in a stall while `stall > 0`."""
+
+    x: float
+    y: float
+    cos_yaw: float
+    sin_yaw: float
+    speed: float
+    turn_rate: float
+    """Angular velocity of the last tick, rad/s (observed under challenge rules)."""
+    hp: wp.int16
+    cooldown: wp.int16
+    stall: wp.int16
+    pad: wp.int16
+
+
+@wp.struct
+class Bullet:
+    """One bullet; its slot says who fired it. `dx, dy` is its unit direction, `life` 0 marks a free slot."""
+
+    x: float
+    y: float
+    dx: float
+    dy: float
+    life: int
+
+
+@wp.struct
+class BotMemory:
+    """What a scripted opponent remembers between ticks; all zeros but `evade_direction` at a match's start."""
+
+    mode: wp.int16
+    timer: wp.int16
+    """Ticks for which the mode is held (or the chaser's yo-yo lasts)."""
+    mode_ticks: wp.int16
+    evade_ticks: wp.int16
+    evade_direction: wp.int16
+    pad: wp.int16
+
+
+@wp.struct
+class Clock:
+    """Ticks played in this match, and how many matches this place in the batch has begun (it seeds the next one)."""
+
+    tick: int
+    matches: int
+
+
+@wp.struct
+class Physics:
+    """The 13 randomizable parameters of one match, in the order of `rules.PARAMETERS`."""
+
+    gravity: float
+    drag_coeff: float
+    turn_bleed_coeff: float
+    max_speed: float
+    min_speed: float
+    max_thrust: float
+    bullet_speed: float
+    gun_cooldown_ticks: float
+    bullet_lifetime_ticks: float
+    max_hp: float
+    max_turn_rate: float
+    min_turn_rate: float
+    rear_aspect_cone: float
+
+
+@wp.struct
+class RewardWeights:
+    """Weights of the reward terms; see `reward.py`."""
+
+    damage_dealt: float
+    damage_taken: float
+    win: float
+    lose: float
+    draw: float
+    approach: float
+    alive: float
+    proximity: float
+    facing: float
+    shaping: float
+    gamma: float
+
+
+@wp.struct
+class Settings:
+    """What is the same for every match of a batch."""
+
+    challenge: bool
+    bot_every_tick: bool
+    fixed_spawn: bool
+    observe_physics: bool
+    ticks_per_step: int
+    max_ticks: int
+    seed: int
