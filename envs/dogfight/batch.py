@@ -18,6 +18,7 @@ import warp as wp
 
 from configs.names import choose
 from configs.schema import RewardConfig
+from envs.dogfight import kernels
 from envs.dogfight import rules as game
 from envs.dogfight.kernels import Results, World, observe_kernel, restart_kernel, step_kernel
 from envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
@@ -63,6 +64,7 @@ class DogfightBatch:
     The result tensors (`obs` [N, 2, D], `final_obs`, `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
     `final_hp` [N, 2], `invalid_actions`, `trace`) share memory with the simulator and are overwritten by the next step.
     A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours.
+
     """
 
     def __init__(
@@ -89,10 +91,11 @@ class DogfightBatch:
         self.action_repeat = action_repeat
         self.observe_physics = observe_physics
         self.obs_dim = observation_size(rules, observe_physics)
-        wp.config.quiet = True
+        wp.config.log_level = wp.LOG_ERROR  # Else Warp greets, and warns of a missing GPU, on every start.
         wp.init()
         self.device = torch.device(device)
         self._wp_device = wp.device_from_torch(self.device)
+        wp.load_module(kernels, device=self._wp_device)  # Before any worker thread could compile it a second time.
         self._settings = Settings()
         self._settings.challenge = rules == "challenge"
         self._settings.bot_every_tick = self.bot_rate == "tick"

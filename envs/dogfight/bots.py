@@ -74,7 +74,7 @@ def steer(gain: float, angle: float) -> float:
 
 @wp.func
 def fire(v: View, cos_limit: float, reach: float) -> float:
-    """Shoot when it is within an angle (given by its cosine) and range, the gun is ready and its armour would not hold."""
+    """Shoot within an angle (given by its cosine) and range, if the gun is ready and its armour would not hold."""
     if v.s.ahead > cos_limit and v.s.distance < reach and v.me.cooldown == wp.int16(0) and v.s.along <= v.armour_cos:
         return 1.0
     return 0.0
@@ -157,7 +157,7 @@ def enter(m: BotMemory, mode: int, hold: int) -> BotMemory:
 
 
 @wp.func
-def chaser(m: BotMemory, v: View):
+def chaser(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
     """Pursuit with yo-yos: up when overshooting, down when falling behind."""
     m = evading(m, v, 80.0, 15)
     if m.evade_ticks > wp.int16(0):
@@ -227,7 +227,7 @@ def dogfighter_bias(v: View) -> float:
 
 
 @wp.func
-def dogfighter(m: BotMemory, v: View):
+def dogfighter(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
     """Attack, defend, regain energy, disengage."""
     m = evading(m, v, 90.0, 18)
     if m.evade_ticks > wp.int16(0):
@@ -258,7 +258,7 @@ def ace_bias(v: View) -> float:
 
 
 @wp.func
-def ace(m: BotMemory, v: View):
+def ace(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
     """Early evasion, hard breaks, steady altitude."""
     m = evading(m, v, 130.0, 18)
     if m.evade_ticks > wp.int16(0):
@@ -303,7 +303,7 @@ def brawler_mode(m: BotMemory, v: View) -> BotMemory:
 
 
 @wp.func
-def brawler(m: BotMemory, v: View):
+def brawler(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
     """Close-in turning fight: close, brawl with jinks, bait, punish, retreat."""
     m = brawler_mode(m, v)
     if m.mode == wp.int16(CLOSE):
@@ -356,7 +356,7 @@ def decide(
     seat: int,
     armour_cos: float,
     challenge: bool,
-):
+) -> tuple[BotMemory, wp.vec3]:
     """One decision of scripted opponent `bot`: its new memory and its action."""
     if bot == DO_NOTHING:
         return m, wp.vec3(0.0, 0.0, 0.0)

@@ -153,7 +153,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     ## Rewards
 
-    The sum of these terms. The upper three groups are events; the others compare the states before and after a step.
+    The sum of these terms. The first five are events; the others compare the states before and after a step.
 
     | term | weight | sign | given for |
     | --- | --- | --- | --- |
@@ -168,8 +168,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | facing | 0.0005 | + | a step that ends less than 300 m from it, with it within 30 degrees of the nose |
     | shaping | 0.0 | + | gamma * phi' - phi, where phi = 0.5 cos(a) exp(-d/400) + 0.5 exp(-d/300) |
 
-    In phi, `d` is the distance in metres and `a` the angle from the nose to the point to aim at: the opponent's position
-    plus its velocity times d / `bullet_speed`.
+    In phi, `d` is the distance in metres and `a` the angle from the nose to the point to aim at: where the opponent
+    will be after d / `bullet_speed` seconds if it keeps its velocity. A death ends the match with phi' = 0.
 
     ## Start of a match
 

@@ -1,8 +1,8 @@
 """What the gymnasium and PettingZoo faces share: a `DogfightBatch` with numpy in and numpy copies out.
 
-The batch owns the rules and its tensors are overwritten by every step; here actions are checked on the way in, every
-array handed out is a copy, and a match may be cut short after `max_episode_steps` decisions. A cut is a truncation
-without an outcome: nobody won, the play just stopped.
+The batch owns the rules and overwrites its tensors with every step; here every array handed out is a copy, and a match
+may be cut short after `max_episode_steps` decisions. A cut is a truncation without an outcome: nobody won, the play
+just stopped.
 
 N matches, two seats, D floats an observation.
 """
@@ -10,7 +10,7 @@ N matches, two seats, D floats an observation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,8 @@ import torch
 
 from configs.names import choose
 from configs.schema import RewardConfig
-from envs.dogfight import rules, spaces
+from envs.dogfight import rules as game
 from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
-from envs.dogfight.render import Frame, draw, frame_from_trace
 
 RENDER_MODES = ["rgb_array"]
 RESET_OPTIONS = ("opponent", "regime")
@@ -33,7 +32,7 @@ class MatchOptions:
     rules: str = "classic"
     randomization: str = "none"
     spawn: str = "random"
-    action_repeat: int = rules.ACTION_REPEAT
+    action_repeat: int = game.ACTION_REPEAT
     bot_rate: str = "tick"
     observe_physics: bool = True
     reward: RewardConfig | Mapping[str, float] = field(default_factory=RewardConfig)
@@ -110,25 +109,26 @@ class NumpyBatch:
         )
         self.set_regime(None)
         self._decisions = np.zeros(num_envs, dtype=np.int64)
+        self._fresh = True
 
     def set_regime(self, name: str | None) -> None:
         """Play a regime or a randomization level from the next reset on; None is the one chosen at the start."""
-        self.batch.set_ranges(rules.ranges(self.options.randomization if name is None else name))
+        self.batch.set_ranges(game.ranges(self.options.randomization if name is None else name))
 
     def set_bots(self, bots: np.ndarray) -> None:
-        """Who plays each seat, int [N, 2]: a bot's id, or `rules.ACTIONS`. Takes effect at once."""
-        nobody = torch.zeros(self.num_envs, dtype=torch.bool)
-        self.batch.assign(torch.as_tensor(bots, dtype=torch.int32), nobody)
+        """Who plays each seat, int [N, 2]: a bot's id, or `game.ACTIONS`. Takes effect at once."""
+        self.batch.assign(bots)
 
     def reset(self, seed: int) -> np.ndarray:
         """Start every match anew from `seed`; returns the observations [N, 2, D]."""
         self._decisions[:] = 0
+        self._fresh = True
         return _copy(self.batch.reset(seed=seed))
 
-    def step(self, actions: Any) -> Step:
-        """One decision of every match; `actions` [N, 2, 3]. Raises `ValueError` for a bad shape or value."""
-        checked = spaces.check_actions(actions, (self.num_envs, 2, 3))
-        tensors = self.batch.step(torch.as_tensor(checked, device=self.batch.device))
+    def step(self, actions: np.ndarray) -> Step:
+        """One decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
+        self._fresh = False
+        tensors = self.batch.step(torch.from_numpy(actions))
         obs, reward, terminated, truncated = (_copy(tensor) for tensor in tensors)
         final_obs, outcome = _copy(self.batch.final_obs), _copy(self.batch.outcome)
         self._decisions += 1
@@ -136,7 +136,7 @@ class NumpyBatch:
         cut = self._cut(terminated | truncated)
         if cut.any():
             final_obs[cut] = obs[cut]
-            self.batch.assign(None, torch.as_tensor(cut, device=self.batch.device))
+            self.batch.assign(None, torch.from_numpy(cut))
             obs = _copy(self.batch.obs)
         self._decisions[terminated | truncated | cut] = 0
         ticks = np.where(cut, decisions * self.options.action_repeat, _copy(self.batch.length))
@@ -145,9 +145,26 @@ class NumpyBatch:
 
     def frames(self) -> list[np.ndarray]:
         """Pictures of the first matches as they stood at the end of the last step, uint8 [H, W, 3] each."""
+        from envs.dogfight.render import draw, frame_from_trace
+
+        return [draw(frame_from_trace(row)) for row in (self._first_rows() if self._fresh else self._last_rows())]
+
+    def _last_rows(self) -> np.ndarray:
+        """The last tick played in the last step, [rendered, 41] in the order of `TRACE_FIELDS`."""
         rows = _copy(self.batch.trace)
         last = (rows[:, :, TRACE_FIELDS.index("tick")] >= 0).sum(axis=1) - 1
-        return [draw(frame_from_trace(rows[match, index])) for match, index in enumerate(last)]
+        return rows[np.arange(len(rows)), last]
+
+    def _first_rows(self) -> np.ndarray:
+        """The same right after a reset, when no tick has been traced yet."""
+        state = self.batch.snapshot()
+        rendered, names = len(self.batch.trace), state["fighters"].dtype.names or ()
+        rows = np.zeros((rendered, len(TRACE_FIELDS)), dtype=np.float32)
+        for column, name in enumerate(TRACE_FIELDS):
+            field_name, _, seat = name.rpartition("_")
+            if field_name in names:
+                rows[:, column] = state["fighters"][field_name][:rendered, int(seat)]
+        return rows
 
     def _cut(self, done: np.ndarray) -> np.ndarray:
         limit = self.options.max_episode_steps
@@ -160,8 +177,8 @@ class NumpyBatch:
 
 def seat_bots(opponents: Sequence[str], seats: np.ndarray) -> np.ndarray:
     """Who plays which seat, int [N, 2]: actions on each match's learner seat, its opponent on the other."""
-    bots = np.full((len(seats), 2), rules.ACTIONS, dtype=np.int32)
-    bots[np.arange(len(seats)), 1 - seats] = [rules.bot_id(name) for name in opponents]
+    bots = np.full((len(seats), 2), game.ACTIONS, dtype=np.int32)
+    bots[np.arange(len(seats)), 1 - seats] = [game.bot_id(name) for name in opponents]
     return bots
 
 
@@ -192,12 +209,13 @@ def read_options(options: Mapping[str, Any] | None) -> tuple[Any, str | None]:
 
 def match_seed(seed: int | None, random: np.random.Generator) -> int:
     """The batch's seed for this reset: the caller's, or the next from the environment's own generator."""
-    return int(random.integers(2**31)) if seed is None else seed
+    # The simulator's seed is 31 bits wide; gymnasium's may be any size.
+    return int(random.integers(2**31)) if seed is None else seed % 2**31
 
 
 def render_fps(options: MatchOptions) -> int:
     """Frames per second at which the pictures of successive decisions play in real time."""
-    return max(1, rules.TICKS_PER_SECOND // options.action_repeat)
+    return max(1, game.TICKS_PER_SECOND // options.action_repeat)
 
 
 def _copy(tensor: torch.Tensor) -> np.ndarray:

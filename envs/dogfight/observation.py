@@ -44,7 +44,7 @@ def write_bullets(
     me: Fighter,
     bullets: wp.array2d[Bullet],
     challenge: bool,
-):
+) -> None:
     """Eight bullets, nearest first (ties: lower slot first), four floats each; zeros where there is none."""
     last = float(-1.0)
     last_slot = int(-1)
@@ -76,7 +76,7 @@ def write_bullets(
 
 
 @wp.func
-def write_physics(obs: wp.array3d[float], match: int, seat: int, start: int, p: Physics):
+def write_physics(obs: wp.array3d[float], match: int, seat: int, start: int, p: Physics) -> None:
     """The 13 parameters, each divided by its normalizer."""
     obs[match, seat, start] = p.gravity * wp.static(SCALES[0])
     obs[match, seat, start + 1] = p.drag_coeff * wp.static(SCALES[1])
@@ -104,7 +104,7 @@ def write_classic(
     bullets: wp.array2d[Bullet],
     clock: Clock,
     settings: Settings,
-):
+) -> None:
     """The 59 (46) floats of classic rules."""
     dx = it.x - me.x
     dy = it.y - me.y
@@ -138,7 +138,7 @@ def write_challenge(
     bullets: wp.array2d[Bullet],
     clock: Clock,
     settings: Settings,
-):
+) -> None:
     """The newest frame of 56 floats under challenge rules."""
     s = look(me, it, True)
     obs[match, seat, 0] = me.speed / p.max_speed
@@ -169,7 +169,7 @@ def write_challenge(
 
 
 @wp.func
-def shift_frames(obs: wp.array3d[float], match: int, seat: int):
+def shift_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
     """Make room for a new frame: every frame moves one place back and the oldest falls out."""
     for k in range(FRAME * (FRAMES - 1)):
         at = FRAME * FRAMES - 1 - k
@@ -177,7 +177,7 @@ def shift_frames(obs: wp.array3d[float], match: int, seat: int):
 
 
 @wp.func
-def repeat_frame(obs: wp.array3d[float], match: int, seat: int):
+def repeat_frame(obs: wp.array3d[float], match: int, seat: int) -> None:
     """At a match's start all frames are the first one."""
     for k in range(FRAME * (FRAMES - 1)):
         obs[match, seat, FRAME + k] = obs[match, seat, k]
@@ -194,7 +194,7 @@ def observe(
     bullets: wp.array2d[Bullet],
     clock: Clock,
     settings: Settings,
-):
+) -> None:
     """Write one seat's observation after a step."""
     if settings.challenge:
         shift_frames(obs, match, seat)

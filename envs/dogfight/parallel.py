@@ -69,9 +69,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
 
     def step(
         self, actions: dict[str, np.ndarray]
-    ) -> tuple[
-        dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
-    ]:
+    ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         """One decision of both players. Raises `ValueError` for a missing agent, a bad shape or a value not finite."""
         if not self.agents:
             raise ResetNeeded("no match is running: call reset() before step()")

@@ -58,7 +58,7 @@ def top_speed(f: Fighter, p: Physics) -> float:
 
 @wp.func
 def turn_rate(f: Fighter, p: Physics) -> float:
-    """Turn rate in rad/s: linear from `max_turn_rate` at `min_speed` to `min_turn_rate` at `max_speed`, less 2 % an hp."""
+    """Turn rate, rad/s: linear from `max_turn_rate` at `min_speed` to `min_turn_rate` at `max_speed`, -2 % an hp."""
     share = (f.speed - p.min_speed) / (p.max_speed - p.min_speed)
     rate = p.max_turn_rate + share * (p.min_turn_rate - p.max_turn_rate)
     return rate * (1.0 - TURN_LOST_PER_HP * (p.max_hp - float(f.hp)))
@@ -127,10 +127,7 @@ def advance(f: Fighter, challenge: bool) -> Fighter:
     """Move along the heading, meet the walls, count the gun's cooldown down."""
     f.x = f.x + f.speed * f.cos_yaw * DT
     f.y = f.y + f.speed * f.sin_yaw * DT
-    if challenge:
-        f = open_sky(f)
-    else:
-        f = soft_walls(f)
+    f = open_sky(f) if challenge else soft_walls(f)
     if f.cooldown > wp.int16(0):
         f.cooldown = f.cooldown - wp.int16(1)
     return f

@@ -10,8 +10,8 @@ import math
 
 import warp as wp
 
-from envs.dogfight.sensing import Sight, angle_to, lead_point
-from envs.dogfight.state import Fighter, Physics, RewardWeights
+from envs.dogfight.sensing import Sight, angle_to, lead_point, look
+from envs.dogfight.state import Fighter, Physics, RewardWeights, Settings
 
 PROXIMITY_DISTANCE = wp.constant(250.0)
 FACING_DISTANCE = wp.constant(300.0)
@@ -20,30 +20,56 @@ FACING_COS = wp.constant(math.cos(math.radians(30.0)))
 
 @wp.func
 def potential(me: Fighter, it: Fighter, s: Sight, p: Physics) -> float:
-    """phi in [-0.5, 1]: high when close with the nose on the lead point."""
+    """Potential in [-0.5, 1]: high when close with the nose on the lead point."""
     aim = wp.cos(angle_to(me, lead_point(s, it, p, 1.0)))
     return 0.5 * aim * wp.exp(-s.distance / 400.0) + 0.5 * wp.exp(-s.distance / 300.0)
 
 
+@wp.struct
+class Geometry:
+    """What the reward compares before and after a step."""
+
+    distance: float
+    ahead_a: float
+    ahead_b: float
+    """Cosine of the angle from each seat's nose to the other."""
+    potential_a: float
+    potential_b: float
+
+
+@wp.func
+def measure(a: Fighter, b: Fighter, p: Physics, w: RewardWeights, settings: Settings) -> Geometry:
+    """Measure a state; the potentials only where shaping has a weight."""
+    sight_a = look(a, b, settings.challenge)
+    sight_b = look(b, a, settings.challenge)
+    g = Geometry()
+    g.distance = sight_a.distance
+    g.ahead_a = sight_a.ahead
+    g.ahead_b = sight_b.ahead
+    if w.shaping != 0.0:
+        g.potential_a = potential(a, b, sight_a, p)
+        g.potential_b = potential(b, a, sight_b, p)
+    return g
+
+
 @wp.func
 def step_reward(
-    w: RewardWeights,
-    before: float,
-    after: float,
-    s: Sight,
-    distance_before: float,
-    dealt: int,
-    taken: int,
-    alive: bool,
+    w: RewardWeights, before: Geometry, after: Geometry, seat: int, dealt: int, taken: int, alive: bool
 ) -> float:
-    """Everything but the result: potentials before and after, the sight after, hp dealt and taken."""
+    """One seat's reward but for the result; hp dealt and taken in this step."""
+    gain = wp.where(
+        seat == 0,
+        w.gamma * after.potential_a - before.potential_a,
+        w.gamma * after.potential_b - before.potential_b,
+    )
+    ahead = wp.where(seat == 0, after.ahead_a, after.ahead_b)
     r = w.damage_dealt * float(dealt) - w.damage_taken * float(taken)
-    r += w.approach * (distance_before - s.distance) + w.shaping * (w.gamma * after - before)
+    r += w.approach * (before.distance - after.distance) + w.shaping * gain
     if alive:
         r += w.alive
-    if s.distance < PROXIMITY_DISTANCE:
+    if after.distance < PROXIMITY_DISTANCE:
         r += w.proximity
-    if s.distance < FACING_DISTANCE and s.ahead > FACING_COS:
+    if after.distance < FACING_DISTANCE and ahead > FACING_COS:
         r += w.facing
     return r
 

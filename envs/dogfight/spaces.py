@@ -73,7 +73,7 @@ def _challenge_bounds() -> Bounds:
 
 
 def _relative(beyond: float) -> Bounds:
-    """x and y of something at most `beyond` metres outside the arena, seen from inside it."""
+    """Bounds of x and y for what is at most `beyond` metres outside the arena, seen from inside it."""
     x = (2.0 * rules.HALF_WIDTH + beyond) / LENGTH_SCALE
     y = (rules.HEIGHT + beyond) / LENGTH_SCALE
     return [(-x, x), (-y, y)]

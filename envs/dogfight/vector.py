@@ -36,12 +36,12 @@ SEATS = ("0", "1", "alternate")
 class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """N dogfights at once, each a learner against a scripted opponent; see `DogfightEnv` for the game.
 
-    Args:
-        num_envs: matches.
-        opponent: one bot name, or several that cycle over the matches.
-        seat: the learner's seat, 0 or 1, or "alternate": every opponent meets both seats in turn.
-        threads: simulator threads on the CPU; 0 is every core this process may use.
-        **match: the arguments of `MatchOptions`, as for `DogfightEnv`.
+    Beside the arguments of `DogfightEnv` (`MatchOptions`):
+
+    - `num_envs`: matches.
+    - `opponent`: one bot name, or several that cycle over the matches.
+    - `seat`: the learner's seat, 0 or 1, or "alternate": every opponent meets both seats in turn.
+    - `threads`: simulator threads on the CPU; 0 is every core this process may use.
 
     With `render_mode="rgb_array"`, `render()` draws the first four matches.
     """
@@ -107,7 +107,8 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         if not names:
             raise ValueError(f"opponent={opponent!r} names nobody: choose from {', '.join(rules.BOTS)}")
         # Alternating per round of opponents, not per match: an even number of them would otherwise keep one seat each.
-        self._seats = (self._matches // len(names)) % 2 if self._seat == "alternate" else self._matches * 0 + int(self._seat)
+        rounds = self._matches // len(names)
+        self._seats = rounds % 2 if self._seat == "alternate" else np.full_like(rounds, int(self._seat))
         self._batch.set_bots(seat_bots([names[i % len(names)] for i in self._matches], self._seats))
 
     def _infos(self, step: Step, done: np.ndarray) -> dict[str, Any]:
@@ -117,7 +118,11 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         final_obs = np.full(self.num_envs, None, dtype=object)
         for match in np.flatnonzero(done):
             final_obs[match] = step.final_obs[match, self._seats[match]].copy()
-        infos = {"final_obs": final_obs, "final_info": self._final_info(step, done), "episode": self._episode(step, done)}
+        infos = {
+            "final_obs": final_obs,
+            "final_info": self._final_info(step, done),
+            "episode": self._episode(step, done),
+        }
         self._returns[done] = 0.0
         return infos | {f"_{key}": done.copy() for key in infos}
 
