@@ -1,0 +1,142 @@
+"""Rollout storage: T steps of N environments in preallocated tensors, then values, advantages and returns.
+
+Collecting runs the actor only. Values are computed afterwards, all T x N at once, which costs far less than T small
+forwards. An environment's `final_obs` is needed only where a time limit struck, so instead of [T, N, D] a few rows per
+environment are kept, and each step remembers its row; on an accelerator that is a scatter and nothing is read back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from agents.ppo.gae import gae
+from agents.ppo.network import ActorCritic
+
+VALUE_CHUNK = 8192
+"""Observations per critic forward: few enough to stay near the caches and to bound the memory of activations."""
+
+
+class BatchEnv(Protocol):
+    """N environments stepped together, with same-step autoreset. Its tensors may be overwritten by the next step."""
+
+    @property
+    def obs(self) -> Tensor:
+        """Current observations [N, D]."""
+
+    @property
+    def final_obs(self) -> Tensor:
+        """Last observations [N, D] of the episodes that just finished; anything in other rows."""
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Take actions [N, A]; give obs [N, D], reward [N], terminated [N], truncated [N]."""
+
+
+class Samples(NamedTuple):
+    """What one update learns from; the first dimension of every tensor runs over the samples."""
+
+    obs: Tensor
+    actions: Tensor
+    log_prob: Tensor
+    value: Tensor
+    advantage: Tensor
+    returns: Tensor
+
+
+class Rollout:
+    """T = `steps` of N = `num_envs`, reused for every update: `collect`, then `finish`, then `flat`.
+
+    `max_truncations` is the most time limits one environment can reach within T steps.
+    """
+
+    def __init__(
+        self,
+        steps: int,
+        num_envs: int,
+        obs_dim: int,
+        action_dim: int,
+        *,
+        device: torch.device | str,
+        max_truncations: int,
+    ) -> None:
+        T, N = steps, num_envs
+        self.steps, self.num_envs, self.max_truncations = steps, num_envs, max_truncations
+        self.device = torch.device(device)
+        self.obs = torch.zeros(T + 1, N, obs_dim, device=device)  # one more: the state after the last step
+        self.actions = torch.zeros(T, N, action_dim, device=device)
+        self.log_prob, self.reward, self.value, self.advantage, self.returns = torch.zeros(5, T, N, device=device)
+        self.terminated, self.truncated = torch.zeros(2, T, N, dtype=torch.bool, device=device)
+        # Row `max_truncations` is spare: it takes what is not needed, and what is too much until `collect` has ended.
+        self.final_obs = torch.zeros(max_truncations + 1, N, obs_dim, device=device)
+        self.final_row = torch.zeros(T, N, dtype=torch.int64, device=device)
+        self.truncations = torch.zeros(N, dtype=torch.int64, device=device)
+
+    @torch.no_grad()
+    def collect(self, env: BatchEnv, network: ActorCritic, generator: torch.Generator) -> None:
+        """Play T steps. `generator` lives on the rollout's device.
+
+        Raises `RuntimeError` when an environment was truncated more than `max_truncations` times.
+        """
+        self.truncations.zero_()
+        self.final_row.fill_(self.max_truncations)
+        self.obs[0].copy_(env.obs)
+        for t in range(self.steps):
+            actions, log_prob = network.act(self.obs[t], generator=generator)  # a_t ~ pi(. | s_t)
+            obs, reward, terminated, truncated = env.step(actions)
+            self.actions[t].copy_(actions)
+            self.log_prob[t].copy_(log_prob)
+            self.obs[t + 1].copy_(obs)
+            self.reward[t].copy_(reward)
+            self.terminated[t].copy_(terminated)
+            self.truncated[t].copy_(truncated)
+            self._keep_final_obs(t, env.final_obs)
+        self._check_truncations()
+
+    def _keep_final_obs(self, t: int, final_obs: Tensor) -> None:
+        truncated = self.truncated[t]
+        if self.device.type == "cpu" and not truncated.any():  # elsewhere the question would cost a wait
+            return
+        row = self.truncations.clamp(max=self.max_truncations).masked_fill(~truncated, self.max_truncations)
+        self.final_obs.scatter_(0, row.view(1, -1, 1).expand(1, *final_obs.shape), final_obs.unsqueeze(0))
+        self.final_row[t].copy_(row)
+        self.truncations += truncated
+
+    def _check_truncations(self) -> None:
+        most = int(self.truncations.max())
+        if most > self.max_truncations:
+            raise RuntimeError(
+                f"max_truncations={self.max_truncations} but an environment was truncated {most} times in "
+                f"{self.steps} steps; make the rollout with max_truncations >= {most}"
+            )
+
+    @torch.no_grad()
+    def finish(self, network: ActorCritic, gamma: float, lam: float) -> None:
+        """Fill `value`, `advantage` and `returns` of the collected steps with `network`'s critic."""
+        values = _values(network, self.obs)
+        final_values = _values(network, self.final_obs)
+        self.value.copy_(values[:-1])
+        advantage, returns = gae(
+            self.reward,
+            self.value,
+            self.terminated,
+            self.truncated,
+            values[-1],
+            final_values.gather(0, self.final_row),
+            gamma=gamma,
+            lam=lam,
+        )
+        self.advantage.copy_(advantage)
+        self.returns.copy_(returns)
+
+    def flat(self) -> Samples:
+        """All T * N samples, step by step, as views of the storage."""
+        tensors = (self.obs[:-1], self.actions, self.log_prob, self.value, self.advantage, self.returns)
+        return Samples(*(tensor.flatten(0, 1) for tensor in tensors))
+
+
+def _values(network: ActorCritic, obs: Tensor) -> Tensor:
+    """V(s) [T, N] of obs [T, N, D]."""
+    chunks = obs.flatten(0, 1).split(VALUE_CHUNK)
+    return torch.cat([network.value(chunk) for chunk in chunks]).view(obs.shape[:2])

@@ -1,0 +1,79 @@
+"""Which precision is chosen where, and that a refused wish is said aloud."""
+
+import warnings
+
+import pytest
+import torch
+
+from agents.ppo import precision
+from agents.ppo.precision import Autocast
+from configs.names import UnknownNameError
+
+
+@pytest.fixture
+def cpu(monkeypatch, tmp_path):
+    """A machine whose CPU reports the given flags."""
+
+    def report(*flags):
+        info = tmp_path / "cpuinfo"
+        info.write_text(f"processor\t: 0\nflags\t\t: {' '.join(('fpu', 'avx2', *flags))}\n\n")
+        monkeypatch.setattr(precision, "CPU_INFO", info)
+
+    return report
+
+
+@pytest.mark.parametrize(
+    ("flags", "dtype"),
+    [((), None), (("avx512f",), None), (("avx512_bf16",), torch.bfloat16), (("amx_bf16",), torch.bfloat16)],
+)
+def test_auto_is_bf16_only_where_the_cpu_has_it(cpu, flags, dtype):
+    cpu(*flags)
+    assert Autocast("auto", "cpu").dtype == dtype
+
+
+def test_auto_is_fp32_where_nothing_is_known(monkeypatch, tmp_path):
+    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "absent")
+    assert Autocast("auto", "cpu").dtype is None
+
+
+@pytest.mark.parametrize(("capability", "dtype"), [((7, 5), None), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)])
+def test_auto_on_cuda_asks_the_capability(monkeypatch, capability, dtype):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert precision.resolve("auto", torch.device("cuda")) == dtype
+
+
+def test_fp16_without_cuda_warns_and_does_what_auto_would(cpu):
+    cpu("amx_bf16")
+    with pytest.warns(UserWarning, match=r"ppo\.precision=fp16 needs CUDA.*auto"):
+        autocast = Autocast("fp16", "cpu")
+    assert autocast.dtype == torch.bfloat16
+    assert not autocast.scaler.is_enabled()
+
+
+def test_emulated_bf16_is_granted_with_a_warning(cpu):
+    cpu()
+    with pytest.warns(UserWarning, match=r"ppo\.precision=bf16 is emulated"):
+        assert Autocast("bf16", "cpu").dtype == torch.bfloat16
+
+
+def test_fp32_never_warns_nor_casts(cpu):
+    cpu("amx_bf16")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        autocast = Autocast("fp32", "cpu")
+        assert not autocast.active(1_000)
+
+
+def test_warm_up_runs_in_full_precision(cpu):
+    cpu("amx_bf16")
+    autocast, x = Autocast("auto", "cpu", warmup_updates=3), torch.ones(2, 2)
+    dtypes = []
+    for update in range(5):
+        with autocast.context(update):
+            dtypes.append((x @ x).dtype)
+    assert dtypes == [torch.float32] * 3 + [torch.bfloat16] * 2
+
+
+def test_an_unknown_precision_is_named():
+    with pytest.raises(UnknownNameError, match=r"unknown ppo\.precision 'fp61'.*did you mean 'fp16'"):
+        Autocast("fp61", "cpu")

@@ -1,0 +1,124 @@
+"""Collection into preallocated tensors, and V(final observation) without storing every final observation."""
+
+import pytest
+import torch
+
+from agents.ppo.gae import gae
+from agents.ppo.network import ActorCritic
+from agents.ppo.rollout import Rollout
+from configs.schema import NetworkConfig
+
+D = 3
+
+
+class ClockEnv:
+    """Environment n's episodes last `limits[n]` steps and end as `endings[n]`; all tensors are overwritten each step.
+
+    Observations are (environment, episode, step within it), so that every value can be recomputed outside.
+    """
+
+    def __init__(self, limits, endings):
+        self.limits, self.num_envs = torch.tensor(limits), len(limits)
+        self.truncates = torch.tensor([ending == "truncated" for ending in endings])
+        self.clock, self.episode = torch.zeros(2, self.num_envs, dtype=torch.int64)
+        self.obs, self.final_obs = torch.full((2, self.num_envs, D), float("nan"))
+        self.reward = torch.zeros(self.num_envs)
+        self.terminated, self.truncated = torch.zeros(2, self.num_envs, dtype=torch.bool)
+        self._observe(self.obs)
+
+    def _observe(self, out):
+        out.copy_(torch.stack([torch.arange(self.num_envs), self.episode, self.clock], dim=1))
+
+    def step(self, actions):
+        self.clock += 1
+        done = self.clock == self.limits
+        self.final_obs.fill_(float("nan"))
+        final = torch.stack([torch.arange(self.num_envs), self.episode, self.clock], dim=1).float()
+        self.final_obs[done] = final[done]
+        self.episode += done
+        self.clock[done] = 0
+        self._observe(self.obs)
+        self.reward.copy_(actions[:, 0])
+        self.terminated.copy_(done & ~self.truncates)
+        self.truncated.copy_(done & self.truncates)
+        return self.obs, self.reward, self.terminated, self.truncated
+
+
+def network():
+    return ActorCritic(D, 1, 1, NetworkConfig(hidden=8), seed=1)
+
+
+def collected(env, steps, max_truncations, seed=0):
+    rollout = Rollout(steps, env.num_envs, D, 2, device="cpu", max_truncations=max_truncations)
+    rollout.collect(env, network(), torch.Generator().manual_seed(seed))
+    return rollout
+
+
+def test_what_was_seen_and_done_is_stored_step_by_step():
+    rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
+    assert rollout.obs[:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 1, 0], [0, 1, 1], [0, 1, 2]]
+    assert rollout.terminated[:, 0].tolist() == [False, False, True, False, False]
+    assert not rollout.truncated.any()
+    assert torch.equal(rollout.reward, rollout.actions[:, :, 0])
+    assert len(rollout.reward.unique()) == 10
+    for t in range(5):
+        log_prob, _, _ = network().evaluate(rollout.obs[t], rollout.actions[t])
+        torch.testing.assert_close(rollout.log_prob[t], log_prob)
+
+
+def test_advantages_use_the_value_of_each_final_observation():
+    env = ClockEnv([2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"])
+    rollout, net = collected(env, steps=7, max_truncations=3), network()
+    rollout.finish(net, 0.9, 0.8)
+    values = net.value(rollout.obs).detach()
+    truncation_value = torch.full((7, 4), float("nan"))
+    for t, n in rollout.truncated.nonzero().tolist():
+        episode, length = rollout.obs[t, n, 1], int(env.limits[n])
+        truncation_value[t, n] = net.value(torch.tensor([[n, episode, length]])).item()
+    assert rollout.truncated.sum(0).tolist() == [3, 2, 0, 0]
+    flags = (rollout.terminated, rollout.truncated)
+    advantage, returns = gae(rollout.reward, values[:-1], *flags, values[-1], truncation_value, gamma=0.9, lam=0.8)
+    torch.testing.assert_close(rollout.value, values[:-1])
+    torch.testing.assert_close(rollout.advantage, advantage)
+    torch.testing.assert_close(rollout.returns, returns)
+    assert rollout.advantage.isfinite().all()
+
+
+def test_the_path_without_reading_back_gives_the_same():
+    """On an accelerator every step scatters; pretend to be one."""
+    limits, endings = [2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"]
+    plain = collected(ClockEnv(limits, endings), steps=7, max_truncations=3)
+    plain.finish(network(), 0.9, 0.8)
+    other = Rollout(7, 4, D, 2, device="cpu", max_truncations=3)
+    other.device = torch.device("meta")
+    other.collect(ClockEnv(limits, endings), network(), torch.Generator().manual_seed(0))
+    other.finish(network(), 0.9, 0.8)
+    assert torch.equal(other.advantage, plain.advantage)
+
+
+def test_too_many_truncations_raise_after_the_rollout():
+    env = ClockEnv([100, 2], ["truncated", "truncated"])
+    with pytest.raises(RuntimeError, match=r"max_truncations=2 but .* 3 times in 6 steps; .* >= 3"):
+        collected(env, steps=6, max_truncations=2)
+    collected(ClockEnv([100, 2], ["truncated", "truncated"]), steps=6, max_truncations=3)
+
+
+def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():
+    env = ClockEnv([3], ["truncated"])
+    rollout = collected(env, steps=4, max_truncations=2)
+    rollout.collect(env, network(), torch.Generator().manual_seed(1))
+    assert rollout.obs[:, 0].tolist() == [[0, 1, 1], [0, 1, 2], [0, 2, 0], [0, 2, 1], [0, 2, 2]]
+    assert rollout.truncations.tolist() == [1]
+    rollout.finish(network(), 0.9, 0.8)
+    delta = rollout.reward[1] + 0.9 * network().value(torch.tensor([[0.0, 1, 3]])) - rollout.value[1]
+    torch.testing.assert_close(rollout.advantage[1], delta.detach())
+
+
+def test_flat_gives_views_in_step_order():
+    rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
+    rollout.finish(network(), 0.9, 0.8)
+    samples = rollout.flat()
+    assert [len(tensor) for tensor in samples] == [10] * 6
+    assert samples.obs[3].tolist() == [1, 0, 1]  # step 1 of environment 1
+    assert samples.obs.data_ptr() == rollout.obs.data_ptr()
+    assert samples.advantage[3] == rollout.advantage[1, 1]
