@@ -1,4 +1,8 @@
-"""Choosing a thing by name, with an error a person can act on: the name, the choices, the nearest match."""
+"""Bad input from a person, answered in one line: what was given, what is allowed, the nearest match.
+
+Everything a person can get wrong raises an `InputError`. Command lines print its line and exit with code 2; any other
+exception is a fault of the program and keeps its traceback.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,22 @@ import difflib
 from collections.abc import Iterable
 
 
-class UnknownNameError(ValueError):
-    """A name that is not among the choices. Command lines print its one line and exit with code 2."""
+class InputError(ValueError):
+    """Input that cannot be used; the message is one line naming it, what is allowed and what to do."""
+
+
+class UnknownNameError(InputError):
+    """A name that is not among the choices."""
+
+
+class ConfigError(InputError):
+    """An option of a run that is unknown, of the wrong type or outside what is allowed."""
+
+
+def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -> str:
+    """Return "; did you mean 'x'?" for the nearest of `choices`, or nothing where none is `likeness` (0 to 1) alike."""
+    nearest = difflib.get_close_matches(str(name), list(choices), n=1, cutoff=likeness)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def choose(kind: str, name: str, choices: Iterable[str]) -> str:
@@ -15,6 +33,4 @@ def choose(kind: str, name: str, choices: Iterable[str]) -> str:
     known = list(choices)
     if name in known:
         return name
-    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    raise UnknownNameError(f"unknown {kind} {name!r}: choose from {', '.join(known)}{hint}")
+    raise UnknownNameError(f"unknown {kind} {name!r}: choose from {', '.join(known)}{suggestion(name, known)}")

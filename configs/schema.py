@@ -1,24 +1,54 @@
-"""Every option of a training run, as dataclasses. YAML files under `run/` hold only what differs from here."""
+"""Every option of a training run, as dataclasses: names, types, defaults and what each may hold.
+
+This file is the truth; YAML files under `run/` hold only what differs from here. `option(default, allowed)` states an
+option's range or choices next to it; `validate.py` checks them, and everything that concerns several options at once.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from configs.allowed import Form, option
+
+ENV_IDS = ("sparring/Dogfight-v0",)
+RULES = ("classic", "challenge")
+BOT_RATES = ("tick", "agent")
+SPAWNS = ("random", "fixed")
+BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
+LEVELS = ("none", "narrow", "full")
+PRECISIONS = ("auto", "fp32", "fp16", "bf16")
+ADVANCES = ("on_update", "on_success")
+EVICTIONS = ("oldest", "weakest")
+SAMPLINGS = ("hard", "variance")
+WANDB_MODES = ("off", "online", "offline")
+
+WEIGHT = "[-1000, 1000]"
+PROBABILITY = "[0, 1]"
+COUNT = "[0, 10000000]"
+POSITIVE = "[1, 10000000]"
+DEVICE = Form(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:N such as cuda:1")
+FOLDER = Form(r"(?!released$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_', '-', and not 'released'")
+SNAPSHOT = Form(
+    r"(?!final$|step_)[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_', '-', and neither 'final' nor 'step_...'"
+)
+LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
+TEXT = Form(r"[^\x00\n]+", "text of one line")
 
 
 @dataclass
 class RewardConfig:
     """Reward weights of the dogfight; see `envs/dogfight/reward.py` for each term."""
 
-    damage_dealt: float = 3.0
-    damage_taken: float = 1.0
-    win: float = 5.0
-    lose: float = 5.0
-    draw: float = 0.0
-    approach: float = 0.0001
-    alive: float = 0.0
-    proximity: float = 0.001
-    facing: float = 0.0005
-    shaping: float = 0.0
+    damage_dealt: float = option(3.0, WEIGHT)
+    damage_taken: float = option(1.0, WEIGHT)
+    win: float = option(5.0, WEIGHT)
+    lose: float = option(5.0, WEIGHT)
+    draw: float = option(0.0, WEIGHT)
+    approach: float = option(0.0001, WEIGHT)
+    alive: float = option(0.0, WEIGHT)
+    proximity: float = option(0.001, WEIGHT)
+    facing: float = option(0.0005, WEIGHT)
+    shaping: float = option(0.0, WEIGHT)
     """Weight of the potential-based term, gamma * phi' - phi."""
 
 
@@ -26,12 +56,12 @@ class RewardConfig:
 class EnvConfig:
     """What is played, and how many matches at once."""
 
-    id: str = "sparring/Dogfight-v0"
-    num_envs: int = 256
-    rules: str = "classic"
-    action_repeat: int = 10
-    bot_rate: str = "tick"
-    spawn: str = "random"
+    id: str = option("sparring/Dogfight-v0", ENV_IDS)
+    num_envs: int = option(256, "[2, 1000000]")
+    rules: str = option("classic", RULES)
+    action_repeat: int = option(10, "[1, 120]")
+    bot_rate: str = option("tick", BOT_RATES)
+    spawn: str = option("random", SPAWNS)
     observe_physics: bool = True
     reward: RewardConfig = field(default_factory=RewardConfig)
 
@@ -40,37 +70,37 @@ class EnvConfig:
 class NetworkConfig:
     """The "256h/0b" family: separate actor and critic of hidden width / pre-norm residual blocks."""
 
-    hidden: int = 256
-    blocks: int = 0
-    log_std_init: float = -1.0
-    log_std_min: float = -2.0
-    log_std_max: float = 0.0
+    hidden: int = option(256, "[1, 8192]")
+    blocks: int = option(0, "[0, 64]")
+    log_std_init: float = option(-1.0, "[-20, 5]")
+    log_std_min: float = option(-2.0, "[-20, 5]")
+    log_std_max: float = option(0.0, "[-20, 5]")
 
 
 @dataclass
 class PPOConfig:
     """Proximal policy optimization."""
 
-    rollout_steps: int = 2048
-    epochs: int = 4
-    minibatch_size: int = 4096
-    learning_rate: float = 3e-4
-    final_learning_rate_fraction: float = 0.1
-    gamma: float = 0.999
-    gae_lambda: float = 0.95
-    clip: float = 0.2
-    value_clip: float = 0.2
+    rollout_steps: int = option(2048, "[1, 1000000]")
+    epochs: int = option(4, "[1, 1000]")
+    minibatch_size: int = option(4096, "[1, 1000000000]")
+    learning_rate: float = option(3e-4, "(0, 1]")
+    final_learning_rate_fraction: float = option(0.1, PROBABILITY)
+    gamma: float = option(0.999, PROBABILITY)
+    gae_lambda: float = option(0.95, PROBABILITY)
+    clip: float = option(0.2, "(0, 1]")
+    value_clip: float = option(0.2, "[0, 1000]")
     """0 switches value clipping off."""
-    value_coefficient: float = 0.5
-    entropy_coefficient: float = 0.0
-    final_entropy_fraction: float = 1.0
-    max_grad_norm: float = 0.5
-    target_kl: float = 0.05
+    value_coefficient: float = option(0.5, "[0, 1000]")
+    entropy_coefficient: float = option(0.0, PROBABILITY)
+    final_entropy_fraction: float = option(1.0, PROBABILITY)
+    max_grad_norm: float = option(0.5, "(0, 1000]")
+    target_kl: float = option(0.05, "[0, 100]")
     """0 switches the stop off."""
-    log_ratio_clamp: float = 20.0
-    precision: str = "auto"
-    """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device computes it natively, else fp32."""
-    warmup_updates: int = 10
+    log_ratio_clamp: float = option(20.0, "(0, 80]")
+    precision: str = option("auto", PRECISIONS)
+    """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device has it natively, else fp32."""
+    warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
 
 
@@ -78,114 +108,116 @@ class PPOConfig:
 class StageConfig:
     """From update `at` of its phase on, these bots are the current ones. `weights` defaults to equal shares."""
 
-    at: int = 0
-    bots: list[str] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
+    at: int = option(0, COUNT)
+    bots: list[str] = field(default_factory=list, metadata={"allowed": BOTS})
+    weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
 
 
 @dataclass
 class RandomizationConfig:
     """From update `at` of its phase on: a level, reached in `steps` equal widenings over `over` updates."""
 
-    at: int = 0
-    level: str = "none"
-    over: int = 0
-    steps: int = 4
+    at: int = option(0, COUNT)
+    level: str = option("none", LEVELS)
+    over: int = option(0, COUNT)
+    """0 reaches the level at once."""
+    steps: int = option(4, "[1, 1000]")
 
 
 @dataclass
 class EventConfig:
-    """Something done once, at update `at` of its phase: a named snapshot, a log-std reset, or both."""
+    """Something done once, before update `at` of its phase: a named snapshot, then a log-std reset, or one of them."""
 
-    at: int = 0
-    snapshot: str = ""
-    log_std: float | None = None
+    at: int = option(0, COUNT)
+    snapshot: str = option("", SNAPSHOT)
+    log_std: float | None = option(None, "[-20, 5]")
 
 
 @dataclass
 class PhaseConfig:
     """A stretch of training: curriculum, transition or selfplay."""
 
-    name: str = "curriculum"
-    updates: int = 100
+    name: str = option("curriculum", LABEL)
+    updates: int = option(100, POSITIVE)
     stages: list[StageConfig] = field(default_factory=list)
-    floor: float = 0.05
-    """Share of matches kept for each bot already met that is not in the current stage (0 forgets them)."""
-    scripted_start: float = 1.0
-    scripted_end: float = 1.0
+    """Until the first of them: whatever the previous phase ended with."""
+    floor: float = option(0.05, "[0, 0.2]")
+    """Share of the scripted matches kept for each bot already met that is not in the current stage (0 forgets them)."""
+    scripted_start: float = option(1.0, PROBABILITY)
+    scripted_end: float = option(1.0, PROBABILITY)
     """Share of matches against bots at the phase's first and last update; the rest is self-play."""
     randomization: list[RandomizationConfig] = field(default_factory=list)
-    """Empty: whatever the previous phase ended with."""
+    """Until the first of them: whatever the previous phase ended with; the first phase begins with none."""
     events: list[EventConfig] = field(default_factory=list)
-    advance: str = "on_update"
+    advance: str = option("on_update", ADVANCES)
     """on_update, or on_success: a stage ends early once every current bot's win rate reaches `success`."""
-    success: float = 0.9
-    adaptive: float = 0.0
-    """In [0, 1]: how far the scripted shares follow the measured loss rates (0 keeps the stage's weights)."""
+    success: float = option(0.9, "(0, 1]")
+    adaptive: float = option(0.0, PROBABILITY)
+    """How far the shares of a stage's bots follow the measured loss rates (0 keeps the stage's weights)."""
 
 
 @dataclass
 class SelfPlayConfig:
     """The pool of frozen snapshots and how opponents are drawn from it."""
 
-    snapshot_every: int = 50
-    pool_size: int = 30
-    eviction: str = "oldest"
+    snapshot_every: int = option(50, POSITIVE)
+    pool_size: int = option(30, "[1, 10000]")
+    eviction: str = option("oldest", EVICTIONS)
     """oldest, or weakest (lowest rating); the newest is never evicted."""
-    sampling: str = "hard"
+    sampling: str = option("hard", SAMPLINGS)
     """hard: 1 - p + 0.1; variance: p (1 - p) + 0.01, where p is the learner's win rate against the snapshot."""
-    slots: int = 4
+    slots: int = option(4, "[1, 1000]")
     """Different snapshots met within one rollout."""
-    deal_every: int = 4
+    deal_every: int = option(4, POSITIVE)
     """Updates between draws of new opponents from the pool."""
-    elo_k: float = 32.0
+    elo_k: float = option(32.0, "(0, 1000]")
 
 
 @dataclass
 class EvaluationConfig:
     """Evaluation while training (deterministic policy, on its own matches)."""
 
-    every: int = 0
+    every: int = option(0, COUNT)
     """Updates between W/D/L checks against every bot already met; 0 is never."""
-    games: int = 100
-    check_bot: str = "brawler"
-    check_every: int = 0
-    check_alert: float = 0.8
+    games: int = option(100, "[2, 1000000]")
+    check_bot: str = option("brawler", BOTS)
+    check_every: int = option(0, COUNT)
+    check_alert: float = option(0.8, PROBABILITY)
     """Alert when the win rate against `check_bot` falls below this after it had been reached."""
-    regimes_every: int = 0
+    regimes_every: int = option(0, COUNT)
 
 
 @dataclass
 class LoggerConfig:
     """TensorBoard and metrics.jsonl are always written."""
 
-    wandb: str = "off"
+    wandb: str = option("off", WANDB_MODES)
     """off, online or offline."""
-    wandb_project: str = "sparring"
+    wandb_project: str = option("sparring", TEXT)
     progress: bool = True
 
 
 @dataclass
 class RunConfig:
-    """One training run."""
+    """One training run. The defaults alone are a small valid one: all five bots from the start."""
 
-    run: str | None = None
+    run: str | None = option(None, LABEL)
     """Name of the run file chosen with +run=NAME."""
-    name: str = ""
+    name: str = option("", FOLDER)
     """Folder under checkpoints/; empty makes up adjective-callsign-run."""
-    checkpoint_dir: str = "checkpoints"
-    seed: int = 1
-    device: str = "auto"
+    checkpoint_dir: str = option("checkpoints", TEXT)
+    seed: int = option(1, "[0, 2147483647]")
+    device: str = option("auto", DEVICE)
     """auto (cuda where there is one), cpu, cuda, cuda:1 ..."""
-    threads: int = 0
+    threads: int = option(0, "[0, 4096]")
     """CPU threads for torch and the simulator; 0 is every core this process may use."""
-    checkpoint_every: int = 50
-    max_updates: int = 0
+    checkpoint_every: int = option(50, POSITIVE)
+    max_updates: int = option(0, COUNT)
     """Stop after this many updates although the schedule is longer; 0 runs it whole."""
     env: EnvConfig = field(default_factory=EnvConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
-    phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig()])
+    phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=list(BOTS))])])
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)

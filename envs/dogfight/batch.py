@@ -116,8 +116,8 @@ class DogfightBatch:
     def contract(self) -> dict[str, Any]:
         """What a policy must agree with to play here; stored in every checkpoint."""
         return {
-            "env_id": game.ENV_ID,
-            "env_version": game.VERSION,
+            "id": game.ENV_ID,
+            "version": game.VERSION,
             "rules": self.rules,
             "obs_dim": self.obs_dim,
             "observe_physics": self.observe_physics,

@@ -1,0 +1,54 @@
+# Everything runs in .venv, which the first command that needs it creates from Python, pip and nothing else.
+
+PYTHON ?= python3
+GAMES ?= 400
+DEMO_ARGS ?=
+PYTEST_ARGS ?= -n 2
+REPLAY ?= checkpoints/demo.html
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help setup demo test lint bench kernels
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make setup   install into .venv what pyproject.toml asks for, at the versions of constraints.txt"
+	@echo "make demo    train the quickstart policy, print its table, write its replay"
+	@echo "make test    lint, types and all tests"
+	@echo "make lint    ruff and mypy only"
+	@echo "make bench   speed of the simulator and of training, as ratios"
+	@echo
+	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
+	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
+
+setup: $(STAMP)
+
+# Installed once, and again when what is asked for changes.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
+	@echo "Installing into .venv; the first time takes a few minutes."
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev,wandb]"
+	@touch $(STAMP)
+
+demo: setup
+	$(BIN)/python train.py +run=quickstart $(DEMO_ARGS)
+	$(BIN)/python eval/run.py --ckpt final.pt --games $(GAMES) --replay $(REPLAY)
+	@echo "Watch the replay: open $(REPLAY) in a browser."
+
+test: lint kernels
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: kernels
+	$(BIN)/python benchmarks/dogfight.py
+	$(BIN)/python benchmarks/training.py
+
+# Compile the simulator once, into the cache every process shares, before several processes want it at the same time.
+kernels: setup
+	@$(BIN)/python -c "from envs.dogfight.batch import DogfightBatch; DogfightBatch(1).close()"

@@ -1,0 +1,173 @@
+"""Policies as files: written whole or not at all, verified when read, and never a vehicle for code.
+
+One file carries what it takes to play again: weights, network shape, the contract with the environment (observation
+and action sizes, rules, version) and a summary of the training. `torch.load(weights_only=True)` reads it anywhere.
+`manifest.json` beside it records each file's SHA-256; a file listed there is checked against it, and every file is
+checked by the CRCs inside it, because neither torch nor a disk notices a flipped bit in a weight.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agents.ppo.network import ActorCritic
+from configs.files import write_atomically
+from configs.names import InputError, suggestion
+from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+
+FORMAT = "sparring-checkpoint"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+FINAL = "final.pt"
+RELEASED = "released"
+CONTRACT_KEYS = ("id", "version", "rules", "obs_dim", "observe_physics", "continuous", "binary", "action_repeat")
+
+
+class CheckpointError(InputError):
+    """A checkpoint that cannot be found or used; the message is one line naming the file and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded policy: the network in evaluation mode, its contract with the environment, how it was trained."""
+
+    network: ActorCritic
+    contract: dict[str, Any]
+    training: dict[str, Any]
+    path: Path
+
+
+def save_checkpoint(
+    path: Path, network: ActorCritic, *, contract: Mapping[str, Any], training: Mapping[str, Any]
+) -> None:
+    """Write `network` and what belongs to it to `path`, and its SHA-256 into the folder's manifest.
+
+    `contract` is the batch's, `training` any plain summary; equal arguments give equal bytes. A crash leaves the old
+    file or the new one. Raises `ValueError` where the contract lacks a key or disagrees with the network's obs_dim.
+    """
+    _check_contract(path, contract, network.shape)
+    header = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    plain = header | {"shape": network.shape, "contract": dict(contract), "training": dict(training)}
+    data = pack(network.state_dict(), plain)
+    # The old hash goes first: between the two writes a file is unlisted rather than listed with another's hash.
+    _edit_manifest(path, None)
+    write_atomically(path, data)
+    _edit_manifest(path, sha256(data))
+
+
+def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
+    """Read, verify and rebuild the policy in `path` on `device`.
+
+    Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
+    weights, shape and contract do not belong together.
+    """
+    content = _read(path, device)
+    version = content.get("format_version")
+    if content.get("format") != FORMAT or not isinstance(version, int):
+        raise CheckpointError(f"{path}: is not a Sparring checkpoint")
+    if version > FORMAT_VERSION:
+        raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
+    try:
+        shape, contract, training = (dict(content[key]) for key in ("shape", "contract", "training"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: lacks its shape, contract or training summary") from error
+    _check_contract(path, contract, shape)
+    network = _rebuild(path, shape, content["weights"])
+    return Checkpoint(network.to(device).eval(), contract, training, path)
+
+
+def resolve_checkpoint(spec: str, root: Path) -> Path:
+    """Find the file a person means by `spec`; `root` is the checkpoints folder, its parent the repository.
+
+    A file (`.pt` may be left out) or a run's folder (its final.pt), looked for from the working directory, the
+    repository and `root`, so that a run's name and `released/<name>` are enough; the bare word final.pt is that of the
+    run that finished last. Raises `CheckpointError` with the choices and the nearest match.
+    """
+    places = (Path(), root.parent, root)
+    candidates = [place / path for path in (spec, f"{spec}/{FINAL}", f"{spec}.pt") for place in places]
+    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if found is None and spec == FINAL:
+        found = _newest_final(root)
+    if found is not None:
+        return found.resolve()
+    raise CheckpointError(_not_found(spec, root))
+
+
+def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: no such checkpoint") from error
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+    listed = _read_manifest(path.parent / MANIFEST).get(path.name)
+    if listed is not None and listed != sha256(data):
+        raise CheckpointError(f"{path}: is damaged or was replaced: its SHA-256 is not the one in {MANIFEST}")
+    try:
+        return unpack(data, device)
+    except TensorFileError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _rebuild(path: Path, shape: dict[str, Any], weights: dict[str, Any]) -> ActorCritic:
+    try:
+        network = ActorCritic.from_shape(shape)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: its network shape {shape} cannot be built ({error})") from error
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(f"{path}: its weights do not fit its network shape {shape}") from error
+    return network
+
+
+def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str, Any]) -> None:
+    missing = [key for key in CONTRACT_KEYS if key not in contract]
+    if missing:
+        raise CheckpointError(f"{path}: its contract lacks {', '.join(missing)}")
+    for key in ("obs_dim", "continuous", "binary"):
+        if contract[key] != shape.get(key):
+            raise CheckpointError(f"{path}: {key} is {contract[key]} in the contract, {shape.get(key)} in the network")
+
+
+def _read_manifest(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    try:
+        return {name: entry["sha256"] for name, entry in json.loads(path.read_text()).items()}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CheckpointError(f"{path}: is not a manifest; remove it to load files unverified") from error
+
+
+def _edit_manifest(path: Path, digest: str | None) -> None:
+    """List `path` with `digest`, or with None take it off the list."""
+    manifest = path.parent / MANIFEST
+    entries = _read_manifest(manifest)
+    if digest is None and path.name not in entries:
+        return
+    entries.pop(path.name, None)
+    if digest is not None:
+        entries[path.name] = digest
+    text = json.dumps({name: {"sha256": entries[name]} for name in sorted(entries)}, indent=1)
+    write_atomically(manifest, text + "\n")
+
+
+def _newest_final(root: Path) -> Path | None:
+    """Find the final.pt written last, by modification time, then by name so that a tie has one answer."""
+    finals = root.glob(f"*/{FINAL}")
+    return max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
+
+
+def _not_found(spec: str, root: Path) -> str:
+    runs = sorted(path.parent.name for path in root.glob(f"*/{FINAL}"))
+    released = sorted(f"{RELEASED}/{path.stem}" for path in (root / RELEASED).glob("*.pt"))
+    if not runs + released:
+        return f"no checkpoint {spec!r} and none under {root}; train one first: python train.py +run=quickstart"
+    choices = [FINAL, *runs, *released] if runs else released
+    return f"no checkpoint {spec!r}: give a path or choose from {', '.join(choices)}{suggestion(spec, choices)}"

@@ -1,0 +1,120 @@
+"""One folder per run, under a name a person can say: adjective-callsign-run.
+
+Made-up names come from the operating system's entropy, not the run's seed, so that two runs of one seed get two names;
+the folder is created exclusively, so that two runs never write into one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from configs.allowed import Form, complaint
+from configs.files import write_atomically
+from configs.names import InputError
+from configs.schema import FOLDER, SNAPSHOT
+
+ADJECTIVES = (
+    "amber", "bold", "brave", "bright", "brisk", "calm", "clever", "cobalt", "cold", "copper",
+    "crimson", "daring", "dark", "deft", "distant", "dusty", "eager", "fierce", "fleet", "golden",
+    "hasty", "hidden", "humble", "iron", "ivory", "keen", "loud", "lucky", "mean", "patient",
+    "proud", "quick", "quiet", "restless", "silent", "silver", "steady", "stormy", "sudden", "swift",
+)  # fmt: skip
+CALLSIGNS = (
+    "anvil", "badger", "banshee", "bishop", "blaze", "cobra", "comet", "condor", "corsair", "cricket",
+    "drifter", "falcon", "ghost", "goose", "hammer", "hawk", "hornet", "icarus", "jester", "joker",
+    "kestrel", "knight", "lancer", "mako", "maverick", "merlin", "nomad", "osprey", "phoenix", "raptor",
+    "raven", "reaper", "rook", "saber", "shrike", "sparrow", "talon", "thunder", "viper", "wasp",
+)  # fmt: skip
+
+
+class RunFolderError(InputError):
+    """A run name that cannot be used; the message is one line naming it and what to do."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where one run keeps what it leaves behind."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, name: str = "", run: str | None = None) -> RunFolder:
+        """Make a new folder under `root`: `name` if given, else a made-up name ending in `run`.
+
+        Raises `RunFolderError` if `name` exists already or is no plain folder name.
+        """
+        root.mkdir(parents=True, exist_ok=True)
+        if name:
+            return cls(_make_given(root, name))
+        while True:
+            path = root / made_up_name(run)
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            return cls(path)
+
+    @property
+    def name(self) -> str:
+        """The run's name, which is the folder's."""
+        return self.path.name
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object per logged row."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def pool(self) -> Path:
+        """The folder of frozen snapshots."""
+        return self.path / "pool"
+
+    @property
+    def final(self) -> Path:
+        """The checkpoint of the last update."""
+        return self.path / "final.pt"
+
+    def step(self, env_steps: int) -> Path:
+        """Name the checkpoint taken after `env_steps` environment steps."""
+        return self.path / f"step_{env_steps}.pt"
+
+    def named(self, name: str) -> Path:
+        """Name the checkpoint of an event such as pre_brawler; raises `RunFolderError` unless it may be called that."""
+        _check("snapshot", name, SNAPSHOT)
+        return self.path / f"{name}.pt"
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write the whole configuration, plain data in the schema's order, as YAML."""
+        write_atomically(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+
+
+def made_up_name(run: str | None) -> str:
+    """Draw adjective-callsign-run, without the last part where `run` is None."""
+    return "-".join([secrets.choice(ADJECTIVES), secrets.choice(CALLSIGNS)] + ([run] if run else []))
+
+
+def _make_given(root: Path, name: str) -> Path:
+    _check("name", name, FOLDER)
+    path = root / name
+    try:
+        path.mkdir()
+    except FileExistsError as error:
+        raise RunFolderError(f"name={name!r}: {path} exists; choose another or leave it empty for a new one") from error
+    return path
+
+
+def _check(key: str, name: str, form: Form) -> None:
+    wrong = complaint(name, form)
+    if wrong:
+        raise RunFolderError(f"{key}={name!r}: {wrong}")

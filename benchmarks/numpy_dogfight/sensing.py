@@ -1,0 +1,98 @@
+"""What one seat can tell about the other: distance, bearings, closing speed, the point to aim at.
+
+One `Sight` holds these for K matches at once (K is a subset of the batch: the matches a given bot plays, or all of
+them). Bots, observations and rewards read it, so that each angle is defined once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.numpy_dogfight.state import Array, State, energy, wrap_angle, wrap_x
+from envs.dogfight import rules
+
+
+@dataclass
+class Craft:
+    """One fighter as the other modules read it, each [K]."""
+
+    x: Array
+    y: Array
+    yaw: Array
+    cos: Array
+    sin: Array
+    speed: Array
+    turn_rate: Array
+    hp: Array
+    cooldown: Array
+    energy: Array
+
+
+@dataclass
+class Sight:
+    """One seat's view of K matches."""
+
+    me: Craft
+    foe: Craft
+    dx: Array
+    """From me to the opponent, wrapped under challenge rules."""
+    dy: Array
+    distance: Array
+    bearing: Array
+    """Direction from me to the opponent."""
+    off: Array
+    """Signed angle from my nose to the opponent."""
+    foe_off: Array
+    """Signed angle from the opponent's nose to me."""
+    closing: Array
+    """How fast the distance shrinks, m/s."""
+    physics: dict[str, Array]
+    challenge: bool
+
+
+def sight(state: State, seat: int, where: Array | slice, *, challenge: bool) -> Sight:
+    """Return the view of `seat` in the matches `where`."""
+    physics = {name: state.physics[where, index] for name, index in rules.PARAMETER_INDEX.items()}
+    me = _craft(state, seat, where, physics["gravity"])
+    foe = _craft(state, 1 - seat, where, physics["gravity"])
+    dx, dy = wrap_x(foe.x - me.x, challenge=challenge), foe.y - me.y
+    distance = np.hypot(dx, dy)
+    bearing = np.arctan2(dy, dx)
+    closing = -(dx * (foe.speed * foe.cos - me.speed * me.cos) + dy * (foe.speed * foe.sin - me.speed * me.sin))
+    return Sight(
+        me=me,
+        foe=foe,
+        dx=dx,
+        dy=dy,
+        distance=distance,
+        bearing=bearing,
+        off=wrap_angle(bearing - me.yaw),
+        foe_off=wrap_angle(bearing + np.pi - foe.yaw),
+        closing=closing / np.maximum(distance, 1e-6),
+        physics=physics,
+        challenge=challenge,
+    )
+
+
+def lead_point(view: Sight, lead: float | Array = 1.0) -> tuple[Array, Array]:
+    """Where the opponent will be after `lead` times a bullet's flight, relative to me."""
+    time = lead * view.distance / view.physics["bullet_speed"]
+    return view.dx + view.foe.speed * view.foe.cos * time, view.dy + view.foe.speed * view.foe.sin * time
+
+
+def _craft(state: State, seat: int, where: Array | slice, gravity: Array) -> Craft:
+    yaw, speed, y = state.yaw[where, seat], state.speed[where, seat], state.y[where, seat]
+    return Craft(
+        x=state.x[where, seat],
+        y=y,
+        yaw=yaw,
+        cos=np.cos(yaw),
+        sin=np.sin(yaw),
+        speed=speed,
+        turn_rate=state.turn_rate[where, seat],
+        hp=state.hp[where, seat],
+        cooldown=state.cooldown[where, seat],
+        energy=energy(speed, y, gravity),
+    )

@@ -1,0 +1,100 @@
+"""The state of N matches as NumPy arrays, and the geometry every other module asks for.
+
+N is the number of matches; the second axis is the seat; B is the number of bullets a seat can have in flight. Yaw is an
+angle. Angles and wrapped distances go through the few functions at the end, so that the two rule sets differ here only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from envs.dogfight import rules
+
+B = rules.BULLETS_PER_FIGHTER
+Array = np.ndarray
+
+
+@dataclass
+class Memory:
+    """What a scripted opponent remembers, one value per seat: int32 [N, 2]."""
+
+    mode: Array
+    """Mode of the dogfighter, phase of the brawler, sign of the chaser's yo-yo."""
+    timer: Array
+    """Ticks before the mode may change; ticks left of the chaser's yo-yo."""
+    mode_ticks: Array
+    """Ticks of attack at close quarters (dogfighter), ticks of a punish (brawler)."""
+    evade_ticks: Array
+    """Ticks left of the evasive turn."""
+    evade_direction: Array
+    """+1 or -1: the direction of the last evasive turn."""
+
+    @classmethod
+    def fresh(cls, matches: int) -> Memory:
+        """Memory at the start of a match."""
+        shape = (matches, 2)
+        memory = cls(*(np.zeros(shape, np.int32) for _ in fields(cls)))
+        memory.evade_direction[:] = 1
+        return memory
+
+
+@dataclass
+class State:
+    """Everything that makes up N matches."""
+
+    x: Array
+    y: Array
+    yaw: Array
+    speed: Array
+    turn_rate: Array
+    """Signed yaw rate of the last tick, rad/s [N, 2]; only the challenge observation shows it."""
+    hp: Array
+    cooldown: Array
+    stall: Array
+    alive: Array
+    bullet_x: Array
+    bullet_y: Array
+    bullet_vx: Array
+    bullet_vy: Array
+    bullet_life: Array
+    physics: Array
+    """[N, 13] in the order of `rules.PARAMETERS`."""
+    tick: Array
+    memory: Memory
+
+    @classmethod
+    def empty(cls, matches: int, dtype: np.dtype | type = np.float32) -> State:
+        """N matches with every number zero and nobody alive; `spawn` fills them."""
+        seats, slots = (matches, 2), (matches, 2, B)
+        return cls(
+            *(np.zeros(seats, dtype) for _ in range(5)),
+            *(np.zeros(seats, np.int32) for _ in range(3)),
+            np.zeros(seats, bool),
+            *(np.zeros(slots, dtype) for _ in range(4)),
+            np.zeros(slots, np.int32),
+            np.zeros((matches, len(rules.PARAMETERS)), dtype),
+            np.zeros(matches, np.int32),
+            Memory.fresh(matches),
+        )
+
+    def parameter(self, name: str) -> Array:
+        """One physics parameter for every match, [N]."""
+        return self.physics[:, rules.PARAMETER_INDEX[name]]
+
+
+def wrap_angle(angle: Array) -> Array:
+    """Return the same direction within [-pi, pi]."""
+    return angle - 2.0 * np.pi * np.round(angle / (2.0 * np.pi))
+
+
+def wrap_x(x: Array, *, challenge: bool) -> Array:
+    """Under challenge rules the shortest difference on the 1000 m circle; unchanged under classic rules."""
+    width = 2.0 * rules.HALF_WIDTH
+    return x - width * np.round(x / width) if challenge else x
+
+
+def energy(speed: Array, y: Array, gravity: Array) -> Array:
+    """v^2 + 2 g y, the bots' measure of who may climb."""
+    return speed * speed + 2.0 * gravity * y

@@ -1,0 +1,36 @@
+"""Writing a file so that a crash at any moment leaves either the old file or the new one, never half of one.
+
+The bytes go to a temporary name in the same folder, reach the disk (fsync), then take the final name in one step;
+the folder is synced last, so that the name itself survives a power cut.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Replace `path` by `data` (text as UTF-8) in one step. The folder must exist; raises `OSError` as `open` does."""
+    content = data.encode() if isinstance(data, str) else data
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,40 @@
+"""The text behind `python train.py --help`: the runs with their purpose, every option with its default and range.
+
+Both come from where they are defined, the run files and the schema, so the text cannot fall behind them.
+"""
+
+from __future__ import annotations
+
+from configs.allowed import describe
+from configs.load import runs
+from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from configs.validate import options
+
+HEAD = """\
+usage: python train.py +run=NAME [key=value ...]
+
+Trains the run NAME and writes a folder under checkpoints/. Every option below can be set, in a run file or here:
+  python train.py +run=quickstart seed=3 env.num_envs=64
+  python train.py +run=unified_dr_cpu phases.0.updates=20 phases.1.updates=10
+
+  --help  this text
+  --cfg   print the configuration as YAML and stop
+"""
+
+
+def help_text() -> str:
+    """Usage, runs and options, ready to print."""
+    width = max(map(len, runs()))
+    chosen = [f"  {name:<{width}}  {purpose}" for name, purpose in runs().items()]
+    return "\n".join([HEAD, "runs", *chosen, "", "options: key=default, what it may be", *_option_lines()])
+
+
+def _option_lines() -> list[str]:
+    stage = StageConfig(bots=["ace"], weights=[1.0])
+    phase = PhaseConfig(stages=[stage], randomization=[RandomizationConfig()], events=[EventConfig()])
+    lines = []
+    for key, value, option in options(RunConfig(phases=[phase])):
+        allowed = option.metadata.get("allowed")
+        default = f"{key}={'null' if value is None else value}"
+        lines.append(f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}".rstrip())
+    return lines

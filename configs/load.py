@@ -1,0 +1,95 @@
+"""From a command line to a checked configuration: defaults, then the run file, then the overrides.
+
+Hydra composes; the dataclasses decide. Overrides reach Hydra as "set this, whether or not it is there", so that every
+key, typed with or without `+` or written in a file, meets one judge: `from_plain`, which refuses what the schema does
+not declare. Nothing here makes folders, changes the working directory, configures logging or creates objects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from configs.names import ConfigError, choose
+from configs.plain import from_plain, to_plain, unknown_key
+from configs.schema import RunConfig
+from configs.validate import validate
+
+CONFIG_DIR = Path(__file__).resolve().parent
+ROOTS = tuple(field.name for field in fields(RunConfig))
+PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
+
+
+def load(overrides: Sequence[str]) -> RunConfig:
+    """Compose and validate the configuration that a command line asks for.
+
+    `overrides` are `+run=NAME`, once, and any number of `key=value`, such as `env.num_envs=64` or
+    `phases.0.updates=20`. Raises `InputError`: one line that says what is wrong and what would be right.
+    """
+    parsed = [_parse(text) for text in overrides]
+    name = _run_name(parsed)
+    settings = [text.lstrip("+") for text, override in zip(overrides, parsed, strict=True) if not _names_run(override)]
+    config = from_plain({**_compose([f"+run={name}", *(f"++{text}" for text in settings)]), "run": name})
+    validate(config)
+    return config
+
+
+def runs() -> dict[str, str]:
+    """The runs that can be chosen, by name, each with the purpose its file states."""
+    return {path.stem: _purpose(path) for path in sorted((CONFIG_DIR / "run").glob("*.yaml"))}
+
+
+def _purpose(path: Path) -> str:
+    match = PURPOSE.search(path.read_text(encoding="utf-8"))
+    return match.group(1).strip() if match else ""
+
+
+def _parse(text: str) -> Override:
+    try:
+        override = OverridesParser.create().parse_override(text)
+    except HydraException as error:
+        raise ConfigError(f"{text!r} cannot be read: write key=value, such as seed=3 or ppo.clip=0.1") from error
+    root = override.key_or_group.split(".")[0]
+    if root not in ROOTS:
+        raise unknown_key(override.key_or_group, ROOTS)
+    if override.is_delete() or override.package is not None:
+        raise ConfigError(f"{text!r}: options can be set, not removed or moved; write key=value")
+    if override.is_sweep_override():
+        raise ConfigError(f"{text!r}: one value each; start one run per value, or write a list as [a,b]")
+    return override
+
+
+def _names_run(override: Override) -> bool:
+    return override.key_or_group == "run"
+
+
+def _run_name(parsed: Sequence[Override]) -> str:
+    names = [str(override.value()) for override in parsed if _names_run(override)]
+    if len(names) != 1:
+        given = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
+        raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {', '.join(runs())}")
+    return choose("run", names[0], runs())
+
+
+def _compose(overrides: Sequence[str]) -> dict[str, Any]:
+    ConfigStore.instance().store("schema", node=to_plain(RunConfig()))
+    try:
+        with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
+            composed = OmegaConf.to_container(compose("config", overrides=list(overrides)), resolve=True)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+        lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]
+        raise ConfigError(": ".join(lines).replace("++", "")) from error
+    assert isinstance(composed, dict)
+    return {str(key): value for key, value in composed.items()}

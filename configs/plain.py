@@ -1,0 +1,107 @@
+"""Configurations as plain data and back: what YAML files, config.yaml and checkpoints hold.
+
+Reading walks the dataclasses, so nothing passes that they do not declare: an unknown key is refused wherever it stands
+and however it got there, with the nearest known one; a value of the wrong type names what is wanted. A whole float such
+as 1e6 counts as an integer, because that is how people write large numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from configs.names import ConfigError, suggestion
+from configs.schema import RunConfig
+from configs.validate import options
+
+
+def to_plain(config: RunConfig) -> dict[str, Any]:
+    """Turn a configuration into dicts, lists, numbers, text and None, in the schema's order."""
+    return asdict(config)
+
+
+def from_plain(plain: Mapping[str, Any]) -> RunConfig:
+    """Build the configuration that `plain` describes; what it leaves out keeps its default.
+
+    Raises `ConfigError` for unknown keys and wrong types. Ranges are `validate`'s matter.
+    """
+    config = _read(RunConfig, plain, "")
+    assert isinstance(config, RunConfig)
+    return config
+
+
+def unknown_key(key: str, siblings: Sequence[str]) -> ConfigError:
+    """The error for a dotted `key` that nothing declares: the nearest option anywhere, else the known `siblings`."""
+    everywhere = [*siblings, *(option for option, _, _ in options(RunConfig()))]
+    hint = suggestion(key, everywhere, likeness=0.65) or f"; known here: {', '.join(siblings)}"
+    return ConfigError(f"unknown key {key!r}{hint}")
+
+
+def _read(kind: Any, value: Any, key: str) -> Any:
+    """Read `value`, found at the dotted `key`, as the annotation `kind`."""
+    if is_dataclass(kind):
+        return _read_dataclass(kind, value, key)
+    if get_origin(kind) is list:
+        return _read_list(get_args(kind)[0], value, key)
+    if get_origin(kind) in (Union, UnionType):
+        if value is None:
+            return None
+        (kind,) = (member for member in get_args(kind) if member is not type(None))
+    return _READERS[kind](value, key)
+
+
+def _read_dataclass(kind: Any, value: Any, key: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise _wrong(key, value, "a mapping of options")
+    kinds = get_type_hints(kind)
+    for name in value:
+        if name not in kinds:
+            raise unknown_key(_join(key, name), [_join(key, known) for known in kinds])
+    return kind(**{name: _read(kinds[name], item, _join(key, name)) for name, item in value.items()})
+
+
+def _read_list(kind: Any, value: Any, key: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _wrong(key, value, "a list, such as [a, b]")
+    return [_read(kind, item, _join(key, index)) for index, item in enumerate(value)]
+
+
+def _read_bool(value: Any, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(key, value, "true or false")
+    return value
+
+
+def _read_int(value: Any, key: str) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(key, value, "a whole number")
+    return value
+
+
+def _read_float(value: Any, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(key, value, "a number")
+    return float(value)
+
+
+def _read_str(value: Any, key: str) -> str:
+    if isinstance(value, bool):
+        raise _wrong(key, value, "text; YAML reads a bare on, off, yes or no as true or false, so quote it")
+    if not isinstance(value, str | int):
+        raise _wrong(key, value, "text")
+    return str(value)
+
+
+_READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str}
+
+
+def _join(key: str, name: object) -> str:
+    return f"{key}.{name}" if key else str(name)
+
+
+def _wrong(key: str, value: object, wanted: str) -> ConfigError:
+    return ConfigError(f"{key or 'the configuration'}={value}: must be {wanted}")

@@ -1,0 +1,125 @@
+"""Is this configuration one that can run? Every option's range first, then what concerns several options at once.
+
+Keys are written as they are typed on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, fields, is_dataclass
+from itertools import pairwise
+from typing import Any
+
+from configs.allowed import Allowed, complaint
+from configs.names import ConfigError
+from configs.schema import PhaseConfig, RunConfig, StageConfig
+
+
+def validate(config: RunConfig) -> None:
+    """Return if `config` can run, else raise `ConfigError`: one line with key, value, what is allowed and the fix."""
+    for key, value, option in options(config):
+        _check_option(key, value, option)
+    _check_sizes(config)
+    _check_log_std(config)
+    if not config.phases:
+        raise ConfigError("phases=[]: a run needs at least one phase, such as {name: curriculum, updates: 100}")
+    for index, phase in enumerate(config.phases):
+        _check_phase(f"phases.{index}", phase, first=index == 0)
+    _check_snapshots_differ(config)
+
+
+def options(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:
+    """Every option of a configuration, in order: dotted key, value, and the field that declares it.
+
+    List items count one by one under the field of their list; mappings and lists of them are entered.
+    """
+    for option in fields(config):
+        key, value = f"{prefix}{option.name}", getattr(config, option.name)
+        items = enumerate(value) if isinstance(value, list) else None
+        for name, item in [(key, value)] if items is None else [(f"{key}.{index}", item) for index, item in items]:
+            if is_dataclass(item):
+                yield from options(item, f"{name}.")
+            else:
+                yield name, item, option
+
+
+def _check_option(key: str, value: Any, option: Field[Any]) -> None:
+    allowed: Allowed | None = option.metadata.get("allowed")
+    if allowed is None or value == option.default:  # an empty default, "" or None, stands for "not given"
+        return
+    wrong = complaint(value, allowed)
+    if wrong:
+        default = f"; the default is {option.default}" if isinstance(option.default, int | float) else ""
+        shown = f"{value:g}" if isinstance(value, float) else value
+        raise ConfigError(f"{key}={shown}: {wrong}{default}")
+
+
+def _check_sizes(config: RunConfig) -> None:
+    samples = config.ppo.rollout_steps * config.env.num_envs
+    if config.ppo.minibatch_size > samples:
+        raise ConfigError(
+            f"ppo.minibatch_size={config.ppo.minibatch_size}: must be at most {samples}, which is ppo.rollout_steps "
+            f"{config.ppo.rollout_steps} x env.num_envs {config.env.num_envs}; lower it or raise one of those"
+        )
+
+
+def _check_log_std(config: RunConfig) -> None:
+    network = config.network
+    low, high = network.log_std_min, network.log_std_max
+    if low > high:
+        raise ConfigError(f"network.log_std_min={low}: must be at most network.log_std_max, {high}")
+    named = [("network.log_std_init", network.log_std_init)]
+    for p, phase in enumerate(config.phases):
+        named += [
+            (f"phases.{p}.events.{e}.log_std", event.log_std)
+            for e, event in enumerate(phase.events)
+            if event.log_std is not None
+        ]
+    for key, value in named:
+        if not low <= value <= high:
+            raise ConfigError(f"{key}={value}: must be in [{low}, {high}], network.log_std_min to log_std_max")
+
+
+def _check_phase(key: str, phase: PhaseConfig, *, first: bool) -> None:
+    if first and not (phase.stages and phase.stages[0].at == 0):
+        raise ConfigError(f"{key}.stages: the first phase needs a stage at update 0, such as {{at: 0, bots: [ace]}}")
+    for name in ("stages", "randomization", "events"):
+        _check_within(f"{key}.{name}", [entry.at for entry in getattr(phase, name)], phase.updates)
+    for name in ("stages", "randomization"):
+        _check_increasing(f"{key}.{name}", [entry.at for entry in getattr(phase, name)])
+    for index, stage in enumerate(phase.stages):
+        _check_stage(f"{key}.stages.{index}", stage)
+    for index, event in enumerate(phase.events):
+        if not event.snapshot and event.log_std is None:
+            raise ConfigError(f"{key}.events.{index}: does nothing; give it a snapshot name or a log_std")
+
+
+def _check_within(key: str, starts: Sequence[int], updates: int) -> None:
+    for index, at in enumerate(starts):
+        if at >= updates:
+            raise ConfigError(f"{key}.{index}.at={at}: must be in [0, {updates}), the updates of its phase")
+
+
+def _check_increasing(key: str, starts: Sequence[int]) -> None:
+    for index, (before, at) in enumerate(pairwise(starts), start=1):
+        if at <= before:
+            raise ConfigError(f"{key}.{index}.at={at}: must be above {before}, where the one before it starts")
+
+
+def _check_stage(key: str, stage: StageConfig) -> None:
+    if not stage.bots:
+        raise ConfigError(f"{key}.bots=[]: a stage needs at least one bot")
+    if len(set(stage.bots)) < len(stage.bots):
+        raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once and use weights for its share")
+    if stage.weights and len(stage.weights) != len(stage.bots):
+        wanted = f"give {len(stage.bots)}, one for each of {', '.join(stage.bots)}, or none for equal shares"
+        raise ConfigError(f"{key}.weights={stage.weights}: {wanted}")
+
+
+def _check_snapshots_differ(config: RunConfig) -> None:
+    seen: set[str] = set()
+    for p, phase in enumerate(config.phases):
+        for e, event in enumerate(phase.events):
+            if event.snapshot and event.snapshot in seen:
+                raise ConfigError(f"phases.{p}.events.{e}.snapshot={event.snapshot}: is taken already; choose another")
+            seen.add(event.snapshot)

@@ -1,0 +1,59 @@
+"""Prioritized fictitious self-play: meet the snapshots one learns most from more often.
+
+With p the learner's win rate against a snapshot, "hard" weighs it 1 - p + 0.1, so that the ones it loses to come up
+most; "variance" weighs it p (1 - p) + 0.01, so that even matches do. The constants keep every snapshot in play: one
+that is never met can never be seen to have become a problem again.
+Source: Vinyals et al., "Grandmaster level in StarCraft II using multi-agent reinforcement learning", Nature 575 (2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from configs.names import choose
+from configs.schema import SAMPLINGS
+
+HARD_FLOOR = 0.1
+VARIANCE_FLOOR = 0.01
+
+
+def win_rate(wins: ArrayLike, draws: ArrayLike, losses: ArrayLike) -> np.ndarray:
+    """Return the share of points, (wins + draws / 2 + 1) / (games + 2), elementwise, as float64.
+
+    The added win and loss are a prior: an opponent never met counts as even, and one lucky game proves little.
+    """
+    won, drawn, lost = (np.asarray(count, dtype=np.float64) for count in (wins, draws, losses))
+    return (won + 0.5 * drawn + 1.0) / (won + drawn + lost + 2.0)
+
+
+def weights(win_rates: ArrayLike, form: str = "hard") -> np.ndarray:
+    """Turn the learner's win rates [K] in [0, 1] into sampling weights [K], positive and not normalized.
+
+    Raises `UnknownNameError` for an unknown form and `ValueError` for a rate outside [0, 1].
+    """
+    p = np.asarray(win_rates, dtype=np.float64)
+    if not np.all((p >= 0.0) & (p <= 1.0)):
+        raise ValueError(f"win rates {p.tolist()} are outside [0, 1]; give shares of points")
+    if choose("self_play.sampling", form, SAMPLINGS) == "hard":
+        return 1.0 - p + HARD_FLOOR
+    return p * (1.0 - p) + VARIANCE_FLOOR
+
+
+def draw(names: Sequence[str], weight: ArrayLike, count: int, rng: np.random.Generator) -> list[str]:
+    """Draw `count` of `names` in proportion to `weight` [K], all different while there are enough of them.
+
+    With more places than names every name is drawn once, then the drawing starts over. Raises `ValueError` if there
+    are no names.
+    """
+    if len(names) == 0:
+        raise ValueError("cannot draw opponents from an empty pool; add a snapshot first")
+    share = np.asarray(weight, dtype=np.float64)
+    share = share / share.sum()
+    drawn: list[str] = []
+    while len(drawn) < count:
+        size = min(count - len(drawn), len(names))
+        drawn.extend(names[index] for index in rng.choice(len(names), size=size, replace=False, p=share))
+    return drawn

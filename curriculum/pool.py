@@ -1,0 +1,156 @@
+"""The pool: frozen copies of the learner to play against, as files that outlive the run.
+
+Each snapshot is one file of weights named by its update, `snapshot_000150.pt`, written atomically; `index.json` beside
+them holds rating and results, so a pool reopens as it was left. When the pool is full the oldest snapshot leaves, or
+the weakest by rating; the newest always stays, since it is the best test of whether the learner still improves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from configs.files import write_atomically
+from configs.names import InputError, choose
+from configs.schema import EVICTIONS
+from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+
+INDEX = "index.json"
+
+
+class PoolError(InputError):
+    """A snapshot that cannot be used; the message is one line naming the file, what is wrong and what to do."""
+
+
+@dataclass
+class Snapshot:
+    """One frozen policy: the update it was taken at, its rating, and the learner's results against it."""
+
+    name: str
+    update: int
+    rating: float
+    sha256: str
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+
+    @property
+    def games(self) -> int:
+        """Finished matches of the learner against this snapshot."""
+        return self.wins + self.draws + self.losses
+
+
+class Pool:
+    """At most `capacity` snapshots of one network `shape` (plain data, with its obs_dim) in `folder`.
+
+    Opening a folder that already holds an index continues it. Raises `UnknownNameError` for an unknown `eviction`,
+    `ValueError` for a capacity below 1 and `PoolError` for an index that cannot be read.
+    """
+
+    def __init__(self, folder: Path, capacity: int, eviction: str = "oldest", *, shape: Mapping[str, Any]) -> None:
+        if capacity < 1:
+            raise ValueError(f"self_play.pool_size={capacity} is below 1; give the number of snapshots to keep")
+        self.folder = folder
+        self.capacity = capacity
+        self.eviction = choose("self_play.eviction", eviction, EVICTIONS)
+        self._shape = json.loads(json.dumps(dict(shape)))
+        self._snapshots: list[Snapshot] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / INDEX).exists():
+            self._snapshots = self._read_index()
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots in the pool, oldest first."""
+        return list(self._snapshots)
+
+    def __len__(self) -> int:
+        return len(self._snapshots)
+
+    def __getitem__(self, name: str) -> Snapshot:
+        """Return the record of one snapshot; raises `UnknownNameError` with the pool's names."""
+        names = [snapshot.name for snapshot in self._snapshots]
+        return self._snapshots[names.index(choose("snapshot", name, names))]
+
+    def add(self, update: int, weights: Mapping[str, torch.Tensor], *, rating: float) -> list[str]:
+        """Freeze `weights` as the newest snapshot, `snapshot_<update>`. Returns the names that had to leave.
+
+        Raises `ValueError` unless `update` is later than the newest snapshot's.
+        """
+        if self._snapshots and update <= self._snapshots[-1].update:
+            raise ValueError(f"update={update} is not after the newest snapshot's, {self._snapshots[-1].update}")
+        data = pack(weights, {"shape": self._shape})
+        snapshot = Snapshot(f"snapshot_{update:06d}", update, rating, sha256(data))
+        write_atomically(self.path(snapshot.name), data)
+        self._snapshots.append(snapshot)
+        return self._evict()
+
+    def load(self, name: str, device: str | torch.device = "cpu") -> dict[str, torch.Tensor]:
+        """Read the weights of one snapshot onto `device`.
+
+        Raises `PoolError` if the file is missing or damaged, or was made by a network of another shape or obs_dim.
+        """
+        snapshot, path = self[name], self.path(name)
+        try:
+            data = path.read_bytes()
+            if sha256(data) != snapshot.sha256:
+                raise PoolError(f"{path}: is damaged (its SHA-256 is not the one in {INDEX}); remove the pool folder")
+            content = unpack(data, device)
+        except FileNotFoundError as error:
+            raise PoolError(f"{path}: is listed in {INDEX} but missing; restore it or remove the pool") from error
+        except TensorFileError as error:
+            raise PoolError(f"{path}: {error}") from error
+        self._check_shape(path, content.get("shape"))
+        return content["weights"]
+
+    def record(self, results: Mapping[str, tuple[int, int, int]], ratings: Mapping[str, float] | None = None) -> None:
+        """Add the learner's (wins, draws, losses) per snapshot, and set the ratings given, then save the index."""
+        for name, (wins, draws, losses) in results.items():
+            snapshot = self[name]
+            snapshot.wins += wins
+            snapshot.draws += draws
+            snapshot.losses += losses
+        for name, rating in (ratings or {}).items():
+            self[name].rating = rating
+        self._write_index()
+
+    def path(self, name: str) -> Path:
+        """Say where the snapshot called `name` lies."""
+        return self.folder / f"{name}.pt"
+
+    def _evict(self) -> list[str]:
+        """Shrink to capacity. The index forgets a snapshot before its file goes, so it never lists a missing one."""
+        leaving: list[Snapshot] = []
+        while len(self._snapshots) > self.capacity:
+            candidates = self._snapshots[:-1]
+            weakest = self.eviction == "weakest"
+            leaving.append(min(candidates, key=lambda s: s.rating) if weakest else candidates[0])
+            self._snapshots.remove(leaving[-1])
+        self._write_index()
+        for snapshot in leaving:
+            self.path(snapshot.name).unlink(missing_ok=True)
+        return [snapshot.name for snapshot in leaving]
+
+    def _check_shape(self, path: Path, shape: Any) -> None:
+        """Name the first key that differs, so that a person sees whether it is obs_dim or the network's size."""
+        found = shape if isinstance(shape, dict) else {}
+        for key in sorted(set(found) | set(self._shape)):
+            if found.get(key) != self._shape.get(key):
+                ours = self._shape.get(key)
+                raise PoolError(f"{path}: {key}={found.get(key)}, this run has {ours}; use a pool of the same shape")
+
+    def _write_index(self) -> None:
+        rows = [asdict(snapshot) for snapshot in self._snapshots]
+        write_atomically(self.folder / INDEX, json.dumps(rows, indent=1) + "\n")
+
+    def _read_index(self) -> list[Snapshot]:
+        path = self.folder / INDEX
+        try:
+            return [Snapshot(**row) for row in json.loads(path.read_text())]
+        except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
+            raise PoolError(f"{path}: is not a pool index ({error}); remove the pool folder") from error

@@ -1,0 +1,181 @@
+"""What to train against and on at each update: a pure function of the update number and the measured win rates.
+
+The phases are laid end to end on one clock, counted in updates. Opponents, self-play share, randomization and events
+are looked up on it. Normally the clock ticks once an update. In a phase with `advance: on_success`, a stage whose
+current bots are all beaten at the rate `success` makes the clock jump to the stage's scheduled end: everything later
+comes that much earlier, nothing ever comes later than scheduled, and events jumped over happen right after the jump
+(those after the start of the last stage of all are lost, since the run is over).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
+from curriculum.mix import shares
+from curriculum.widening import Widening
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the schedule: the next update's number, the clock, and the first moment whose events are still due."""
+
+    update: int
+    clock: int
+    since: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one update trains against and on."""
+
+    update: int
+    """Number of the update, from 0."""
+    phase: str
+    phase_index: int
+    phase_update: int
+    """Place in the phase, in scheduled updates from 0."""
+    stage: int
+    """Index into the phase's stages; -1 while it keeps the bots the previous phase ended with."""
+    current: tuple[str, ...]
+    """The bots of the stage."""
+    bots: dict[str, float]
+    """Share of the scripted matches for every bot met so far, oldest first; sums to 1."""
+    scripted_share: float
+    """Share of all matches that are against bots; the rest is self-play."""
+    randomization: Widening
+    events: tuple[EventConfig, ...]
+    """What to do once before this update."""
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A stage on the clock, from `start` up to `end`, with the bots met before it."""
+
+    start: int
+    end: int
+    phase: int
+    stage: int
+    config: StageConfig
+    met: tuple[str, ...]
+
+
+class Schedule:
+    """The plan of a whole run. It holds no state: everything about the moment is in a `Position`.
+
+    `phases` must have passed `configs.validate`: the first begins with a stage at 0.
+    """
+
+    def __init__(self, phases: Sequence[PhaseConfig]) -> None:
+        self._phases = list(phases)
+        self._starts = [0, *accumulate(phase.updates for phase in phases)]
+        self._stretches = _stretches(self._phases, self._starts)
+        self._levels = [
+            (start + entry.at, entry)
+            for start, phase in zip(self._starts, phases, strict=False)
+            for entry in phase.randomization
+        ]
+        self._events = [
+            (start + event.at, event)
+            for start, phase in zip(self._starts, phases, strict=False)
+            for event in sorted(phase.events, key=lambda event: event.at)
+        ]
+
+    @property
+    def total_updates(self) -> int:
+        """Updates of the whole schedule, if no stage ends early."""
+        return self._starts[-1]
+
+    def start(self) -> Position:
+        """The first update of the run."""
+        return Position(update=0, clock=0, since=0)
+
+    def position_at(self, update: int) -> Position:
+        """The position of `update` if no stage ended early before it; raises `ValueError` outside the schedule."""
+        if not 0 <= update < self.total_updates:
+            raise ValueError(f"update {update} is outside the schedule's [0, {self.total_updates})")
+        return Position(update=update, clock=update, since=update)
+
+    def plan(self, position: Position, win_rates: Mapping[str, float]) -> Plan:
+        """What the update at `position` trains against, given the learner's share of points per bot."""
+        stretch = self._stretch(position)
+        phase, phase_update = self._phases[stretch.phase], position.clock - self._starts[stretch.phase]
+        return Plan(
+            update=position.update,
+            phase=phase.name,
+            phase_index=stretch.phase,
+            phase_update=phase_update,
+            stage=stretch.stage,
+            current=tuple(stretch.config.bots),
+            bots=shares(
+                stretch.config.bots,
+                stretch.config.weights,
+                met=stretch.met,
+                floor=phase.floor,
+                adaptive=phase.adaptive,
+                win_rates=win_rates,
+            ),
+            scripted_share=_ramp(phase, phase_update),
+            randomization=self._randomization(position.clock),
+            events=tuple(event for at, event in self._events if position.since <= at <= position.clock),
+        )
+
+    def next(self, position: Position, win_rates: Mapping[str, float]) -> Position | None:
+        """The position after the update at `position` was done and left these win rates; None at the end of the run."""
+        stretch, clock = self._stretch(position), position.clock + 1
+        phase = self._phases[stretch.phase]
+        if phase.advance == "on_success" and _beaten(stretch.config.bots, win_rates, phase.success):
+            clock = stretch.end
+        if clock >= self.total_updates:
+            return None
+        return Position(update=position.update + 1, clock=clock, since=position.clock + 1)
+
+    def _stretch(self, position: Position) -> _Stretch:
+        return self._stretches[bisect_right(self._stretches, position.clock, key=lambda stretch: stretch.start) - 1]
+
+    def _randomization(self, clock: int) -> Widening:
+        reached = bisect_right(self._levels, clock, key=lambda level: level[0])
+        if reached == 0:
+            return Widening()
+        start, entry = self._levels[reached - 1]
+        previous = self._levels[reached - 2][1].level if reached > 1 else "none"
+        return Widening(previous, entry.level, _fraction(entry, clock - start))
+
+
+def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_Stretch]:
+    """The stages of all phases on one clock; a phase that does not begin with one begins with the last stage before."""
+    placed: list[tuple[int, int, int, StageConfig]] = []
+    for index, phase in enumerate(phases):
+        if not phase.stages or phase.stages[0].at > 0:
+            placed.append((starts[index], index, -1, placed[-1][3]))
+        placed += [(starts[index] + stage.at, index, number, stage) for number, stage in enumerate(phase.stages)]
+    ends = [start for start, *_ in placed[1:]] + [starts[-1]]
+    stretches: list[_Stretch] = []
+    met: tuple[str, ...] = ()
+    for (start, phase_index, number, stage), end in zip(placed, ends, strict=True):
+        stretches.append(_Stretch(start, end, phase_index, number, stage, met))
+        met = tuple(dict.fromkeys([*met, *stage.bots]))
+    return stretches
+
+
+def _ramp(phase: PhaseConfig, phase_update: int) -> float:
+    """The scripted share: `scripted_start` at the first update, `scripted_end` at the last, linear between."""
+    done = phase_update / max(phase.updates - 1, 1)
+    return phase.scripted_start + done * (phase.scripted_end - phase.scripted_start)
+
+
+def _fraction(entry: RandomizationConfig, elapsed: int) -> float:
+    """How much of a level is reached `elapsed` updates after it began.
+
+    Step k of `steps` begins k/steps of the way through `over`, so that the last one is trained on before `over` ends.
+    """
+    if entry.over == 0:
+        return 1.0
+    return min(elapsed * entry.steps // entry.over + 1, entry.steps) / entry.steps
+
+
+def _beaten(bots: Sequence[str], win_rates: Mapping[str, float], success: float) -> bool:
+    return all(win_rates.get(bot, 0.0) >= success for bot in bots)

@@ -1,0 +1,71 @@
+"""Tensors and plain data in one file: equal content gives equal bytes, and damage is noticed when reading.
+
+The file is what `torch.save` writes (a zip of raw tensor bytes and one pickle), so `torch.load(weights_only=True)`
+reads it anywhere. Three things are added: the archive is built in memory under a fixed name and plain data passes
+through JSON, so the bytes depend on the content alone; reading checks every member's CRC-32, which `torch.load` does
+not; and code is never unpickled. Checkpoints and pool snapshots both live in such files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+ZIP_MAGIC = b"PK\x03\x04"
+
+
+class TensorFileError(ValueError):
+    """Bytes that are damaged, or were never written by `pack`. The message is a phrase to put after a file's name."""
+
+
+def pack(weights: Mapping[str, torch.Tensor], plain: Mapping[str, Any]) -> bytes:
+    """Build the bytes of a file holding `weights` (copied to the CPU) and `plain`, data that JSON can express.
+
+    `plain` comes back from `unpack` as JSON would return it (tuples as lists). Raises `TypeError` for anything else.
+    """
+    content = json.loads(json.dumps(dict(plain)))
+    content["weights"] = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in weights.items()}
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def unpack(data: bytes, device: str | torch.device = "cpu") -> dict[str, Any]:
+    """Return what `pack` was given: the plain data, and under "weights" the tensors, on `device`.
+
+    Raises `TensorFileError` for truncated or altered bytes, and for files that hold more than tensors and plain data.
+    """
+    _check_archive(data)
+    try:
+        content = torch.load(io.BytesIO(data), map_location=device, weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise TensorFileError("holds something other than tensors and plain data, so it was not opened") from error
+    except (RuntimeError, EOFError, KeyError) as error:
+        raise TensorFileError("is not a file of tensors") from error
+    if not isinstance(content, dict) or not isinstance(content.get("weights"), dict):
+        raise TensorFileError("holds no weights")
+    return content
+
+
+def sha256(data: bytes) -> str:
+    """Return the hexadecimal SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _check_archive(data: bytes) -> None:
+    if not data.startswith(ZIP_MAGIC):
+        raise TensorFileError("is empty" if not data else "is not a file of tensors")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise TensorFileError("is truncated or damaged") from error
+    if broken is not None:
+        raise TensorFileError(f"is damaged: {broken} fails its checksum")

@@ -1,0 +1,234 @@
+"""Checkpoints: what comes back, every way a file can be wrong, and finding one by name."""
+
+import json
+import os
+
+import pytest
+import torch
+
+from agents.checkpoint import CheckpointError, load_checkpoint, resolve_checkpoint, save_checkpoint
+from agents.ppo.network import ActorCritic
+from configs.schema import NetworkConfig
+from curriculum.tensor_file import pack, unpack
+
+CONTRACT = {
+    "id": "sparring/Dogfight-v0",
+    "version": 1,
+    "rules": "classic",
+    "obs_dim": 59,
+    "observe_physics": True,
+    "continuous": 2,
+    "binary": 1,
+    "action_repeat": 10,
+}
+TRAINING = {"run": "dark-ghost-quickstart", "env_steps": 1000, "updates": 2}
+
+
+def network(seed=0, hidden=8):
+    return ActorCritic(59, 2, 1, NetworkConfig(hidden=hidden), seed=seed)
+
+
+def saved(path, **changes):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_checkpoint(path, network(), contract=CONTRACT, training=TRAINING)
+    if changes:
+        rewrite(path, **changes)
+    return path
+
+
+def rewrite(path, **changes):
+    """Change what the file says, as a well-formed file without a manifest entry."""
+    content = unpack(path.read_bytes()) | changes
+    path.write_bytes(pack(content.pop("weights"), content))
+    (path.parent / "manifest.json").unlink()
+
+
+def flip_bit(path):
+    """Change one bit of one weight."""
+    data = bytearray(path.read_bytes())
+    data[data.index(network().actor[0].weight.detach().numpy().tobytes()) + 6] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_a_policy_comes_back_with_contract_and_training(tmp_path):
+    checkpoint = load_checkpoint(saved(tmp_path / "final.pt"))
+    assert (checkpoint.contract, checkpoint.training) == (CONTRACT, TRAINING)
+    assert checkpoint.path == tmp_path / "final.pt"
+    assert not checkpoint.network.training
+    obs = torch.linspace(-1.0, 1.0, 59).expand(3, 59)
+    expected = network().act(obs, deterministic=True)[0]
+    assert torch.equal(checkpoint.network.act(obs, deterministic=True)[0], expected)
+
+
+def test_plain_torch_reads_it_without_running_code(tmp_path):
+    content = torch.load(saved(tmp_path / "final.pt"), weights_only=True)
+    assert content["format_version"] == 1
+    assert content["shape"] == network().shape
+    assert content["weights"].keys() == network().state_dict().keys()
+
+
+def test_same_policy_same_bytes_under_any_name(tmp_path):
+    first, second = saved(tmp_path / "a" / "final.pt"), saved(tmp_path / "b" / "step_1000.pt")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_nothing_but_the_file_and_the_manifest_is_left(tmp_path):
+    saved(saved(tmp_path / "final.pt"))
+    assert sorted(os.listdir(tmp_path)) == ["final.pt", "manifest.json"]
+    assert list(json.loads((tmp_path / "manifest.json").read_text())) == ["final.pt"]
+
+
+def test_a_crash_while_saving_leaves_the_old_policy_loadable(tmp_path, monkeypatch):
+    path, replace = saved(tmp_path / "final.pt"), os.replace
+
+    def crash_on_the_policy(source, target):
+        if str(target) == str(path):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", crash_on_the_policy)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, network(seed=1), contract=CONTRACT, training=TRAINING)
+    assert torch.equal(load_checkpoint(path).network.actor[0].weight, network().actor[0].weight)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(CheckpointError, match=r"absent\.pt: no such checkpoint"):
+        load_checkpoint(tmp_path / "absent.pt")
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_truncated_file(tmp_path, with_manifest):
+    path = saved(tmp_path / "final.pt")
+    path.write_bytes(path.read_bytes()[:-200])
+    if not with_manifest:
+        (tmp_path / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"final\.pt: is (damaged|truncated)"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_one_flipped_bit(tmp_path, with_manifest):
+    path = saved(tmp_path / "final.pt")
+    flip_bit(path)
+    if not with_manifest:
+        (tmp_path / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"final\.pt: is damaged"):
+        load_checkpoint(path)
+
+
+def test_a_well_formed_file_that_is_not_the_listed_one(tmp_path):
+    path = saved(tmp_path / "final.pt")
+    path.write_bytes(pack(network(seed=1).state_dict(), {}))
+    with pytest.raises(CheckpointError, match=r"SHA-256 is not the one in manifest\.json"):
+        load_checkpoint(path)
+
+
+def test_something_else(tmp_path):
+    text = tmp_path / "notes.pt"
+    text.write_text("hello")
+    with pytest.raises(CheckpointError, match=r"notes\.pt: is not a file of tensors"):
+        load_checkpoint(text)
+    tensors = tmp_path / "tensors.pt"
+    tensors.write_bytes(pack({"w": torch.zeros(1)}, {}))
+    with pytest.raises(CheckpointError, match=r"tensors\.pt: is not a Sparring checkpoint"):
+        load_checkpoint(tensors)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_checkpoint(tmp_path)
+
+
+def test_newer_format(tmp_path):
+    with pytest.raises(CheckpointError, match="has format 2, this Sparring reads up to 1; update it"):
+        load_checkpoint(saved(tmp_path / "final.pt", format_version=2))
+
+
+def test_weights_that_do_not_fit_the_shape(tmp_path):
+    path = saved(tmp_path / "final.pt", shape=network(hidden=16).shape)
+    with pytest.raises(CheckpointError, match="weights do not fit its network shape") as caught:
+        load_checkpoint(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shape_that_cannot_be_built(tmp_path):
+    shape = network().shape | {"heads": 3}
+    with pytest.raises(CheckpointError, match="cannot be built"):
+        load_checkpoint(saved(tmp_path / "final.pt", shape=shape))
+
+
+def test_obs_dim_disagreement(tmp_path):
+    wrong = CONTRACT | {"obs_dim": 46}
+    with pytest.raises(CheckpointError, match=r"final\.pt: obs_dim is 46 in the contract, 59 in the network"):
+        load_checkpoint(saved(tmp_path / "final.pt", contract=wrong))
+    with pytest.raises(ValueError, match="obs_dim is 46"):
+        save_checkpoint(tmp_path / "b.pt", network(), contract=wrong, training={})
+
+
+def test_incomplete_contract(tmp_path):
+    contract = {key: CONTRACT[key] for key in CONTRACT if key != "rules"}
+    with pytest.raises(CheckpointError, match="its contract lacks rules"):
+        load_checkpoint(saved(tmp_path / "final.pt", contract=contract))
+    with pytest.raises(CheckpointError, match="lacks its shape, contract or training"):
+        load_checkpoint(saved(tmp_path / "final.pt", contract=None))
+
+
+def test_a_broken_manifest_is_named(tmp_path):
+    path = saved(tmp_path / "final.pt")
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(CheckpointError, match=r"manifest\.json: is not a manifest"):
+        load_checkpoint(path)
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A repository with two runs and a released policy; the working directory is somewhere else."""
+    folder = tmp_path / "repository" / "checkpoints"
+    for seconds, run in enumerate(["dark-ghost-quickstart", "calm-raven-quickstart"], start=1):
+        os.utime(saved(folder / run / "final.pt"), (seconds, seconds))
+    saved(folder / "released" / "dogfight_quickstart.pt")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ("dark-ghost-quickstart", "dark-ghost-quickstart/final.pt"),
+        ("dark-ghost-quickstart/final.pt", "dark-ghost-quickstart/final.pt"),
+        ("checkpoints/dark-ghost-quickstart/final.pt", "dark-ghost-quickstart/final.pt"),
+        ("checkpoints/dark-ghost-quickstart", "dark-ghost-quickstart/final.pt"),
+        ("final.pt", "calm-raven-quickstart/final.pt"),
+        ("released/dogfight_quickstart", "released/dogfight_quickstart.pt"),
+        ("released/dogfight_quickstart.pt", "released/dogfight_quickstart.pt"),
+    ],
+)
+def test_found_by_name_from_any_folder(root, spec, found):
+    assert resolve_checkpoint(spec, root) == root / found
+
+
+def test_a_path_from_the_working_directory_comes_first(root, tmp_path):
+    here = saved(tmp_path / "elsewhere" / "final.pt")
+    assert resolve_checkpoint("final.pt", root) == here
+    assert resolve_checkpoint(str(here), root) == here
+
+
+def test_newest_is_by_time_then_by_name(root):
+    for run in ("dark-ghost-quickstart", "calm-raven-quickstart"):
+        os.utime(root / run / "final.pt", (9, 9))
+    assert resolve_checkpoint("final.pt", root).parent.name == "dark-ghost-quickstart"
+
+
+def test_an_unknown_name_gets_choices_and_the_nearest(root):
+    with pytest.raises(CheckpointError, match="give a path or choose from") as caught:
+        resolve_checkpoint("dark-gost-quickstart", root)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "no checkpoint 'dark-gost-quickstart'" in message
+    assert "released/dogfight_quickstart" in message
+    assert "did you mean 'dark-ghost-quickstart'" in message
+
+
+def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
+    with pytest.raises(CheckpointError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
+        resolve_checkpoint("final.pt", tmp_path / "checkpoints")

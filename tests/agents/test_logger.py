@@ -1,0 +1,142 @@
+"""The logger: what each row looks like on disk, and that Weights & Biases is never in the way."""
+
+import importlib
+import json
+import sys
+import types
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from agents.logger import LoggerError, open_logger
+from configs.names import UnknownNameError
+from configs.schema import LoggerConfig
+
+ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]
+
+
+def run_logger(folder, mode="off"):
+    logger = open_logger(LoggerConfig(wandb=mode, wandb_project="sparring-test"), folder, "dark-ghost", {"seed": 1})
+    for env_steps, metrics in ROWS:
+        logger.log(env_steps, metrics)
+    logger.event("phase selfplay")
+    logger.close()
+
+
+def fake_wandb(monkeypatch, run):
+    """Put a stand-in for the package on the import path whose init returns or raises `run`."""
+    module = types.ModuleType("wandb")
+    module.calls = []
+
+    def init(**options):
+        module.calls.append(options)
+        if isinstance(run, Exception):
+            raise run
+        return run
+
+    module.init, module.Settings = init, dict
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+class FakeRun:
+    def __init__(self, failing=False):
+        self.rows, self.defined, self.finished, self.failing, self.attempts = [], [], False, failing, 0
+
+    def define_metric(self, name, step_metric=None):
+        self.defined.append((name, step_metric))
+
+    def log(self, row):
+        self.attempts += 1
+        if self.failing:
+            raise ConnectionError("no route\nto host")
+        self.rows.append(row)
+
+    def finish(self):
+        self.finished = True
+
+
+def test_metrics_jsonl_has_sorted_keys_and_null_for_nan(tmp_path):
+    run_logger(tmp_path)
+    assert (tmp_path / "metrics.jsonl").read_text().splitlines() == [
+        '{"env_steps": 512, "rollout/win_rate": 0.25, "train/entropy": 1.5}',
+        '{"env_steps": 1024, "train/entropy": null}',
+        '{"env_steps": 1024, "event": "phase selfplay"}',
+    ]
+
+
+def test_every_row_is_on_disk_at_once(tmp_path):
+    logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {})
+    logger.log(1, {"a": 1})
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"env_steps": 1, "a": 1.0}
+    logger.close()
+
+
+def test_tensorboard_has_every_scalar_at_its_env_step(tmp_path):
+    run_logger(tmp_path)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert set(events.Tags()["scalars"]) == {"train/entropy", "rollout/win_rate"}
+    assert [(event.step, event.value) for event in events.Scalars("rollout/win_rate")] == [(512, 0.25)]
+    assert [event.step for event in events.Scalars("train/entropy")] == [512, 1024]
+
+
+def test_off_never_imports_wandb(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)  # importing it would raise
+    run_logger(tmp_path)
+
+
+def test_an_unknown_mode_names_the_choices(tmp_path):
+    with pytest.raises(UnknownNameError, match=r"unknown logger\.wandb 'on': choose from off, online, offline"):
+        run_logger(tmp_path, "on")
+
+
+@pytest.mark.parametrize("found", [None, types.ModuleType("wandb")])
+def test_asked_for_but_not_installed_says_what_to_install(tmp_path, monkeypatch, found):
+    """A bare module is what a left-over folder called wandb/ imports as."""
+    monkeypatch.setitem(sys.modules, "wandb", found)
+    with pytest.raises(LoggerError, match="pip install wandb"):
+        run_logger(tmp_path, "offline")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wandb_gets_rows_with_env_steps_as_their_axis(tmp_path, monkeypatch):
+    run = FakeRun()
+    module = fake_wandb(monkeypatch, run)
+    run_logger(tmp_path, "online")
+    (options,) = module.calls
+    assert (options["project"], options["name"], options["mode"]) == ("sparring-test", "dark-ghost", "online")
+    assert options["config"] == {"seed": 1}
+    assert options["dir"] == str(tmp_path)
+    assert ("*", "env_steps") in run.defined
+    assert run.rows[0] == {"env_steps": 512, "train/entropy": 1.5, "rollout/win_rate": 0.25}
+    assert [row["env_steps"] for row in run.rows] == [512, 1024, 1024]
+    assert run.finished
+
+
+def test_a_failing_start_costs_one_warning_and_no_training(tmp_path, monkeypatch, capsys):
+    fake_wandb(monkeypatch, RuntimeError("no API key\nconfigured"))
+    run_logger(tmp_path, "online")
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    warnings = capsys.readouterr().err.splitlines()
+    assert len(warnings) == 1
+    assert "no API key configured" in warnings[0]
+
+
+def test_a_connection_lost_later_costs_one_warning(tmp_path, monkeypatch, capsys):
+    run = FakeRun(failing=True)
+    fake_wandb(monkeypatch, run)
+    run_logger(tmp_path, "online")
+    assert run.attempts == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+
+
+def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
+    wandb = importlib.import_module("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run_logger(tmp_path, "offline")
+    wandb.teardown()  # waits until its service has written everything
+    (record,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    content = record.read_bytes()
+    assert b"rollout/win_rate" in content
+    assert b"env_steps" in content

@@ -1,0 +1,122 @@
+"""Composing: overrides, run files, and one readable line for everything that is wrong."""
+
+import logging
+import os
+import re
+
+import pytest
+
+from configs.load import CONFIG_DIR, load, runs
+from configs.names import ConfigError, InputError, UnknownNameError
+
+RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
+
+
+def refusal(*overrides, kind=InputError):
+    with pytest.raises(kind) as caught:
+        load(overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("run", runs())
+def test_every_run_composes_and_validates(run):
+    assert load([f"+run={run}"]).run == run
+
+
+@pytest.mark.parametrize("path", RUN_FILES, ids=lambda path: path.stem)
+def test_run_files_are_short_and_say_what_to_expect(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 30
+    for word in ("Purpose", "Expected", "Hardware", "Time"):
+        assert re.search(rf"^# {word}: \S", text, re.MULTILINE), word
+
+
+def test_runs_are_listed_with_their_purpose():
+    assert runs()["quickstart"].startswith("beat all five scripted bots")
+    assert set(runs()) == {path.stem for path in RUN_FILES}
+
+
+def test_overrides_win_over_the_run_file_and_the_run_file_over_defaults():
+    config = load(["+run=quickstart", "seed=3", "env.num_envs=256", "++ppo.clip=0.1", "+ppo.epochs=2"])
+    assert (config.seed, config.env.num_envs, config.ppo.clip, config.ppo.epochs) == (3, 256, 0.1, 2)
+    assert config.ppo.rollout_steps == 64
+    assert config.ppo.gamma == 0.999
+
+
+def test_lists_can_be_replaced_and_reached_into():
+    config = load(["+run=unified_dr_cpu", "phases.2.updates=201", "phases.0.stages.1.bots=[ace,chaser]"])
+    assert config.phases[2].updates == 201
+    assert config.phases[0].stages[1].bots == ["ace", "chaser"]
+    replaced = load(["+run=quickstart", "phases=[{updates:7,stages:[{bots:[ace]}]}]"])
+    assert [phase.updates for phase in replaced.phases] == [7]
+
+
+def test_large_numbers_as_people_write_them():
+    assert load(["+run=quickstart", "max_updates=1e6"]).max_updates == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("ppo.clp=0.1", "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"),
+        ("+ppo.clp=0.1", "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"),
+        ("++ppo.clp=0.1", "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"),
+        ("+ppo.deep.down=0.1", "unknown key 'ppo.deep'"),
+        ("num_envs=4", "unknown key 'num_envs'; did you mean 'env.num_envs'?"),
+        ("phases=[{nmae:x}]", "unknown key 'phases.0.nmae'; did you mean 'phases.0.name'?"),
+        ("+phases.0.nmae=x", "unknown key 'phases.0.nmae'; did you mean 'phases.0.name'?"),
+        ("phases.4.updates=3", "Error merging override phases.4.updates=3"),
+        ("ppo.clip=7", "ppo.clip=7: must be in (0, 1]; the default is 0.2"),
+        ("ppo.clip=nan", "ppo.clip=nan: must be in (0, 1]; the default is 0.2"),
+        ("ppo.clip=inf", "ppo.clip=inf: must be in (0, 1]; the default is 0.2"),
+        ("ppo.clip.x=1", "ppo.clip={'x': 1}: must be a number"),
+        ("ppo=3", "ppo=3: must be a mapping of options"),
+        ("seed=1.5", "seed=1.5: must be a whole number"),
+        ("seed=1,2", "'seed=1,2': one value each"),
+        ("~seed", "'~seed': options can be set, not removed"),
+        ("seed", "'seed' cannot be read: write key=value"),
+        ("seed=${nope}", "Interpolation key 'nope' not found"),
+        ("hydra.run.dir=/tmp", "unknown key 'hydra.run.dir'"),
+        ("=3", "unknown key ''"),
+        ("logger.wandb=onlin", "logger.wandb=onlin: choose from off, online, offline; did you mean 'online'?"),
+    ],
+)
+def test_refusals(override, message):
+    assert refusal("+run=quickstart", override).startswith(message)
+
+
+def test_unknown_run():
+    message = refusal("+run=quikstart", kind=UnknownNameError)
+    assert message.startswith("unknown run 'quikstart': choose from baseline_v1, ")
+    assert message.endswith("did you mean 'quickstart'?")
+    assert "unknown run '../config'" in refusal("+run=../config")
+
+
+def test_no_run_and_two_runs():
+    assert refusal(kind=ConfigError).startswith("no run is named: give one +run=NAME, where NAME is one of baseline_v1")
+    assert refusal("+run=quickstart", "+run=baseline_v1").startswith("2 runs are named (quickstart, baseline_v1)")
+
+
+def test_a_run_file_with_an_unknown_key_or_broken_yaml_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "config.yaml").write_text((CONFIG_DIR / "config.yaml").read_text())
+    (tmp_path / "run" / "typo.yaml").write_text("# @package _global_\nppo: {clp: 0.1}\n")
+    (tmp_path / "run" / "broken.yaml").write_text("# @package _global_\nppo: {clip: [\n")
+    monkeypatch.setattr("configs.load.CONFIG_DIR", tmp_path)
+    assert refusal("+run=typo") == "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"
+    assert "broken" in refusal("+run=broken") or "pars" in refusal("+run=broken")
+
+
+def test_composing_leaves_no_trace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    handlers = list(logging.getLogger().handlers)
+    load(["+run=quickstart"])
+    assert list(tmp_path.iterdir()) == []
+    assert os.path.samefile(os.getcwd(), tmp_path)
+    assert logging.getLogger().handlers == handlers
+
+
+def test_twice_the_same_command_line_is_the_same_configuration():
+    arguments = ["+run=unified_dr_cpu", "seed=9"]
+    assert load(arguments) == load(arguments)

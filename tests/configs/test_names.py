@@ -1,0 +1,24 @@
+import pytest
+
+from configs.names import ConfigError, InputError, UnknownNameError, choose, suggestion
+
+
+def test_choose_returns_what_is_known():
+    assert choose("bot", "ace", ("ace", "chaser")) == "ace"
+
+
+def test_choose_names_the_name_the_choices_and_the_nearest():
+    with pytest.raises(UnknownNameError) as caught:
+        choose("bot", "brawller", ("ace", "brawler"))
+    assert str(caught.value) == "unknown bot 'brawller': choose from ace, brawler; did you mean 'brawler'?"
+
+
+def test_no_suggestion_where_nothing_is_near():
+    assert suggestion("xyz", ("ace", "brawler")) == ""
+    assert suggestion("brawl", ("ace", "brawler"), likeness=0.99) == ""
+
+
+def test_bad_input_is_one_family():
+    assert issubclass(UnknownNameError, InputError)
+    assert issubclass(ConfigError, InputError)
+    assert issubclass(InputError, ValueError)

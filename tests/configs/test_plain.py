@@ -1,0 +1,77 @@
+import math
+
+import pytest
+import yaml
+
+from configs.load import load, runs
+from configs.names import ConfigError
+from configs.plain import from_plain, to_plain
+from configs.schema import PhaseConfig, RunConfig
+
+
+def refusal(plain):
+    with pytest.raises(ConfigError) as caught:
+        from_plain(plain)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("run", runs())
+def test_a_run_survives_yaml_and_back(run):
+    config = load([f"+run={run}"])
+    assert from_plain(yaml.safe_load(yaml.safe_dump(to_plain(config)))) == config
+
+
+def test_what_is_left_out_keeps_its_default():
+    assert from_plain({}) == RunConfig()
+    assert from_plain({"phases": [{"updates": 5}]}).phases == [PhaseConfig(updates=5)]
+
+
+def test_plain_data_shares_nothing_with_the_configuration():
+    config = RunConfig()
+    to_plain(config)["phases"][0]["stages"][0]["bots"].clear()
+    assert config == RunConfig()
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"ppo": {"clp": 0.1}}, "unknown key 'ppo.clp'; did you mean 'ppo.clip'?"),
+        ({"phases": [{"nmae": "x"}]}, "unknown key 'phases.0.nmae'; did you mean 'phases.0.name'?"),
+        (
+            {"phases": [{}, {"stages": [{"bot": ["ace"]}]}]},
+            "unknown key 'phases.1.stages.0.bot'; did you mean 'phases.1.stages.0.bots'?",
+        ),
+        ({"num_envs": 4}, "unknown key 'num_envs'; did you mean 'env.num_envs'?"),
+        ({"self_play": {"_target_": "os.system"}}, "unknown key 'self_play._target_'"),
+        ({"ppo": 3}, "ppo=3: must be a mapping of options"),
+        ({"phases": {"updates": 3}}, "phases={'updates': 3}: must be a list"),
+        ({"phases": [3]}, "phases.0=3: must be a mapping of options"),
+        ({"seed": 1.5}, "seed=1.5: must be a whole number"),
+        ({"seed": math.nan}, "seed=nan: must be a whole number"),
+        ({"seed": math.inf}, "seed=inf: must be a whole number"),
+        ({"seed": True}, "seed=True: must be a whole number"),
+        ({"seed": "1"}, "seed=1: must be a whole number"),
+        ({"seed": None}, "seed=None: must be a whole number"),
+        ({"ppo": {"clip": "much"}}, "ppo.clip=much: must be a number"),
+        ({"ppo": {"clip": True}}, "ppo.clip=True: must be a number"),
+        ({"logger": {"progress": 1}}, "logger.progress=1: must be true or false"),
+        ({"logger": {"wandb": False}}, "logger.wandb=False: must be text; YAML reads"),
+        ({"name": ["a"]}, "name=['a']: must be text"),
+        ({"phases": [{"stages": [{"weights": ["x"]}]}]}, "phases.0.stages.0.weights.0=x: must be a number"),
+    ],
+)
+def test_refusals(plain, message):
+    assert refusal(plain).startswith(message)
+    assert "\n" not in refusal(plain)
+
+
+def test_whole_floats_are_integers_and_integers_are_numbers():
+    config = from_plain({"max_updates": 1e6, "ppo": {"clip": 1}, "name": 7})
+    assert (config.max_updates, type(config.max_updates)) == (1_000_000, int)
+    assert (config.ppo.clip, type(config.ppo.clip)) == (1.0, float)
+    assert config.name == "7"
+
+
+def test_optional_values():
+    plain = {"phases": [{"events": [{"log_std": None}, {"log_std": -1}]}]}
+    assert [event.log_std for event in from_plain(plain).phases[0].events] == [None, -1.0]

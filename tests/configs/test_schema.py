@@ -1,0 +1,52 @@
+"""The schema's own promises: every option says what it may hold, and names agree with the rooms that own them."""
+
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from agents.ppo.precision import PRECISIONS
+from configs import schema
+from configs.allowed import complaint
+from configs.validate import options, validate
+from envs.dogfight import rules
+
+CLASSES = [
+    kind
+    for kind in vars(schema).values()
+    if isinstance(kind, type) and is_dataclass(kind) and kind.__name__.endswith("Config")
+]
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_number_and_text_says_what_is_allowed(kind):
+    for option in fields(kind):
+        plain = any(name in option.type for name in ("int", "float", "str"))
+        assert not plain or "allowed" in option.metadata, f"{kind.__name__}.{option.name}"
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_default_is_allowed(kind):
+    for key, value, option in options(kind()):
+        if value not in (None, "") and "allowed" in option.metadata:
+            assert complaint(value, option.metadata["allowed"]) is None, key
+
+
+def test_the_defaults_alone_are_a_valid_run():
+    validate(schema.RunConfig())
+
+
+def test_defaults_are_not_shared_between_objects():
+    schema.StageConfig().bots.append("ace")
+    schema.RunConfig().phases[0].stages[0].bots.clear()
+    assert schema.StageConfig().bots == []
+    assert schema.RunConfig().phases[0].stages[0].bots == list(schema.BOTS)
+
+
+def test_names_agree_with_the_rooms_that_own_them():
+    assert schema.ENV_IDS == (rules.ENV_ID,)
+    assert schema.BOTS == rules.BOTS
+    assert schema.LEVELS == rules.LEVELS
+    assert schema.RULES == rules.RULES
+    assert schema.BOT_RATES == rules.BOT_RATES
+    assert schema.SPAWNS == rules.SPAWNS
+    assert set(schema.PRECISIONS) == set(PRECISIONS)

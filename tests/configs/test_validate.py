@@ -1,0 +1,118 @@
+import math
+
+import pytest
+
+from configs.names import ConfigError
+from configs.plain import from_plain
+from configs.schema import BOTS
+from configs.validate import options, validate
+
+STAGE = {"bots": ["ace"]}
+
+
+def refusal(**plain):
+    with pytest.raises(ConfigError) as caught:
+        validate(from_plain(plain))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def phase(**entries):
+    return {"updates": 10, "stages": [STAGE], **entries}
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"ppo": {"clip": 7}}, "ppo.clip=7: must be in (0, 1]; the default is 0.2"),
+        ({"ppo": {"clip": 0}}, "ppo.clip=0: must be in (0, 1]; the default is 0.2"),
+        ({"ppo": {"gamma": 1.01}}, "ppo.gamma=1.01: must be in [0, 1]; the default is 0.999"),
+        ({"ppo": {"clip": math.nan}}, "ppo.clip=nan: must be in (0, 1]; the default is 0.2"),
+        ({"ppo": {"learning_rate": math.inf}}, "ppo.learning_rate=inf: must be in (0, 1]; the default is 0.0003"),
+        ({"env": {"reward": {"win": -math.inf}}}, "env.reward.win=-inf: must be in [-1000, 1000]; the default is 5.0"),
+        ({"env": {"num_envs": 1}}, "env.num_envs=1: must be in [2, 1000000]; the default is 256"),
+        ({"seed": -1}, "seed=-1: must be in [0, 2147483647]; the default is 1"),
+        ({"env": {"rules": "clasic"}}, "env.rules=clasic: choose from classic, challenge; did you mean 'classic'?"),
+        ({"ppo": {"precision": "fp8"}}, "ppo.precision=fp8: choose from auto, fp32, fp16, bf16; did you mean 'fp"),
+        ({"device": "gpu"}, "device=gpu: must be auto, cpu, cuda or cuda:N such as cuda:1"),
+        ({"device": "cuda:"}, "device=cuda:: must be auto, cpu, cuda or cuda:N such as cuda:1"),
+        ({"name": "../x"}, "name=../x: must be letters"),
+        ({"name": "released"}, "name=released: must be letters"),
+        ({"phases": [phase(floor=0.3)]}, "phases.0.floor=0.3: must be in [0, 0.2]; the default is 0.05"),
+        ({"phases": [phase(scripted_end=1.2)]}, "phases.0.scripted_end=1.2: must be in [0, 1]; the default is 1.0"),
+        ({"phases": [phase(advance="on_succes")]}, "phases.0.advance=on_succes: choose from on_update, on_success"),
+        (
+            {"phases": [phase(stages=[{"bots": ["acee"]}])]},
+            f"phases.0.stages.0.bots.0=acee: choose from {', '.join(BOTS)}; did you mean 'ace'?",
+        ),
+        (
+            {"phases": [phase(randomization=[{"level": "wide"}])]},
+            "phases.0.randomization.0.level=wide: choose from none, narrow, full",
+        ),
+        ({"phases": [phase(events=[{"snapshot": "a/b"}])]}, "phases.0.events.0.snapshot=a/b: must be letters"),
+        ({"phases": [phase(events=[{"snapshot": "final"}])]}, "phases.0.events.0.snapshot=final: must be letters"),
+        ({"phases": [phase(events=[{"snapshot": "step_9"}])]}, "phases.0.events.0.snapshot=step_9: must be letters"),
+        ({"evaluation": {"check_bot": "ase"}}, "evaluation.check_bot=ase: choose from"),
+    ],
+)
+def test_ranges_and_choices(plain, message):
+    assert refusal(**plain).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        (
+            {"env": {"num_envs": 4}, "ppo": {"rollout_steps": 8, "minibatch_size": 33}},
+            "ppo.minibatch_size=33: must be at most 32, which is ppo.rollout_steps 8 x env.num_envs 4",
+        ),
+        ({"network": {"log_std_init": 0.5}}, "network.log_std_init=0.5: must be in [-2.0, 0.0]"),
+        ({"network": {"log_std_min": 1.0}}, "network.log_std_min=1.0: must be at most network.log_std_max, 0.0"),
+        ({"phases": [phase(events=[{"log_std": 1.0}])]}, "phases.0.events.0.log_std=1.0: must be in [-2.0, 0.0]"),
+        ({"phases": []}, "phases=[]: a run needs at least one phase"),
+        ({"phases": [{}]}, "phases.0.stages: the first phase needs a stage at update 0"),
+        ({"phases": [phase(stages=[{"at": 1, **STAGE}])]}, "phases.0.stages: the first phase needs a stage at update"),
+        ({"phases": [phase(stages=[STAGE, {"at": 10, **STAGE}])]}, "phases.0.stages.1.at=10: must be in [0, 10)"),
+        (
+            {"phases": [phase(stages=[STAGE, {"at": 5, **STAGE}, {"at": 5, **STAGE}])]},
+            "phases.0.stages.2.at=5: must be above 5",
+        ),
+        ({"phases": [phase(randomization=[{"at": 10}])]}, "phases.0.randomization.0.at=10: must be in [0, 10)"),
+        ({"phases": [phase(randomization=[{"at": 4}, {"at": 3}])]}, "phases.0.randomization.1.at=3: must be above 4"),
+        ({"phases": [phase(events=[{"at": 10, "log_std": -1}])]}, "phases.0.events.0.at=10: must be in [0, 10)"),
+        ({"phases": [phase(events=[{"at": 3}])]}, "phases.0.events.0: does nothing"),
+        ({"phases": [phase(stages=[{"bots": []}])]}, "phases.0.stages.0.bots=[]: a stage needs at least one bot"),
+        ({"phases": [phase(stages=[{"bots": ["ace", "ace"]}])]}, "phases.0.stages.0.bots=[ace, ace]: name each bot"),
+        (
+            {"phases": [phase(stages=[{"bots": ["ace", "chaser"], "weights": [1.0]}])]},
+            "phases.0.stages.0.weights=[1.0]: give 2, one for each of ace, chaser",
+        ),
+        (
+            {"phases": [phase(events=[{"snapshot": "a"}]), phase(events=[{"snapshot": "a"}])]},
+            "phases.1.events.0.snapshot=a: is taken already",
+        ),
+    ],
+)
+def test_options_that_concern_each_other(plain, message):
+    assert refusal(**plain).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"device": "cuda:3"},
+        {"name": "mean-knight.2"},
+        {"ppo": {"rollout_steps": 8, "minibatch_size": 32}, "env": {"num_envs": 4}},
+        {"phases": [phase(), {"stages": [{"at": 5, **STAGE}], "scripted_end": 0.0}]},
+        {"phases": [phase(events=[{"at": 9, "snapshot": "pre_brawler", "log_std": -2.0}])]},
+    ],
+)
+def test_what_is_fine(plain):
+    validate(from_plain(plain))
+
+
+def test_options_are_addressed_as_they_are_typed():
+    config = from_plain({"phases": [phase(stages=[{"bots": ["ace", "chaser"]}])]})
+    values = {key: value for key, value, _ in options(config)}
+    assert values["phases.0.stages.0.bots.1"] == "chaser"
+    assert values["env.reward.win"] == 5.0

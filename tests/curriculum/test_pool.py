@@ -1,0 +1,133 @@
+"""The pool: files on disk, who leaves, what is refused, and reopening."""
+
+import json
+
+import pytest
+import torch
+
+from configs.names import UnknownNameError
+from curriculum.pool import Pool, PoolError
+
+SHAPE = {"obs_dim": 59, "hidden": 4, "blocks": 0}
+
+
+def weights(value):
+    return {"actor.weight": torch.full((4, 59), float(value)), "log_std": torch.full((2,), -1.0)}
+
+
+def filled(folder, ratings, **options):
+    pool = Pool(folder, options.pop("capacity", 30), shape=SHAPE, **options)
+    for update, rating in enumerate(ratings, start=1):
+        pool.add(update * 50, weights(update), rating=rating)
+    return pool
+
+
+def names(pool):
+    return [snapshot.name for snapshot in pool.snapshots]
+
+
+def test_a_snapshot_is_a_file_named_by_its_update_and_comes_back_equal(tmp_path):
+    pool = Pool(tmp_path, 3, shape=SHAPE)
+    assert pool.add(150, weights(7), rating=1010.0) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "snapshot_000150.pt"]
+    loaded = pool.load("snapshot_000150")
+    assert torch.equal(loaded["actor.weight"], weights(7)["actor.weight"])
+    assert pool["snapshot_000150"].rating == 1010.0
+
+
+def test_later_training_does_not_change_a_snapshot(tmp_path):
+    pool, learner = Pool(tmp_path, 3, shape=SHAPE), weights(1)
+    pool.add(50, learner, rating=1000.0)
+    learner["actor.weight"].zero_()
+    assert pool.load("snapshot_000050")["actor.weight"].sum() == 4 * 59
+
+
+def test_oldest_leaves_first_with_its_file(tmp_path):
+    pool = filled(tmp_path, [1000.0, 900.0, 1100.0], capacity=2)
+    assert names(pool) == ["snapshot_000100", "snapshot_000150"]
+    assert not (tmp_path / "snapshot_000050.pt").exists()
+    assert pool.add(200, weights(4), rating=1.0) == ["snapshot_000100"]
+
+
+def test_weakest_leaves_first_but_never_the_newest(tmp_path):
+    pool = filled(tmp_path, [1000.0, 900.0], capacity=2, eviction="weakest")
+    assert pool.add(150, weights(3), rating=100.0) == ["snapshot_000100"]
+    assert names(pool) == ["snapshot_000050", "snapshot_000150"]
+
+
+def test_ratings_recorded_later_decide_who_is_weakest(tmp_path):
+    pool = filled(tmp_path, [1000.0, 900.0], capacity=2, eviction="weakest")
+    pool.record({}, {"snapshot_000050": 500.0})
+    assert pool.add(150, weights(3), rating=1000.0) == ["snapshot_000050"]
+
+
+def test_a_pool_of_one_keeps_the_newest(tmp_path):
+    assert names(filled(tmp_path, [1.0, 2.0, 3.0], capacity=1)) == ["snapshot_000150"]
+
+
+def test_results_add_up_and_survive_reopening(tmp_path):
+    pool = filled(tmp_path, [1000.0, 1000.0])
+    pool.record({"snapshot_000050": (3, 1, 2)}, {"snapshot_000050": 1020.5})
+    pool.record({"snapshot_000050": (1, 0, 0)})
+    again = Pool(tmp_path, 30, shape=SHAPE)
+    assert again.snapshots == pool.snapshots
+    snapshot = again["snapshot_000050"]
+    assert (snapshot.wins, snapshot.draws, snapshot.losses, snapshot.games) == (4, 1, 2, 7)
+    assert snapshot.rating == 1020.5
+    assert torch.equal(again.load("snapshot_000100")["actor.weight"], weights(2)["actor.weight"])
+
+
+@pytest.mark.parametrize(("key", "value"), [("obs_dim", 46), ("hidden", 8), ("blocks", 2)])
+def test_a_snapshot_of_another_shape_or_obs_dim_is_refused_by_name(tmp_path, key, value):
+    filled(tmp_path, [1000.0])
+    other = Pool(tmp_path, 30, shape=SHAPE | {key: value})
+    with pytest.raises(PoolError, match=rf"snapshot_000050\.pt: {key}={SHAPE[key]}, this run has {value}"):
+        other.load("snapshot_000050")
+
+
+def test_a_flipped_bit_is_noticed(tmp_path):
+    pool = filled(tmp_path, [1000.0])
+    path = pool.path("snapshot_000050")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is damaged"):
+        pool.load("snapshot_000050")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    pool = filled(tmp_path, [1000.0])
+    pool.path("snapshot_000050").unlink()
+    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is listed in index\.json but missing"):
+        pool.load("snapshot_000050")
+
+
+def test_an_unreadable_index_is_named(tmp_path):
+    (tmp_path / "index.json").write_text("[{")
+    with pytest.raises(PoolError, match=r"index\.json: is not a pool index"):
+        Pool(tmp_path, 3, shape=SHAPE)
+
+
+def test_equal_histories_leave_equal_bytes(tmp_path):
+    for name in ("a", "b"):
+        filled(tmp_path / name, [1000.0, 1010.0])
+    for file in ("index.json", "snapshot_000050.pt"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_bad_options_and_names_are_refused(tmp_path):
+    with pytest.raises(UnknownNameError, match=r"unknown self_play\.eviction 'youngest': choose from oldest, weakest"):
+        Pool(tmp_path, 3, "youngest", shape=SHAPE)
+    with pytest.raises(ValueError, match=r"self_play\.pool_size=0 is below 1"):
+        Pool(tmp_path, 0, shape=SHAPE)
+    pool = filled(tmp_path, [1000.0])
+    with pytest.raises(ValueError, match="update=50 is not after"):
+        pool.add(50, weights(1), rating=1000.0)
+    with pytest.raises(UnknownNameError, match="did you mean 'snapshot_000050'"):
+        pool.load("snapshot_000051")
+
+
+def test_the_index_is_readable_by_people(tmp_path):
+    filled(tmp_path, [1000.0])
+    row = json.loads((tmp_path / "index.json").read_text())[0]
+    assert {"name", "update", "rating", "wins", "draws", "losses"} <= set(row)

@@ -1,0 +1,305 @@
+"""Schedules as tables: what each run trains against, and when, looked up update by update."""
+
+import functools
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configs.load import load
+from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
+from curriculum.schedule import Position, Schedule
+from curriculum.widening import Widening
+from envs.dogfight.rules import BOTS
+
+DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS
+
+# run: first update, phase, current bots, scripted share, level
+TABLES = {
+    "quickstart": [(0, "curriculum", BOTS, 1.0, "none")],
+    "baseline_v1": [
+        (0, "curriculum", (DO_NOTHING, DOGFIGHTER), 1.0, "none"),
+        (100, "curriculum", (DOGFIGHTER, CHASER), 1.0, "none"),
+        (250, "curriculum", (CHASER, ACE), 1.0, "none"),
+    ],
+    "local_curriculum": [
+        (start, "curriculum", BOTS[: count + 1], 1.0, "none") for count, start in enumerate((0, 50, 150, 300, 450))
+    ],
+    "mean_knight_production": [
+        (start, "curriculum", BOTS[: count + 1], 1.0, "none") for count, start in enumerate((0, 63, 188, 375, 563))
+    ],
+    "unified_dr_gpu_v1": [
+        (0, "curriculum", (DO_NOTHING,), 1.0, "narrow"),
+        (50, "curriculum", (DO_NOTHING, DOGFIGHTER), 1.0, "narrow"),
+        (150, "curriculum", (DOGFIGHTER, CHASER), 1.0, "narrow"),
+        (200, "curriculum", (DOGFIGHTER, CHASER), 1.0, "full"),
+        (300, "curriculum", (CHASER, ACE), 1.0, "full"),
+        (500, "curriculum", (ACE, BRAWLER), 1.0, "full"),
+        (600, "transition", (ACE, BRAWLER), 1.0, "full"),
+        (800, "selfplay", (ACE, BRAWLER), 0.2, "full"),
+    ],
+    "unified_dr_gpu_v3": [
+        (0, "curriculum", (DO_NOTHING,), 1.0, "none"),
+        (75, "curriculum", (DO_NOTHING, DOGFIGHTER), 1.0, "none"),
+        (200, "curriculum", (DOGFIGHTER, CHASER), 1.0, "none"),
+        (400, "curriculum", (CHASER, ACE), 1.0, "none"),
+        (575, "curriculum", (ACE, BRAWLER), 1.0, "none"),
+        (700, "transition", (ACE, BRAWLER), 1.0, "narrow"),
+        (900, "selfplay", (ACE, BRAWLER), 0.2, "full"),
+    ],
+}
+TABLES["unified_dr_gpu_v2"] = TABLES["unified_dr_gpu_v3"]
+TOTALS = {
+    "quickstart": 600,
+    "baseline_v1": 300,
+    "local_curriculum": 600,
+    "mean_knight_production": 750,
+    "unified_dr_gpu_v1": 2300,
+    "unified_dr_gpu_v2": 2000,
+    "unified_dr_gpu_v3": 2000,
+}
+SIZES = {
+    "baseline_v1": (16, 10_800, 1, 0.99, 0.003, 256, 0, "auto"),
+    "local_curriculum": (32, 2048, 10, 0.999, 0.0, 256, 0, "auto"),
+    "mean_knight_production": (128, 2048, 10, 0.999, 0.0, 256, 0, "auto"),
+    "unified_dr_gpu_v1": (256, 2048, 10, 0.999, 0.0, 768, 4, "fp16"),
+    "unified_dr_gpu_v2": (256, 2048, 10, 0.999, 0.0, 384, 2, "fp16"),
+    "unified_dr_gpu_v3": (256, 2048, 10, 0.999, 0.0, 256, 0, "fp16"),
+}
+
+
+def plans(phases):
+    schedule = Schedule(phases)
+    return [schedule.plan(schedule.position_at(update), {}) for update in range(schedule.total_updates)]
+
+
+@functools.cache
+def plans_of(run):
+    return plans(load([f"+run={run}"]).phases)
+
+
+def stages(*starts_and_bots):
+    return [StageConfig(at=at, bots=list(bots)) for at, *bots in starts_and_bots]
+
+
+@pytest.mark.parametrize("run", TABLES)
+def test_a_run_follows_its_table(run):
+    plan = plans_of(run)
+    assert len(plan) == TOTALS[run]
+    ends = [row[0] for row in TABLES[run][1:]] + [TOTALS[run]]
+    for (start, phase, current, scripted, level), end in zip(TABLES[run], ends, strict=True):
+        for update in (start, end - 1):
+            assert (plan[update].phase, plan[update].current) == (phase, tuple(current)), update
+            assert plan[update].randomization.level == level, update
+            assert plan[update].randomization.fraction == 1.0, update
+        assert plan[start].scripted_share == pytest.approx(scripted)
+
+
+@pytest.mark.parametrize("run", SIZES)
+def test_a_run_has_its_sizes(run):
+    config = load([f"+run={run}"])
+    env, ppo, network = config.env, config.ppo, config.network
+    sizes = (env.num_envs, ppo.rollout_steps, env.action_repeat, ppo.gamma, ppo.entropy_coefficient)
+    assert (*sizes, network.hidden, network.blocks, ppo.precision) == SIZES[run]
+    assert (ppo.epochs, ppo.minibatch_size, ppo.learning_rate, ppo.final_learning_rate_fraction) == (4, 4096, 3e-4, 0.1)
+    assert (ppo.gae_lambda, ppo.clip, ppo.value_clip, ppo.value_coefficient) == (0.95, 0.2, 0.2, 0.5)
+    assert (ppo.max_grad_norm, ppo.target_kl, ppo.log_ratio_clamp, ppo.warmup_updates) == (0.5, 0.05, 20.0, 10)
+    assert (network.log_std_init, network.log_std_min, network.log_std_max) == (-1.0, -2.0, 0.0)
+
+
+@pytest.mark.parametrize("run", ["unified_dr_gpu_v2", "unified_dr_gpu_v3", "unified_dr_cpu"])
+def test_the_transition_ramps_down_and_self_play_stays(run):
+    plan = plans_of(run)
+    ramp = [step.scripted_share for step in plan if step.phase == "transition"]
+    differences = {round(after - before, 12) for before, after in itertools.pairwise(ramp)}
+    assert (ramp[0], ramp[-1]) == (1.0, pytest.approx(0.2))
+    assert differences == {round(-0.8 / (len(ramp) - 1), 12)}
+    assert {step.scripted_share for step in plan if step.phase == "selfplay"} == {0.2}
+
+
+@pytest.mark.parametrize(("run", "updates"), [("local_curriculum", 450), ("mean_knight_production", 563)])
+def test_a_snapshot_and_a_log_std_reset_where_brawler_joins(run, updates):
+    events = {step.update: step.events for step in plans_of(run) if step.events}
+    assert events == {updates: (EventConfig(at=updates, snapshot="pre_brawler", log_std=-1.0),)}
+
+
+@pytest.mark.parametrize(("run", "update"), [("unified_dr_gpu_v1", 600), ("unified_dr_gpu_v3", 700)])
+def test_log_std_is_reset_once_as_the_transition_begins(run, update):
+    assert {step.update: step.events for step in plans_of(run) if step.events} == {
+        update: (EventConfig(at=0, log_std=-1.0),)
+    }
+
+
+@pytest.mark.parametrize("run", [*TABLES, "unified_dr_cpu", "curriculum_floor"])
+def test_every_bot_once_met_keeps_the_floor(run):
+    met = set()
+    for step in plans_of(run):
+        assert met <= set(step.bots)
+        met |= set(step.current)
+        assert set(step.bots) == met
+        assert min(step.bots.values()) >= 0.05
+        assert sum(step.bots.values()) == pytest.approx(1.0)
+
+
+def test_the_run_without_a_floor_differs_in_that_alone():
+    with_floor, without = load(["+run=curriculum_floor"]), load(["+run=curriculum_no_floor"])
+    last = plans(without.phases)[-1]
+    assert last.bots == {DO_NOTHING: 0.0, DOGFIGHTER: 0.0, CHASER: 0.0, ACE: 0.0, BRAWLER: 1.0}
+    assert plans(with_floor.phases)[-1].bots[DO_NOTHING] == 0.05
+    with_floor.phases[0].floor, with_floor.run = 0.0, "curriculum_no_floor"
+    assert with_floor == without
+
+
+def test_shares_follow_the_floor_by_hand():
+    plan = plans_of("unified_dr_gpu_v3")
+    assert plan[0].bots == {DO_NOTHING: 1.0}
+    assert plan[75].bots == pytest.approx({DO_NOTHING: 0.5, DOGFIGHTER: 0.5})
+    assert plan[200].bots == pytest.approx({DO_NOTHING: 0.05, DOGFIGHTER: 0.475, CHASER: 0.475})
+    assert plan[1999].bots == pytest.approx(
+        {DO_NOTHING: 0.05, DOGFIGHTER: 0.05, CHASER: 0.05, ACE: 0.425, BRAWLER: 0.425}
+    )
+
+
+def test_widening_goes_in_equal_steps_from_the_level_before():
+    levels = [
+        RandomizationConfig(at=2, level="narrow", over=4, steps=2),
+        RandomizationConfig(at=8, level="full", over=3, steps=3),
+    ]
+    plan = plans([PhaseConfig(updates=12, stages=stages((0, ACE)), randomization=levels)])
+    none, narrow = Widening(), Widening("none", "narrow")
+    half = Widening("none", "narrow", 0.5)
+    full = [Widening("narrow", "full", fraction) for fraction in (1 / 3, 2 / 3, 1.0, 1.0)]
+    assert [step.randomization for step in plan] == [none, none, half, half, *[narrow] * 4, *full]
+
+
+def test_a_phase_keeps_what_the_one_before_ended_with():
+    first = PhaseConfig(
+        name="a", updates=3, stages=stages((0, ACE), (1, CHASER)), randomization=[RandomizationConfig(level="narrow")]
+    )
+    second = PhaseConfig(name="b", updates=4, stages=stages((2, BRAWLER)))
+    plan = plans([first, second])
+    assert [step.current for step in plan] == [
+        (ACE,),
+        (CHASER,),
+        (CHASER,),
+        (CHASER,),
+        (CHASER,),
+        (BRAWLER,),
+        (BRAWLER,),
+    ]
+    assert [step.stage for step in plan] == [0, 1, 1, -1, -1, 0, 0]
+    assert [(step.phase, step.phase_update) for step in plan[2:5]] == [("a", 2), ("b", 0), ("b", 1)]
+    assert {step.randomization for step in plan} == {Widening("none", "narrow")}
+    assert list(plan[-1].bots) == [ACE, CHASER, BRAWLER]
+
+
+def test_a_phase_of_one_update_starts_where_its_ramp_starts():
+    (plan,) = plans([PhaseConfig(updates=1, stages=stages((0, ACE)), scripted_start=0.8, scripted_end=0.2)])
+    assert plan.scripted_share == 0.8
+
+
+def test_adaptive_shares_use_the_measured_win_rates():
+    schedule = Schedule([PhaseConfig(updates=2, stages=stages((0, ACE, BRAWLER)), adaptive=1.0)])
+    plan = schedule.plan(schedule.start(), {ACE: 0.95, BRAWLER: 0.75})
+    assert plan.bots == pytest.approx({ACE: 0.25, BRAWLER: 0.75})
+
+
+def walk(schedule, rates):
+    """Every position of a run in which update `u` leaves the win rates `rates(u)`."""
+    position, path = schedule.start(), []
+    while position is not None:
+        path.append(position)
+        position = schedule.next(position, rates(position.update))
+    return path
+
+
+SUCCESS = [
+    PhaseConfig(
+        updates=30,
+        advance="on_success",
+        success=0.9,
+        stages=stages((0, DO_NOTHING), (10, DOGFIGHTER, CHASER), (20, ACE)),
+        events=[EventConfig(at=5, snapshot="a"), EventConfig(at=20, snapshot="b")],
+        randomization=[RandomizationConfig(at=20, level="narrow")],
+    ),
+    PhaseConfig(name="selfplay", updates=5, scripted_start=0.2, scripted_end=0.2),
+]
+
+
+def test_without_success_a_schedule_runs_its_scheduled_length():
+    schedule = Schedule(SUCCESS)
+    path = walk(schedule, lambda update: {DO_NOTHING: 0.89, DOGFIGHTER: 1.0, CHASER: 0.0, ACE: 0.5, BRAWLER: 1.0})
+    assert path == [schedule.position_at(update) for update in range(35)]
+
+
+def test_success_ends_a_stage_and_brings_everything_after_it_forward():
+    schedule = Schedule(SUCCESS)
+    path = walk(schedule, lambda update: {DO_NOTHING: 0.9} if update == 2 else {})
+    plan = [schedule.plan(position, {}) for position in path]
+    assert len(path) == 28  # the stage of 10 took 3
+    assert [step.update for step in plan] == list(range(28))
+    assert [step.current for step in plan[2:4]] == [(DO_NOTHING,), (DOGFIGHTER, CHASER)]
+    assert plan[13].current == (ACE,)
+    assert plan[12].randomization.level == "none"
+    assert plan[13].randomization.level == "narrow"
+    assert [step.phase for step in plan].index("selfplay") == 23
+    assert [(step.update, event.snapshot) for step in plan for event in step.events] == [(3, "a"), (13, "b")]
+
+
+def test_every_current_bot_must_be_beaten():
+    schedule = Schedule(SUCCESS)
+    position = schedule.position_at(12)
+    assert schedule.next(position, {DOGFIGHTER: 0.95, CHASER: 0.85}).clock == 13
+    assert schedule.next(position, {DOGFIGHTER: 0.95}).clock == 13
+    assert schedule.next(position, {DOGFIGHTER: 0.95, CHASER: 0.9}).clock == 20
+
+
+def test_success_everywhere_takes_one_update_a_stage():
+    schedule = Schedule(SUCCESS)
+    path = walk(schedule, lambda update: dict.fromkeys(BOTS, 1.0))
+    assert [schedule.plan(position, {}).current for position in path[:3]] == [
+        (DO_NOTHING,), (DOGFIGHTER, CHASER), (ACE,),
+    ]  # fmt: skip
+    assert len(path) == 3 + 5  # the self-play phase goes by updates
+
+
+def test_success_in_the_last_stage_ends_the_run():
+    schedule = Schedule(SUCCESS[:1])
+    assert schedule.next(schedule.position_at(25), {ACE: 1.0}) is None
+
+
+@pytest.mark.parametrize("update", [-1, 35])
+def test_positions_outside_the_schedule_are_refused(update):
+    with pytest.raises(ValueError, match=r"outside the schedule's \[0, 35\)"):
+        Schedule(SUCCESS).position_at(update)
+
+
+win_rates = st.dictionaries(st.sampled_from(BOTS), st.floats(0, 1))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(win_rates, min_size=35, max_size=35))
+def test_plans_are_a_pure_function_of_position_and_win_rates(rates):
+    one, other = Schedule(SUCCESS), Schedule(SUCCESS)
+    path = walk(one, rates.__getitem__)
+    forwards = [one.plan(position, rates[position.update]) for position in path]
+    backwards = [other.plan(position, rates[position.update]) for position in reversed(path)]
+    assert forwards == backwards[::-1]
+    assert path == walk(other, rates.__getitem__)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(win_rates, min_size=35, max_size=35))
+def test_whatever_succeeds_nothing_is_late_and_no_event_is_lost_or_doubled(rates):
+    schedule = Schedule(SUCCESS)
+    path = walk(schedule, rates.__getitem__)
+    assert len(path) <= schedule.total_updates
+    assert all(position.clock >= position.update for position in path)
+    events = [event.snapshot for position in path for event in schedule.plan(position, {}).events]
+    assert events == ["a", "b"]
+
+
+def test_a_position_is_plain_data():
+    position = Position(update=3, clock=7, since=5)
+    assert Position(**vars(position)) == position

@@ -1,0 +1,285 @@
+"""The scripted opponents: against the NumPy implementation over many states, and by hand for each mode.
+
+The differential part plays a bot of each kind in both seats and, before every tick, copies the simulator's state into
+the NumPy peer. Both then choose an action from the same state. The simulator's choice is not visible itself, so each
+match is also advanced by the peer with the peer's action: equal courses over one tick mean equal actions. Decisions at
+a threshold may differ by rounding (float32 there, float64 here); the share that does must be tiny.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.numpy_dogfight.bots import (
+    ATTACK,
+    BAIT,
+    BRAWL,
+    CLOSE,
+    DEFEND,
+    DISENGAGE,
+    ENERGY,
+    PUNISH,
+    RETREAT,
+    bot_actions,
+)
+from benchmarks.numpy_dogfight.physics import tick
+from envs.dogfight import rules
+from envs.dogfight.batch import DogfightBatch
+from tests.envs.dogfight.worlds import live_bullets, scene, to_numpy
+
+MATCHES = 50
+TICKS = 120
+MEMORY = ("mode", "timer", "mode_ticks", "evade_ticks", "evade_direction")
+NOBODY = rules.bot_id("do_nothing")
+
+
+def everyone_against_everyone(matches):
+    """All 25 pairs of bots in turn, [N, 2]."""
+    index = np.arange(matches)
+    return np.stack([index % 5, index // 5 % 5], axis=1)
+
+
+def scattered(batch, rng):
+    """Random situations a match can get into: close fights, low and high, slow and fast, odd memories."""
+    state = batch.snapshot()
+    fighters, shape = state["fighters"], (batch.num_envs, 2)
+    centre, spread = rng.uniform(-450, 450, (batch.num_envs, 1)), rng.choice([60, 150, 400], (batch.num_envs, 1))
+    fighters["x"] = np.clip(centre + rng.uniform(-1, 1, shape) * spread, -500, 500)
+    height = rng.uniform(10, 590, (batch.num_envs, 1))
+    fighters["y"] = np.clip(height + rng.uniform(-1, 1, shape) * spread, 8, 600)
+    yaw = rng.uniform(-math.pi, math.pi, shape)
+    fighters["cos_yaw"], fighters["sin_yaw"] = np.cos(yaw), np.sin(yaw)
+    fighters["speed"] = rng.uniform(41, 180, shape)
+    fighters["cooldown"] = np.maximum(rng.integers(-30, 30, shape), 0)
+    fighters["hp"] = rng.integers(1, state["physics"]["max_hp"][:, None].astype(int) + 1)
+    memory = state["memory"]
+    memory["timer"] = np.maximum(rng.integers(-20, 20, shape), 0)
+    memory["mode_ticks"] = rng.choice([0, 200, 359, 360, 361], shape)
+    memory["evade_ticks"] = np.maximum(rng.integers(-20, 10, shape), 0)
+    memory["evade_direction"] = rng.choice([-1, 1], shape)
+    for bot, modes in (("dogfighter", range(4)), ("chaser", (-1, 0, 1)), ("brawler", range(5))):
+        mine = batch.bots.numpy() == rules.bot_id(bot)
+        memory["mode"][mine] = rng.choice(list(modes), mine.sum())
+    batch.load(state)
+
+
+@pytest.mark.parametrize("rule_set", rules.RULES)
+@pytest.mark.parametrize("level", ["none", "full"])
+def test_bots_decide_as_the_numpy_bots_do(rule_set, level):
+    batch = DogfightBatch(MATCHES, rules=rule_set, action_repeat=1, seed=4, threads=1)
+    batch.assign(everyone_against_everyone(MATCHES))
+    batch.set_ranges(rules.ranges(level))
+    batch.reset(seed=4)
+    rng, challenge = np.random.default_rng(9), rule_set == "challenge"
+    bots, everyone = batch.bots.numpy(), np.ones(MATCHES, bool)
+    equal, shots = [], np.zeros(5, int)
+    for step in range(TICKS):
+        if step % 12 == 0:
+            scattered(batch, rng)
+        peer = to_numpy(batch)
+        actions = bot_actions(peer, bots, challenge=challenge)
+        tick(peer, actions, challenge=challenge, active=everyone)
+        batch.step(torch.zeros(MATCHES, 2, 3))
+        playing = ~(batch.terminated | batch.truncated).numpy()
+        real = to_numpy(batch)
+        same = np.ones((MATCHES, 2), bool)
+        for name in MEMORY:
+            same &= getattr(real.memory, name) == getattr(peer.memory, name)
+        for name in ("speed", "turn_rate"):  # In control these show throttle and turn to about 1e-5.
+            same &= np.abs(getattr(real, name) - getattr(peer, name)) < 1e-3
+        same &= real.cooldown == peer.cooldown
+        equal += list(same[playing].ravel())
+        for bot in range(5):
+            shots[bot] += (actions[:, :, 2] > 0)[bots == bot].sum()
+    assert np.mean(equal) >= 0.999
+    assert shots[NOBODY] == 0
+    assert (np.delete(shots, NOBODY) > 0).all()
+
+
+# Hand-made cases: seat 0 is the bot, seat 1 does nothing.
+
+MIDDLE = {"x": 0.0, "y": 300.0, "yaw": 0.0, "speed": 100.0}
+
+
+def foe(dx, dy=0.0, yaw=0.0, **fields):
+    return {"x": dx, "y": 300.0 + dy, "yaw": yaw, "speed": 100.0, **fields}
+
+
+def after(bot, me, other, *, ticks=1, **options):
+    """The batch after some ticks of `bot` in seat 0."""
+    batch = scene(me, other, bots=[rules.bot_id(bot), NOBODY], **options)
+    for _ in range(ticks):
+        batch.step(torch.zeros(1, 2, 3))
+    return batch
+
+
+def memory_of(batch):
+    memory = batch.snapshot()["memory"][0, 0]
+    return int(memory["mode"]), int(memory["timer"])
+
+
+BEHIND_CLOSE = foe(-140.0)
+BEHIND_FAR = foe(-320.0)
+AHEAD = foe(220.0, yaw=math.pi)
+RICH = foe(220.0, yaw=math.pi, speed=250.0, y=590.0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "other", "fields", "expected"),
+    [
+        (ATTACK, BEHIND_CLOSE, {}, (DEFEND, 45)),
+        (ATTACK, RICH, {}, (ENERGY, 60)),
+        (ATTACK, foe(220.0, yaw=math.pi, speed=250.0, y=590.0), {"me": {"y": 95.0}}, (ATTACK, 0)),
+        (ATTACK, AHEAD, {"mode_ticks": 359}, (ATTACK, 0)),
+        (ATTACK, AHEAD, {"mode_ticks": 360}, (DISENGAGE, 90)),
+        (ATTACK, AHEAD, {}, (ATTACK, 0)),
+        (DEFEND, BEHIND_CLOSE, {}, (DEFEND, 0)),
+        (DEFEND, AHEAD, {}, (ATTACK, 30)),
+        (DEFEND, BEHIND_FAR, {}, (ATTACK, 30)),
+        (DEFEND, foe(-140.0, speed=250.0, y=590.0, x=-20.0), {"me": {"yaw": -math.pi / 2}}, (ENERGY, 60)),
+        (ENERGY, AHEAD, {}, (ATTACK, 30)),
+        (ENERGY, RICH, {}, (ENERGY, 0)),
+        (ENERGY, foe(-140.0, speed=180.0), {}, (DEFEND, 45)),
+        (DISENGAGE, foe(360.0, yaw=math.pi), {}, (ATTACK, 30)),
+        (DISENGAGE, foe(220.0), {}, (ATTACK, 30)),
+        (DISENGAGE, BEHIND_CLOSE, {}, (DEFEND, 45)),
+        (DISENGAGE, AHEAD, {}, (DISENGAGE, 0)),
+    ],
+)
+def test_dogfighter_modes(mode, other, fields, expected):
+    fields = dict(fields)
+    me = {**MIDDLE, **fields.pop("me", {})}
+    assert memory_of(after("dogfighter", me, other, memory={"mode": mode, **fields})) == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "me", "other", "expected"),
+    [
+        (CLOSE, {}, foe(190.0), (BRAWL, 20)),
+        (CLOSE, {}, foe(210.0), (CLOSE, 0)),
+        (BRAWL, {}, foe(310.0), (CLOSE, 20)),
+        (BRAWL, {}, foe(-150.0, speed=140.0), (BAIT, 20)),
+        (BRAWL, {}, foe(-150.0, speed=120.0), (BRAWL, 0)),
+        (BRAWL, {"y": 75.0, "speed": 55.0}, foe(150.0, y=75.0), (RETREAT, 20)),
+        (BAIT, {}, foe(150.0), (PUNISH, 60)),
+        (BAIT, {}, foe(150.0, yaw=math.pi), (PUNISH, 60)),
+        (BAIT, {}, foe(260.0, yaw=math.pi), (CLOSE, 20)),
+        (BAIT, {"yaw": 1.5}, foe(150.0, yaw=math.pi), (BRAWL, 20)),
+        (BAIT, {}, foe(-150.0), (BAIT, 0)),
+        (PUNISH, {}, foe(150.0), (BRAWL, 20)),
+        (RETREAT, {"y": 190.0}, foe(150.0), (CLOSE, 20)),
+        (RETREAT, {"y": 170.0}, foe(150.0), (RETREAT, 0)),
+    ],
+)
+def test_brawler_phases(mode, me, other, expected):
+    assert memory_of(after("brawler", {**MIDDLE, **me}, other, memory={"mode": mode})) == expected
+
+
+@pytest.mark.parametrize(("bot", "mode"), [("dogfighter", ATTACK), ("brawler", CLOSE)])
+def test_a_mode_is_held_while_its_timer_runs(bot, mode):
+    assert memory_of(after(bot, MIDDLE, BEHIND_CLOSE, memory={"mode": mode, "timer": 5})) == (mode, 4)
+
+
+@pytest.mark.parametrize(
+    ("other", "mode", "ticks"),
+    [
+        (foe(110.0, yaw=math.pi), 1, 40),
+        (foe(320.0, speed=130.0), -1, 30),
+        (foe(200.0, yaw=math.pi), 0, 0),
+        (foe(320.0, speed=110.0), 0, 0),
+    ],
+)
+def test_chaser_yo_yos(other, mode, ticks):
+    assert memory_of(after("chaser", MIDDLE, other)) == (mode, ticks)
+
+
+@pytest.mark.parametrize(("bot", "radius", "ticks"), [("chaser", 80, 15), ("dogfighter", 90, 18), ("ace", 130, 18)])
+def test_a_near_bullet_starts_an_evasive_turn_the_other_way_each_time(bot, radius, ticks):
+    def evasion(distance, direction, owner=1):
+        bullet = {"owner": owner, "x": 0.0, "y": 300.0 + distance, "yaw": math.pi / 2, "life": 50}
+        memory = {"evade_direction": direction}
+        return after(bot, MIDDLE, foe(250.0, yaw=math.pi), bullets=[bullet], memory=memory).snapshot()
+
+    for direction in (1, -1):
+        state = evasion(radius - 1.0, direction)
+        assert state["memory"][0, 0]["evade_ticks"] == ticks
+        assert state["memory"][0, 0]["evade_direction"] == -direction
+        assert np.sign(state["fighters"][0, 0]["turn_rate"]) == -direction
+    assert evasion(radius + 1.0, 1)["memory"][0, 0]["evade_ticks"] == 0
+    assert evasion(radius - 1.0, 1, owner=0)["memory"][0, 0]["evade_ticks"] == 0
+
+
+def test_an_evasive_turn_lasts_its_ticks():
+    bullet = {"owner": 1, "x": 0.0, "y": 370.0, "yaw": math.pi / 2, "life": 2}
+    batch = scene(MIDDLE, foe(250.0), bots=[rules.bot_id("chaser"), NOBODY], bullets=[bullet])
+    turns = []
+    for _ in range(17):
+        batch.step(torch.zeros(1, 2, 3))
+        turns.append(batch.snapshot()["memory"][0, 0]["evade_ticks"] > 0)
+    assert turns == [True] * 15 + [False] * 2
+
+
+def test_a_brawler_jinks_only_while_brawling():
+    bullet = {"owner": 1, "x": 0.0, "y": 380.0, "yaw": math.pi / 2, "life": 9}
+    for mode, ticks in ((BRAWL, 8), (PUNISH, 0)):
+        batch = after("brawler", MIDDLE, foe(150.0), bullets=[bullet], memory={"mode": mode, "timer": 9})
+        assert batch.snapshot()["memory"][0, 0]["evade_ticks"] == ticks
+
+
+@pytest.mark.parametrize("bot", [name for name in rules.BOTS if name != "do_nothing"])
+@pytest.mark.parametrize(("y", "yaw", "turn"), [(60.0, -0.5, 1), (60.0, -2.6, -1), (580.0, 0.5, -1), (580.0, 2.6, 1)])
+def test_every_bot_pulls_away_from_ground_and_ceiling(bot, y, yaw, turn):
+    batch = after(bot, {**MIDDLE, "y": y, "yaw": yaw}, foe(150.0, y=y, yaw=math.pi))
+    me = batch.snapshot()["fighters"][0, 0]
+    assert np.sign(me["turn_rate"]) == turn
+    assert abs(me["turn_rate"]) > 2.8  # Hard over.
+    assert len(live_bullets(batch, 0)) == 0
+
+
+def test_the_stall_guard_keeps_the_turn_small():
+    # At 37.5 m/s u = 0.5: at most 0.65 of the turn rate there.
+    me = after("ace", {**MIDDLE, "speed": 37.5}, foe(0.0, dy=200.0)).snapshot()["fighters"][0, 0]
+    assert me["turn_rate"] == pytest.approx(0.65 * (4.0 - (17.5 / 230.0) * 3.2), rel=1e-5)
+
+
+@pytest.mark.parametrize(("bot", "reach"), [("chaser", 320), ("dogfighter", 350), ("ace", 380), ("brawler", 300)])
+def test_bots_fire_in_reach_but_never_at_the_armour(bot, reach):
+    inside, outside = foe(reach - 5.0, yaw=math.pi), foe(reach + 5.0, yaw=math.pi)
+    assert len(live_bullets(after(bot, MIDDLE, inside), 0)) == 1
+    assert len(live_bullets(after(bot, MIDDLE, outside), 0)) == 0
+    assert len(live_bullets(after(bot, MIDDLE, foe(reach - 5.0, yaw=0.7)), 0)) == 0
+    assert len(live_bullets(after(bot, MIDDLE, foe(reach - 5.0, yaw=0.9)), 0)) == 1
+    assert len(live_bullets(after(bot, {**MIDDLE, "cooldown": 2}, inside), 0)) == 0
+
+
+def test_do_nothing_does_nothing():
+    batch = scene({**MIDDLE, "y": 60.0, "yaw": -1.0}, foe(150.0), bots=[NOBODY, NOBODY])
+    same = scene({**MIDDLE, "y": 60.0, "yaw": -1.0}, foe(150.0))
+    for _ in range(60):
+        batch.step(torch.ones(1, 2, 3))
+        same.step(torch.zeros(1, 2, 3))
+    np.testing.assert_array_equal(batch.snapshot()["fighters"], same.snapshot()["fighters"])
+
+
+@pytest.mark.parametrize(("rule_set", "bot_rate", "each"), [("classic", "tick", True), ("classic", "agent", False)])
+def test_bot_rate(rule_set, bot_rate, each):
+    check_rate(rule_set, bot_rate, each)
+
+
+def test_challenge_bots_decide_once_a_step():
+    check_rate("challenge", "tick", False)
+
+
+def check_rate(rule_set, bot_rate, each):
+    """A dogfighter's hold timer counts decisions: ten a step at tick rate, else one."""
+    options = {"rule_set": rule_set, "bot_rate": bot_rate, "action_repeat": 10}
+    batch = after("dogfighter", MIDDLE, AHEAD, memory={"timer": 40}, **options)
+    assert memory_of(batch)[1] == (30 if each else 39)
+
+
+def test_each_seat_has_its_own_memory():
+    batch = scene(MIDDLE, foe(110.0, yaw=math.pi, speed=105.0), bots=[rules.bot_id("brawler"), rules.bot_id("chaser")])
+    batch.step(torch.zeros(1, 2, 3))
+    assert batch.snapshot()["memory"][0]["mode"].tolist() == [BRAWL, 1]

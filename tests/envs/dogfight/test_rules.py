@@ -1,0 +1,361 @@
+"""Each rule of the game by a case worked out by hand, on one match set up for it.
+
+Unless a test says otherwise, seat 0 at (-200, 300) heading right, seat 1 at (200, 300) heading left.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from envs.dogfight import rules
+from envs.dogfight.batch import DogfightBatch
+from tests.envs.dogfight.worlds import IDLE, live_bullets, play, scene
+
+DT = 1.0 / 120.0
+LEFT = {"x": -200.0, "y": 300.0, "yaw": 0.0, "speed": 100.0}
+RIGHT = {"x": 200.0, "y": 300.0, "yaw": math.pi, "speed": 100.0}
+FIRE = (0.0, 1.0, 1.0)
+CALM = {"gravity": 0.0, "drag_coeff": 0.0}
+
+
+def put(place, **changes):
+    return {**place, **changes}
+
+
+# Flight
+
+
+def test_level_flight_is_thrust_drag_and_distance():
+    me, _ = play(scene(LEFT, RIGHT), (0.0, 0.5, -1.0))
+    speed = 100.0 + (0.5 * 180.0 - 0.9 * 100.0) * DT
+    assert me["speed"] == pytest.approx(speed)
+    assert me["x"] == pytest.approx(-200.0 + speed * DT)
+    assert me["y"] == pytest.approx(300.0)
+
+
+def test_gravity_brakes_a_climb_along_the_path():
+    me, _ = play(scene(put(LEFT, yaw=math.pi / 6), RIGHT, physics={"drag_coeff": 0.0}), IDLE)
+    assert me["speed"] == pytest.approx(100.0 - 80.0 * 0.5 * DT)
+
+
+def test_a_turn_has_the_rate_of_its_speed_and_bleeds():
+    # (100 - 20) / (250 - 20) of the way from 4.0 to 0.8 rad/s.
+    rate = 4.0 - (80.0 / 230.0) * 3.2
+    me, _ = play(scene(LEFT, RIGHT, physics=CALM), (1.0, 0.0, -1.0))
+    assert math.atan2(me["sin_yaw"], me["cos_yaw"]) == pytest.approx(rate * DT, rel=1e-5)
+    assert me["turn_rate"] == pytest.approx(rate, rel=1e-5)
+    assert me["speed"] == pytest.approx(100.0 * (1.0 - 0.25 * rate * DT))
+
+
+def test_lost_hp_slow_the_fighter_and_its_turn():
+    me, _ = play(scene(put(LEFT, speed=250.0, hp=3), RIGHT, physics=CALM), (0.0, 1.0, -1.0))
+    assert me["speed"] == pytest.approx(250.0 * (1.0 - 0.03 * 2))
+    me, _ = play(scene(put(LEFT, hp=3), RIGHT, physics=CALM), (1.0, 0.0, -1.0))
+    assert me["turn_rate"] == pytest.approx((4.0 - (80.0 / 230.0) * 3.2) * (1.0 - 0.02 * 2), rel=1e-5)
+
+
+def test_speed_stays_between_its_limits():
+    me, _ = play(scene(put(LEFT, speed=250.0), RIGHT), (0.0, 1.0, -1.0))
+    assert me["speed"] <= 250.0
+    me, _ = play(scene(put(LEFT, speed=31.0, yaw=math.pi / 2), RIGHT, physics={"gravity": 2000.0}), IDLE)
+    assert me["speed"] == pytest.approx(20.0)
+
+
+def test_actions_beyond_their_range_are_clamped():
+    wild, tame = scene(LEFT, RIGHT), scene(LEFT, RIGHT)
+    np.testing.assert_array_equal(play(wild, (7.0, 9.0, 50.0)), play(tame, (1.0, 1.0, 1.0)))
+    wild, tame = scene(LEFT, RIGHT), scene(LEFT, RIGHT)
+    np.testing.assert_array_equal(play(wild, (-7.0, -9.0, -50.0)), play(tame, (-1.0, 0.0, -1.0)))
+
+
+# Stall
+
+
+def test_a_stall_begins_below_30_and_that_tick_does_nothing_else():
+    me, _ = play(scene(put(LEFT, speed=29.9, cooldown=5), RIGHT), FIRE)
+    assert me["stall"] == 36
+    assert (me["x"], me["y"], me["speed"], me["cooldown"]) == pytest.approx((-200.0, 300.0, 29.9, 5))
+    me, _ = play(scene(put(LEFT, speed=30.0), RIGHT, physics=CALM), IDLE)
+    assert me["stall"] == 0
+
+
+def test_a_climb_stalls_on_the_tick_after_the_speed_fell_below_30():
+    # Straight up without drag: the speed falls by 80 / 120 m/s a tick, 31.9 -> 31.23 -> 30.57 -> 29.9.
+    batch = scene(put(LEFT, speed=31.9, yaw=math.pi / 2), RIGHT, physics={"drag_coeff": 0.0})
+    stalls = [int(play(batch)[0]["stall"]) for _ in range(4)]
+    assert stalls == [0, 0, 0, 36]
+
+
+def test_a_stalled_fighter_drops_its_nose_and_ignores_the_stick():
+    batch = scene(put(LEFT, speed=35.0, stall=10, cooldown=1), RIGHT)
+    me, _ = play(batch, (1.0, 1.0, 1.0))
+    yaw = -2.5 * DT
+    speed = 35.0 - 80.0 * math.sin(yaw) * DT
+    speed -= 0.9 * speed * DT
+    assert math.atan2(me["sin_yaw"], me["cos_yaw"]) == pytest.approx(yaw, rel=1e-5)
+    assert me["speed"] == pytest.approx(speed)
+    assert (me["stall"], me["cooldown"]) == (9, 0)
+    assert len(live_bullets(batch, 0)) == 0
+
+
+@pytest.mark.parametrize(("yaw", "expected"), [(-math.pi / 2 + 0.01, -math.pi / 2), (math.pi, math.pi + 2.5 * DT)])
+def test_the_nose_of_a_stalled_fighter_goes_to_straight_down_the_short_way(yaw, expected):
+    me, _ = play(scene(put(LEFT, speed=35.0, stall=10, yaw=yaw), RIGHT))
+    assert (me["cos_yaw"], me["sin_yaw"]) == pytest.approx((math.cos(expected), math.sin(expected)), abs=1e-6)
+
+
+def test_a_stall_ends_early_above_40():
+    down = put(LEFT, yaw=-math.pi / 2, stall=30)
+    # Straight down the speed gains 80 / 120 m/s a tick and loses drag: 39.7 -> 40.06, 39.4 -> 39.77.
+    assert play(scene(put(down, speed=39.7), RIGHT))[0]["stall"] == 0
+    assert play(scene(put(down, speed=39.4), RIGHT))[0]["stall"] == 29
+
+
+def test_a_stall_lasts_36_ticks():
+    # Held at a min_speed of 29 by drag, so that only the count ends the stall, and the next begins at once.
+    physics = {"gravity": 0.0, "min_speed": 29.0, "drag_coeff": 1.3}
+    batch = scene(put(LEFT, speed=29.0), RIGHT, physics=physics)
+    course = [int(play(batch)["stall"][0]) for _ in range(38)]
+    assert course == [*range(36, -1, -1), 36]
+
+
+# Walls and borders
+
+
+@pytest.mark.parametrize(
+    ("place", "axis", "push"),
+    [
+        ({"x": -475.0, "y": 300.0}, "x", +1),
+        ({"x": 475.0, "y": 300.0}, "x", -1),
+        ({"x": 0.0, "y": 25.0}, "y", +1),
+        ({"x": 0.0, "y": 575.0}, "y", -1),
+    ],
+)
+def test_walls_push_with_the_square_of_the_depth(place, axis, push):
+    # Flying along the wall, so that the push alone moves the fighter on its axis.
+    yaw = math.pi / 2 if axis == "x" else 0.0
+    me, _ = play(scene({**place, "yaw": yaw, "speed": 100.0}, RIGHT, physics=CALM))
+    assert me[axis] - place[axis] == pytest.approx(push * 300.0 * 0.5**2 * DT, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("yaw", "axis", "expected"),
+    [(math.pi, "x", -493.56), (0.0, "x", 493.56), (-math.pi / 2, "y", 6.44), (math.pi / 2, "y", 593.56)],
+)
+def test_the_push_balances_a_fighter_that_flies_into_a_wall(yaw, axis, expected):
+    # 300 p^2 = 250 m/s at p = 0.9129, 45.64 m deep after the move; the push then takes 250 / 120 m back.
+    place = {"x": 480.0 * math.cos(yaw), "y": 300.0 + 280.0 * math.sin(yaw), "yaw": yaw, "speed": 250.0}
+    me, _ = play(scene(place, RIGHT, physics=CALM), ticks=200)
+    assert me[axis] == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("yaw", "axis", "limit"), [(math.pi, "x", -500.0), (0.0, "x", 500.0), (math.pi / 2, "y", 600.0)]
+)
+def test_the_hard_edge_holds_whatever_the_speed(yaw, axis, limit):
+    place = {"x": 490.0 * math.cos(yaw), "y": 300.0 + 290.0 * math.sin(yaw), "yaw": yaw, "speed": 2000.0}
+    me, _ = play(scene(place, RIGHT, physics={**CALM, "max_speed": 2000.0}), ticks=5)
+    assert me[axis] == limit
+
+
+def test_the_classic_ground_does_not_kill():
+    batch = scene({"x": 0.0, "y": 1.0, "yaw": -math.pi / 2, "speed": 200.0}, RIGHT)
+    me, _ = play(batch, ticks=10)
+    assert me["hp"] == 5
+    assert not bool(batch.terminated)
+
+
+# Guns and armour
+
+
+def test_a_bullet_starts_12_m_ahead_at_its_own_speed():
+    batch = scene(LEFT, RIGHT, physics=CALM)
+    me, _ = play(batch, (0.0, 0.0, 1.0))
+    (bullet,) = live_bullets(batch, 0)
+    # It moves once on the tick it is fired; the fighter's 100 m/s are not added.
+    assert bullet["x"] == pytest.approx(me["x"] + 12.0 + 400.0 * DT, abs=1e-3)
+    assert (bullet["dx"], bullet["dy"], bullet["life"]) == (1.0, 0.0, 59)
+    assert me["cooldown"] == 90
+
+
+def test_shots_are_90_ticks_apart():
+    batch = scene(LEFT, put(RIGHT, y=500.0), physics=CALM)
+    cooldowns = [int(play(batch, (0.0, 0.0, 1.0))["cooldown"][0]) for _ in range(181)]
+    assert [tick for tick, cooldown in enumerate(cooldowns) if cooldown == 90] == [0, 90, 180]
+
+
+def test_shooting_needs_a_positive_value():
+    batch = scene(LEFT, RIGHT)
+    play(batch, (0.0, 1.0, 0.0))
+    assert len(live_bullets(batch, 0)) == 0
+
+
+def test_a_bullet_lives_its_lifetime():
+    batch = scene(LEFT, put(RIGHT, y=500.0), physics={**CALM, "bullet_lifetime_ticks": 30.0})
+    play(batch, FIRE)
+    counts = []
+    for _ in range(30):
+        counts.append(len(live_bullets(batch, 0)))
+        play(batch)
+    # Seen after its first tick with 29 ticks left; gone after the 30th.
+    assert counts == [1] * 29 + [0]
+
+
+def hit_from(angle, *, cone=0.785, hp=5, distance=0.0):
+    """Seat 1 flies right; a bullet of seat 0 flying at `angle` to it meets it this tick."""
+    target = {"x": 0.0, "y": 300.0, "yaw": 0.0, "speed": 100.0, "hp": hp}
+    step = 400.0 * DT
+    bullet = {"owner": 0, "life": 10, "yaw": angle, "x": 100.0 * DT - step * math.cos(angle), "y": 300.0 + distance}
+    bullet["y"] -= step * math.sin(angle)
+    physics = {**CALM, "rear_aspect_cone": cone}
+    return scene(put(LEFT, y=500.0), target, bullets=[bullet], physics=physics)
+
+
+@pytest.mark.parametrize("cone", [0.3, 0.785, 1.2])
+@pytest.mark.parametrize("side", [-1, 1])
+def test_armour_holds_just_inside_the_cone_and_breaks_just_outside(cone, side):
+    batch = hit_from(side * (cone - 0.002), cone=cone)
+    assert play(batch)["hp"].tolist() == [5, 5]
+    assert len(live_bullets(batch, 0)) == 0
+    batch = hit_from(side * (cone + 0.002), cone=cone)
+    assert play(batch)["hp"].tolist() == [5, 4]
+    assert len(live_bullets(batch, 0)) == 0
+
+
+def test_a_bullet_hits_within_11_m():
+    assert play(hit_from(math.pi, distance=10.99))["hp"][1] == 4
+    assert play(hit_from(math.pi, distance=11.01))["hp"][1] == 5
+
+
+def test_a_bullet_passes_its_own_side():
+    mine = {"owner": 0, "x": LEFT["x"], "y": 300.0, "yaw": math.pi / 2, "life": 9}
+    assert play(scene(LEFT, RIGHT, bullets=[mine]))["hp"].tolist() == [5, 5]
+
+
+# The end of a match
+
+
+def test_elimination_wins():
+    batch = hit_from(math.pi, hp=1)
+    batch.step(torch.tensor([[IDLE, IDLE]]))
+    assert (bool(batch.terminated), bool(batch.truncated), int(batch.outcome), int(batch.length)) == (True, False, 1, 1)
+    assert batch.final_hp.tolist() == [[5, 0]]
+
+
+def test_both_dead_on_one_tick_is_a_draw_whatever_else_hits():
+    fighters = put(LEFT, hp=1), put(RIGHT, hp=1)
+    at = [{"owner": 0, "x": 200.0, "y": 300.0, "yaw": math.pi / 2, "life": 9}] * 2
+    at += [{"owner": 1, "x": -200.0, "y": 300.0, "yaw": math.pi / 2, "life": 9}]
+    batch = scene(*fighters, bullets=at)
+    batch.step(torch.tensor([[IDLE, IDLE]]))
+    assert (bool(batch.terminated), int(batch.outcome)) == (True, 0)
+    assert batch.final_hp.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(("first", "second", "outcome"), [(4, 3, 1), (2, 3, 2), (3, 3, 0)])
+def test_time_out_goes_by_hp_and_is_a_truncation(first, second, outcome):
+    batch = scene(put(LEFT, hp=first), put(RIGHT, hp=second), tick=10_799)
+    batch.step(torch.tensor([[IDLE, IDLE]]))
+    ends = bool(batch.terminated), bool(batch.truncated), int(batch.outcome), int(batch.length)
+    assert ends == (False, True, outcome, 10_800)
+    assert batch.final_hp.tolist() == [[first, second]]
+
+
+def test_a_match_lasts_10_800_ticks():
+    batch = scene(LEFT, RIGHT, tick=10_798)
+    batch.step(torch.tensor([[IDLE, IDLE]]))
+    assert not bool(batch.truncated)
+    assert int(batch.outcome) == -1
+
+
+def test_a_repeat_stops_when_the_match_ends():
+    batch = scene(LEFT, RIGHT, tick=10_797, action_repeat=10, trace=1)
+    batch.step(torch.tensor([[IDLE, IDLE]]))
+    assert bool(batch.truncated)
+    assert int(batch.length) == 10_800
+    assert batch.trace[0, :, -1].tolist() == [10_798, 10_799, 10_800] + [-1] * 7
+    # The successor begins at once, at tick 0, and has not moved.
+    assert batch.snapshot()["clock"]["tick"][0] == 0
+    assert batch.snapshot()["fighters"]["x"][0].tolist() == [-200.0, 200.0]
+
+
+# Bad actions
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_an_action_that_is_not_finite_is_zero_for_that_seat_alone_and_counted(bad, position):
+    rng = np.random.default_rng(1)
+    actions = torch.tensor(rng.uniform(-1, 1, (4, 2, 3)), dtype=torch.float32)
+    repaired = actions.clone()
+    repaired[2, 1] = 0.0
+    broken = actions.clone()
+    broken[2, 1, position] = bad
+    first, second = (DogfightBatch(4, seed=3, threads=1) for _ in range(2))
+    first.step(broken)
+    second.step(repaired)
+    np.testing.assert_array_equal(first.snapshot()["fighters"], second.snapshot()["fighters"])
+    assert first.invalid_actions.tolist() == [0, 0, 1, 0]
+    assert second.invalid_actions.tolist() == [0, 0, 0, 0]
+
+
+def test_the_action_row_of_a_bot_is_ignored():
+    batch = DogfightBatch(2, seed=3, threads=1)
+    batch.assign(np.full((2, 2), rules.bot_id("ace")))
+    batch.step(torch.full((2, 2, 3), math.nan))
+    assert batch.invalid_actions.tolist() == [0, 0]
+    assert torch.isfinite(batch.obs).all()
+
+
+# Challenge rules
+
+
+def test_challenge_gravity_is_130_unless_it_is_randomized():
+    gravity = DogfightBatch(3, rules="challenge", threads=1).snapshot()["physics"]["gravity"]
+    assert gravity.tolist() == [130.0] * 3
+
+
+def challenge(first, second=RIGHT, **options):
+    return scene(first, second, rule_set="challenge", **options)
+
+
+@pytest.mark.parametrize(("x", "yaw", "expected"), [(499.9, 0.0, -500.0), (-499.9, math.pi, 500.0)])
+def test_challenge_sides_are_joined(x, yaw, expected):
+    me, _ = play(challenge({"x": x, "y": 300.0, "yaw": yaw, "speed": 120.0}, physics=CALM))
+    assert me["x"] == pytest.approx(expected + math.cos(yaw) * 0.9, abs=1e-3)
+
+
+def test_challenge_bullets_hit_across_the_joint():
+    bullet = {"owner": 0, "x": 498.0, "y": 300.0, "yaw": 0.0, "life": 9}
+    target = {"x": -496.0, "y": 300.0, "yaw": math.pi, "speed": 100.0}
+    assert play(challenge(LEFT, target, bullets=[bullet], physics=CALM))["hp"].tolist() == [5, 4]
+
+
+def test_challenge_ground_kills():
+    batch = challenge({"x": 0.0, "y": 6.0, "yaw": -math.pi / 2, "speed": 100.0}, physics=CALM)
+    assert play(batch)[0]["hp"] == 5  # 6 - 100 / 120 is still above 5 m.
+    batch.step(torch.tensor([[IDLE, IDLE]]))
+    assert (bool(batch.terminated), int(batch.outcome)) == (True, 2)
+
+
+def test_both_hitting_the_challenge_ground_is_a_draw():
+    low = {"x": 0.0, "y": 5.5, "yaw": -math.pi / 2, "speed": 100.0}
+    batch = challenge(low, put(low, x=100.0, hp=3))
+    batch.step(torch.tensor([[IDLE, IDLE]]))
+    assert (bool(batch.terminated), int(batch.outcome)) == (True, 0)
+
+
+def test_challenge_ceiling_slows_and_caps():
+    me, _ = play(challenge({"x": 0.0, "y": 575.0, "yaw": 0.0, "speed": 100.0}, physics=CALM))
+    assert me["speed"] == pytest.approx(100.0 - 80.0 * 0.25 * DT)
+    me, _ = play(challenge({"x": 0.0, "y": 599.9, "yaw": math.pi / 2, "speed": 200.0}, physics=CALM))
+    assert me["y"] == 600.0
+    me, _ = play(challenge({"x": 0.0, "y": 600.0, "yaw": 0.0, "speed": 20.2, "stall": 9}, physics=CALM))
+    assert me["speed"] == pytest.approx(20.0)
+
+
+def test_challenge_has_no_side_walls_and_no_floor_push():
+    me, _ = play(challenge({"x": 490.0, "y": 20.0, "yaw": math.pi / 2, "speed": 60.0}, physics=CALM))
+    assert (me["x"], me["y"]) == pytest.approx((490.0, 20.5))

@@ -1,0 +1,51 @@
+"""Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
+
+Composes and checks the configuration, then hands it to `agents.ppo.loop.train`, which knows nothing of command lines.
+Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import yaml
+
+from configs.help import help_text
+from configs.load import load
+from configs.names import InputError, choose
+from configs.plain import to_plain
+
+FLAGS = ("--help", "-h", "--cfg")
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    try:
+        _run(sys.argv[1:] if arguments is None else arguments)
+    except InputError as error:
+        print(f"train.py: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _run(arguments: Sequence[str]) -> None:
+    flags = {choose("flag", text, FLAGS) for text in arguments if text.startswith("-")}
+    if flags & {"--help", "-h"}:
+        print(help_text())
+        return
+    config = load([text for text in arguments if text not in flags])
+    if "--cfg" in flags:
+        print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
+        return
+    from agents.ppo.loop import train  # late, so that a mistyped option is answered before torch and Warp load
+
+    train(config)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
