@@ -98,6 +98,11 @@ class MatchResults:
         """Games the left contestant lost."""
         return int((self.outcome < 0).sum())
 
+    @property
+    def win_rate(self) -> float:
+        """Share of the games that the left contestant won; a draw is not a win."""
+        return self.wins / self.games
+
 
 def play(
     left: Contestant,
@@ -110,8 +115,8 @@ def play(
 ) -> MatchResults:
     """Play `games` matches (an even number, in seat-swapped pairs) between two contestants.
 
-    The results depend on the arguments alone: sampling policies are reseeded from `seed`. Raises `ValueError` for an odd
-    number of games, `UnknownNameError` for an unknown bot and `PolicyError` for a policy that does not fit `setting`.
+    The results depend on the arguments alone: sampling policies are reseeded from `seed`. Raises `ValueError` for an
+    odd number of games, `UnknownNameError` for an unknown bot, `PolicyError` for a policy that does not fit `setting`.
     """
     if games < 2 or games % 2:
         raise ValueError(f"games={games}: must be even and at least 2, since every match is played from both seats")

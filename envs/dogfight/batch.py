@@ -32,6 +32,20 @@ TRACE_FIELDS: tuple[str, ...] = (
 )
 """Columns of `DogfightBatch.trace`. Bullets in slots 0..3 were fired by seat 0, 4..7 by seat 1; life 0 is no bullet."""
 
+RESULTS = (
+    "obs",
+    "final_obs",
+    "reward",
+    "terminated",
+    "truncated",
+    "outcome",
+    "length",
+    "final_hp",
+    "invalid_actions",
+    "trace",
+)
+"""Tensors of the batch that a step writes."""
+
 _STRUCTS = {"fighters": Fighter, "bullets": Bullet, "memory": BotMemory, "physics": Physics, "clock": Clock}
 
 
@@ -130,7 +144,7 @@ class DogfightBatch:
     def nbytes(self) -> int:
         """Bytes of all buffers, observations included."""
         arrays = [getattr(self._world, name) for name in _STRUCTS]
-        tensors = [*self._results_tensors().values(), self.bots, self.match_id, self._actions]
+        tensors = [*(getattr(self, name) for name in RESULTS), self.bots, self.match_id, self._actions]
         return sum(a.capacity for a in arrays) + sum(t.nbytes for t in tensors)
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
@@ -222,17 +236,13 @@ class DogfightBatch:
             setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
         self._world.physics = wp.zeros(n, dtype=Physics, device=self._wp_device)
         self._world.clock = wp.zeros(n, dtype=Clock, device=self._wp_device)
-        self._world.bots = wp.from_torch(self.bots)
-        self._world.match_id = wp.from_torch(self.match_id)
-        self._world.ranges = wp.from_torch(self._ranges)
+        for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self._ranges}.items():
+            setattr(self._world, name, wp.from_torch(tensor))
         self._results = Results()
-        for name, tensor in self._results_tensors().items():
-            setattr(self._results, name, wp.from_torch(tensor))
+        for name in RESULTS:
+            setattr(self._results, name, wp.from_torch(getattr(self, name)))
         self._wp_actions = wp.from_torch(self._actions, dtype=wp.vec3)
         self._wp_restart = wp.from_torch(self._restart)
-
-    def _results_tensors(self) -> dict[str, torch.Tensor]:
-        return {name: getattr(self, name) for name in Results.cls.__annotations__}
 
     def _run(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch over all matches, in one range per thread."""

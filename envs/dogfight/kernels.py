@@ -81,7 +81,7 @@ def begin_match(world: World, match: int, settings: Settings) -> None:
     clock = world.clock[match]
     # Two rounds of hashing: neighbouring match ids and successive matches get unrelated streams.
     rng = wp.rand_init(int(wp.rand_init(settings.seed, world.match_id[match])), clock.matches)
-    p = draw_physics(rng, world.ranges)
+    p = draw_physics(rng, world.ranges, settings.challenge)
     places = wp.rand_init(int(rng), 1)
     world.physics[match] = p
     for seat in range(2):

@@ -110,6 +110,7 @@ class NumpyBatch:
         self.set_regime(None)
         self._decisions = np.zeros(num_envs, dtype=np.int64)
         self._fresh = True
+        self._remember_max_hp()
 
     def set_regime(self, name: str | None) -> None:
         """Play a regime or a randomization level from the next reset on; None is the one chosen at the start."""
@@ -123,11 +124,14 @@ class NumpyBatch:
         """Start every match anew from `seed`; returns the observations [N, 2, D]."""
         self._decisions[:] = 0
         self._fresh = True
-        return _copy(self.batch.reset(seed=seed))
+        obs = _copy(self.batch.reset(seed=seed))
+        self._remember_max_hp()
+        return obs
 
     def step(self, actions: np.ndarray) -> Step:
         """One decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
         self._fresh = False
+        self._remember_max_hp()
         tensors = self.batch.step(torch.from_numpy(actions))
         obs, reward, terminated, truncated = (_copy(tensor) for tensor in tensors)
         final_obs, outcome = _copy(self.batch.final_obs), _copy(self.batch.outcome)
@@ -145,9 +149,24 @@ class NumpyBatch:
 
     def frames(self) -> list[np.ndarray]:
         """Pictures of the first matches as they stood at the end of the last step, uint8 [H, W, 3] each."""
+        # Imported here because most environments are never drawn.
         from envs.dogfight.render import draw, frame_from_trace
 
-        return [draw(frame_from_trace(row)) for row in (self._first_rows() if self._fresh else self._last_rows())]
+        rows = self._first_rows() if self._fresh else self._last_rows()
+        players = [
+            [game.BOTS[bot] if bot >= 0 else f"player {seat}" for seat, bot in enumerate(bots)]
+            for bots in self.batch.bots[: len(rows)].tolist()
+        ]
+        deadly = self.options.rules == "challenge"
+        return [
+            draw(frame_from_trace(row, max_hp=int(most), names=(names[0], names[1]), deadly_ground=deadly))
+            for row, most, names in zip(rows, self._max_hp, players, strict=True)
+        ]
+
+    def _remember_max_hp(self) -> None:
+        """Full hp of the matches being drawn; a step that ends one replaces it with the next match's physics."""
+        if self.options.render_mode is not None:
+            self._max_hp = self.batch.snapshot()["physics"]["max_hp"][: len(self.batch.trace)]
 
     def _last_rows(self) -> np.ndarray:
         """The last tick played in the last step, [rendered, 41] in the order of `TRACE_FIELDS`."""

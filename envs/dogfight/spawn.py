@@ -11,6 +11,7 @@ import warp as wp
 from envs.dogfight import rules
 from envs.dogfight.state import BotMemory, Fighter, Physics
 
+CHALLENGE_GRAVITY = wp.constant(rules.CHALLENGE_GRAVITY)
 SPAWN_X = wp.constant(rules.SPAWN_X)
 SPAWN_Y = wp.constant(rules.SPAWN_Y)
 SPAWN_SPEED = wp.constant(rules.SPAWN_SPEED)
@@ -25,11 +26,13 @@ def whole(value: float, high: float) -> float:
 
 
 @wp.func
-def draw_physics(rng: wp.uint32, ranges: wp.array2d[float]) -> Physics:
-    """One match's parameters; `ranges` [13, 2] in the order of `rules.PARAMETERS`."""
+def draw_physics(rng: wp.uint32, ranges: wp.array2d[float], challenge: bool) -> Physics:
+    """One match's parameters; `ranges` [13, 2] in the order of `rules.PARAMETERS`. Challenge rules fix the gravity."""
     p = Physics()
     # How hard the fighters fall.
     p.gravity = wp.randf(rng, ranges[0, 0], ranges[0, 1])
+    if challenge:
+        p.gravity = CHALLENGE_GRAVITY
     # How fast speed decays without thrust, and how much of it a turn costs.
     p.drag_coeff = wp.randf(rng, ranges[1, 0], ranges[1, 1])
     p.turn_bleed_coeff = wp.randf(rng, ranges[2, 0], ranges[2, 1])

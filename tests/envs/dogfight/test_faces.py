@@ -350,6 +350,8 @@ def test_pictures_follow_the_match():
     rows = env._batch._last_rows()
     assert rows[0, -1] == info["ticks"]
 
+    assert env._batch._max_hp.tolist() == [5.0]
+
     vector = DogfightVectorEnv(6, render_mode="rgb_array", threads=1)
     vector.reset(seed=1)
     assert len(vector.render()) == 4
@@ -366,3 +368,14 @@ def test_the_first_picture_is_of_the_start():
     np.testing.assert_allclose(fighters[:8], [-200, 300, 1, 0, 50, 5, 0, 0], atol=1e-4)
     np.testing.assert_allclose(fighters[8:16], [200, 300, -1, 0, 50, 5, 0, 0], atol=1e-4)
     assert not fighters[16:].any()
+
+
+def test_a_picture_shows_full_hp_of_the_match_it_is_of():
+    """With three hp at most, losing none must not look like having lost two of five."""
+    env = DogfightEnv(randomization="glass_cannon", render_mode="rgb_array", spawn="fixed")
+    env.reset(seed=1)
+    assert env._batch._max_hp.tolist() == [3.0]
+    low = env.render()
+    env.reset(seed=1, options={"regime": "default"})
+    assert env._batch._max_hp.tolist() == [5.0]
+    assert not np.array_equal(low, env.render())

@@ -1,0 +1,83 @@
+"""How long will a run take on this machine? A short trial on copies says so before the first update is done.
+
+The trial collects a few steps and learns from them once, in the precision of the long run, and scales both to the whole
+schedule. It touches nothing of the run, so the run's course does not depend on it. Checks are not counted.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from agents.ppo.precision import Autocast
+from agents.ppo.run import Run, make_batch, make_duel, make_rollout
+from agents.ppo.update import adam, update
+from envs.dogfight.rules import BOTS
+
+FEWEST_STEPS = 16
+
+
+def estimate_seconds(run: Run) -> float:
+    """Estimate the time all updates of `run` take together, in seconds."""
+    trial = _Trial(run)
+    try:
+        trial.once()  # the first time also compiles kernels, fills caches and wakes the device
+        collecting, learning = trial.once()
+    finally:
+        trial.close()
+    samples = run.updates * run.steps_per_update
+    return samples * (collecting + run.config.ppo.epochs * learning)
+
+
+class _Trial:
+    """A small rollout of the run's matches, network and precision, and one pass of learning from it."""
+
+    def __init__(self, run: Run) -> None:
+        config, device = run.config, run.device
+        self.batch = make_batch(config, device, run.threads, seed=0)
+        self.network = copy.deepcopy(run.network)
+        self.duel = make_duel(config, self.batch, self.network, seed=0)
+        self.duel.assign(np.arange(self.batch.num_envs) % len(BOTS))
+        self.rollout = make_rollout(config, self.batch, _steps(run))
+        self.generator = torch.Generator(device).manual_seed(0)
+        self.optimizer = adam(self.network, config.ppo.learning_rate)
+        self.config = replace(config.ppo, epochs=1, target_kl=0.0)
+        self.autocast = Autocast(config.ppo.precision, device)
+
+    def once(self) -> tuple[float, float]:
+        """Collect and learn; returns the seconds per sample of each."""
+        start = time.perf_counter()
+        with self.autocast.context(0):
+            self.rollout.collect(self.duel, self.network, self.generator)
+            self.rollout.finish(self.network, self.config.gamma, self.config.gae_lambda)
+        collected = time.perf_counter()
+        self._learn()
+        samples = self.rollout.steps * self.rollout.num_envs
+        return (collected - start) / samples, (time.perf_counter() - collected) / samples
+
+    def _learn(self) -> None:
+        update(
+            self.network,
+            self.optimizer,
+            self.rollout.flat(),
+            config=self.config,
+            autocast=self.autocast,
+            number=0,
+            generator=self.generator,
+            learning_rate=0.0,
+            entropy_coefficient=0.0,
+        )
+
+    def close(self) -> None:
+        """End the simulator's threads."""
+        self.batch.close()
+
+
+def _steps(run: Run) -> int:
+    """Enough steps for a whole minibatch, as far as the rollout has them."""
+    enough = -(-run.config.ppo.minibatch_size // run.batch.num_envs)
+    return min(run.rollout.steps, max(FEWEST_STEPS, enough))

@@ -1,0 +1,141 @@
+"""The training loop, as a sentence.
+
+A schedule says which opponents, on which physics, after which one-off events; the rollout fills tensors; generalized
+advantage estimation; the clipped surrogate update; metrics; every so often a check, a snapshot into the pool, a
+checkpoint. `train` knows nothing of command lines or of who launched it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agents.ppo.calibrate import estimate_seconds
+from agents.ppo.interrupt import StopRequest
+from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
+from agents.ppo.progress import duration
+from agents.ppo.run import Run
+from agents.ppo.stopwatch import Stopwatch
+from agents.ppo.update import update
+from configs.schema import EventConfig, RunConfig
+from curriculum.schedule import Plan, Position
+
+
+def train(config: RunConfig) -> Path:
+    """Train as `config` says, which must have passed `configs.validate`; returns the path of the final checkpoint.
+
+    A relative `checkpoint_dir` lies in the repository. On Ctrl-C the update in progress is finished and the final
+    checkpoint written, marked as interrupted; then `KeyboardInterrupt` is raised. Raises `InputError` where the
+    machine or the folder does not allow what the configuration asks.
+    """
+    run = Run(config)
+    try:
+        _introduce(run)
+        with StopRequest() as stop:
+            _train(run, stop)
+    finally:
+        run.close()
+    if stop.asked:
+        raise KeyboardInterrupt
+    return run.folder.final
+
+
+def _train(run: Run, stop: StopRequest) -> None:
+    """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
+    position: Position | None = run.schedule.start()
+    while position is not None:
+        plan = run.schedule.plan(position, run.league.scores.known())
+        _update(run, plan, position)
+        if stop.asked or plan.update + 1 == run.updates:
+            break
+        position = run.schedule.next(position, run.league.scores.known())
+    run.save(run.folder.final, plan, interrupted=stop.asked)
+    run.say(f"{'interrupted' if stop.asked else 'done'} after {plan.update + 1} updates: {run.folder.final}")
+
+
+def _update(run: Run, plan: Plan, position: Position) -> None:
+    """One update: opponents and physics, a rollout, learning, results, and whatever is due after it."""
+    watch = Stopwatch()
+    _prepare(run, plan)
+    with watch.part("rollout"):
+        simulator_seconds = _collect(run, plan)
+    with watch.part("update"):
+        metrics = _learn(run, plan, position)
+    metrics |= _results(run, plan)
+    metrics |= run.checks.after(plan.update, run.network, run.batch.contract, plan.bots)
+    if (plan.update + 1) % run.config.checkpoint_every == 0:
+        run.save(run.folder.step(run.env_steps(plan)), plan)
+    metrics |= watch.metrics(steps=run.steps_per_update, simulator_seconds=simulator_seconds)
+    run.logger.log(run.env_steps(plan), metrics)
+    run.progress.update(plan, run.league.scores.known(), metrics["time/steps_per_second"])
+
+
+def _prepare(run: Run, plan: Plan) -> None:
+    """Do what the plan wants done once, then set the physics and seat the opponents."""
+    if plan.phase_update == 0 or plan.events:
+        run.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}, physics {plan.randomization}")
+    for event in plan.events:
+        _happen(run, event, plan)
+    run.batch.set_ranges(plan.randomization.ranges())
+    run.league.deal(plan, run.network)
+
+
+def _happen(run: Run, event: EventConfig, plan: Plan) -> None:
+    """A snapshot under its own name, and then exploration begun anew."""
+    if event.snapshot:
+        run.save(run.folder.named(event.snapshot), plan, done=False)
+    if event.log_std is not None:
+        run.network.reset_log_std(event.log_std)
+        run.optimizer.state.pop(run.network.log_std, None)  # else its momentum would carry on from the old value
+
+
+def _collect(run: Run, plan: Plan) -> float:
+    """Play a rollout and compute its advantages; returns the seconds spent in the simulator."""
+    ppo = run.config.ppo
+    run.duel.simulator_seconds = 0.0
+    with run.autocast.context(plan.update):
+        run.rollout.collect(run.duel, run.network, run.actions)
+        run.rollout.finish(run.network, ppo.gamma, ppo.gae_lambda)
+    return run.duel.simulator_seconds
+
+
+def _learn(run: Run, plan: Plan, position: Position) -> dict[str, float]:
+    """Improve the policy on the rollout; both coefficients are annealed over the whole schedule."""
+    ppo, done = run.config.ppo, position.clock / max(run.schedule.total_updates - 1, 1)
+    learning_rate = anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, done)
+    entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, done)
+    metrics = update(
+        run.network,
+        run.optimizer,
+        run.rollout.flat(),
+        config=ppo,
+        autocast=run.autocast,
+        number=plan.update,
+        generator=run.shuffle,
+        learning_rate=learning_rate,
+        entropy_coefficient=entropy_coefficient,
+    )
+    return metrics | {"train/learning_rate": learning_rate, "train/entropy_coefficient": entropy_coefficient}
+
+
+def _results(run: Run, plan: Plan) -> dict[str, float]:
+    """Record how the rollout's matches ended, and say it in numbers."""
+    tally = run.duel.harvest()
+    run.league.record(tally)
+    metrics = rollout_metrics(tally, float(run.rollout.reward.mean()))
+    metrics |= curriculum_metrics(plan, run.league.scores.known()) | league_metrics(run.league)
+    return metrics | {"guard/invalid_actions": float(run.batch.invalid_actions.sum())}
+
+
+def _introduce(run: Run) -> None:
+    """Say what is about to be trained, where, and about how long it takes."""
+    network, weights = run.config.network, sum(p.numel() for p in run.network.parameters())
+    run.say(
+        f"{run.folder.path}: {run.updates} updates, {run.updates * run.steps_per_update:,} env steps, "
+        f"network {network.hidden}h/{network.blocks}b ({weights:,} weights), {run.device}, {run.threads} threads"
+    )
+    run.say(f"about {duration(estimate_seconds(run))} on this machine; Ctrl-C stops it and keeps the policy")
+
+
+def anneal(start: float, final_fraction: float, done: float) -> float:
+    """A coefficient on its straight way from `start` to `final_fraction` of it, at `done` in [0, 1]."""
+    return start * (1.0 - done * (1.0 - final_fraction))

@@ -1,0 +1,71 @@
+"""The names of a run's metrics and where each number comes from, apart from those of the update, the checks and time.
+
+A rate is a share of games; a score is a share of points, where a draw is worth half. Opponents are named, and all
+snapshots together are called selfplay. What is not known (no match finished, never met) is left out of the row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agents.duel import FIRST_SLOT, Tally
+from agents.ppo.selfplay import League
+from curriculum.schedule import Plan
+from envs.dogfight.rules import BOTS, LEVELS
+
+SELFPLAY = "selfplay"
+
+
+def rollout_metrics(tally: Tally, mean_reward: float) -> dict[str, float]:
+    """What the learner did in one rollout: over all finished matches, and per opponent."""
+    metrics = {"rollout/reward": mean_reward, "rollout/matches": float(tally.games.sum())}
+    metrics |= _means("rollout", tally, slice(None))
+    groups = {name: slice(index, index + 1) for index, name in enumerate(BOTS)} | {SELFPLAY: slice(FIRST_SLOT, None)}
+    for name, group in groups.items():
+        metrics |= _means(f"rollout/{name}", tally, group)
+    return metrics
+
+
+def _means(prefix: str, tally: Tally, group: slice) -> dict[str, float]:
+    games = float(tally.games[group].sum())
+    sums = {
+        "win_rate": tally.wins,
+        "draw_rate": tally.draws,
+        "loss_rate": tally.losses,
+        "length": tally.length,
+        "hp": tally.hp,
+        "return": tally.returns,
+    }
+    return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
+
+
+def curriculum_metrics(plan: Plan, scores: dict[str, float]) -> dict[str, float]:
+    """What the schedule asked for, and the recent scores it steers by.
+
+    `curriculum/randomization` is 0 for none, 1 for narrow, 2 for full, and between them on the way.
+    """
+    widening = plan.randomization
+    start, end = LEVELS.index(widening.previous), LEVELS.index(widening.level)
+    metrics = {
+        "curriculum/phase": float(plan.phase_index),
+        "curriculum/phase_update": float(plan.phase_update),
+        "curriculum/stage": float(plan.stage),
+        "curriculum/scripted_share": plan.scripted_share,
+        "curriculum/randomization": start + widening.fraction * (end - start),
+    }
+    metrics |= {f"curriculum/{bot}/share": plan.scripted_share * share for bot, share in plan.bots.items()}
+    return metrics | {f"curriculum/{bot}/score": scores[bot] for bot in plan.bots if bot in scores}
+
+
+def league_metrics(league: League) -> dict[str, float]:
+    """Elo ratings of the learner and the bots, and what is in the pool."""
+    ratings = league.ratings
+    metrics = {"league/elo": ratings.learner, "league/pool_size": float(len(league.pool))}
+    metrics |= {f"league/{bot}/elo": ratings.opponents[bot] for bot in BOTS if bot in ratings.opponents}
+    pool = [ratings.opponents[snapshot.name] for snapshot in league.pool.snapshots]
+    if pool:
+        names = [snapshot.name for snapshot in league.pool.snapshots]
+        metrics["league/pool_elo_mean"] = float(np.mean(pool))
+        metrics["league/pool_elo_best"] = max(pool)
+        metrics["league/pool_score"] = float(league.scores.guesses(names).mean())
+    return metrics

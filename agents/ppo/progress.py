@@ -1,0 +1,44 @@
+"""What a person sees while a run trains: a line about the run, a bar with ETA, and lines about what happens."""
+
+from __future__ import annotations
+
+import sys
+
+from tqdm import tqdm
+
+from curriculum.schedule import Plan
+
+
+class Progress:
+    """A bar over `updates` on stderr, or none where `shown` is false; lines go to stdout either way."""
+
+    def __init__(self, updates: int, *, shown: bool) -> None:
+        self._bar = tqdm(total=updates, unit="update", file=sys.stderr, disable=not shown, dynamic_ncols=True)
+
+    def say(self, text: str) -> None:
+        """Print a line without tearing the bar."""
+        tqdm.write(text, file=sys.stdout)
+        sys.stdout.flush()
+
+    def update(self, plan: Plan, scores: dict[str, float], steps_per_second: float) -> None:
+        """Move the bar by one update and show phase, randomization, opponents with their scores, and speed."""
+        bots = " ".join(f"{bot} {scores[bot]:.0%}" if bot in scores else bot for bot in plan.bots)
+        selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan.scripted_share < 1.0 else ""
+        self._bar.set_description_str(f"{plan.phase} ({plan.randomization})", refresh=False)
+        self._bar.set_postfix_str(f"{bots}{selfplay}, {steps_per_second:,.0f} steps/s", refresh=False)
+        self._bar.update()
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
+
+
+def duration(seconds: float) -> str:
+    """A length of time as a person says it: 40 s, 9 min, 3.5 h, 12 days."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.0f} days"

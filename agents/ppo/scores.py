@@ -1,0 +1,48 @@
+"""How the learner has done lately against each opponent: results that fade as newer ones come in.
+
+Before g new games are added, what is remembered shrinks by m / (m + g). The memory therefore settles at m + g games,
+however many matches an update finishes: long enough to tell 90 % from 80 %, short enough to follow a learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from curriculum.pfsp import win_rate
+
+MEMORY = 200.0
+KNOWN = 20.0
+"""Games from which on a score counts as known; a lucky first game must not end a stage."""
+
+
+class Scores:
+    """Faded (wins, draws, losses) of the learner per opponent name; a score is its share of points."""
+
+    def __init__(self, memory: float = MEMORY) -> None:
+        self.memory = memory
+        self._results: dict[str, np.ndarray] = {}
+
+    def add(self, results: Mapping[str, tuple[int, int, int]]) -> None:
+        """Let earlier results fade and add these."""
+        for name, result in results.items():
+            fade = self.memory / (self.memory + sum(result))
+            self._results[name] = fade * self._results.get(name, np.zeros(3)) + np.array(result, dtype=np.float64)
+
+    def forget(self, name: str) -> None:
+        """Drop an opponent that is no longer met."""
+        self._results.pop(name, None)
+
+    def known(self) -> dict[str, float]:
+        """Share of points, (wins + draws / 2) / games, of every opponent met in at least `KNOWN` games."""
+        enough = {name: result for name, result in self._results.items() if result.sum() >= KNOWN}
+        return {
+            name: float((wins + 0.5 * draws) / (wins + draws + losses))
+            for name, (wins, draws, losses) in enough.items()
+        }
+
+    def guesses(self, names: Iterable[str]) -> np.ndarray:
+        """Share of points with a prior, float64 [K], for any opponents: 0.5 for one never met."""
+        wins, draws, losses = np.array([self._results.get(name, np.zeros(3)) for name in names]).T
+        return win_rate(wins, draws, losses)

@@ -1,0 +1,105 @@
+"""Whom the learner meets: the plan's bots, and snapshots of itself drawn from the pool into the duel's slots.
+
+While the plan leaves a share to self-play, a snapshot joins the pool at the first update and every `snapshot_every`
+from then on; every `deal_every` updates new opponents are drawn by prioritized fictitious self-play, and those that are
+drawn again keep their slot and their running matches. Results come back as scores (recent, steering the draw and the
+schedule), as Elo ratings of everyone, and as totals in the pool's index.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agents.duel import Duel, Tally
+from agents.ppo.network import ActorCritic
+from agents.ppo.scores import Scores
+from configs.schema import SelfPlayConfig
+from curriculum.elo import Ratings
+from curriculum.mix import deal
+from curriculum.pfsp import draw, weights
+from curriculum.pool import Pool
+from curriculum.schedule import Plan
+from envs.dogfight.rules import BOTS
+
+Results = dict[str, tuple[int, int, int]]
+
+
+class League:
+    """Deals opponents to `duel` and keeps their records. `seed` begins the draws from the pool."""
+
+    def __init__(self, duel: Duel, pool: Pool, config: SelfPlayConfig, *, seed: int) -> None:
+        self.duel, self.pool, self.config = duel, pool, config
+        self.scores = Scores()
+        self.ratings = Ratings(config.elo_k)
+        self.slots = [""] * duel.slots
+        """Name of the snapshot in each slot; empty until self-play begins."""
+        self._rng = np.random.default_rng(seed)
+        self._drawn_at = 0
+
+    def deal(self, plan: Plan, network: ActorCritic) -> None:
+        """Give every match of the duel the opponent it has under `plan`."""
+        if plan.scripted_share < 1.0:
+            gone = self._snapshot(plan.update, network)
+            stale = plan.update - self._drawn_at >= self.config.deal_every
+            if stale or gone.intersection(self.slots) or not all(self.slots):
+                self._draw(plan.update)
+        self.duel.assign(deal(self._shares(plan), self.duel.num_envs, self.duel.opponents))
+
+    def record(self, tally: Tally) -> None:
+        """Take an update's results into the scores, the ratings and the pool."""
+        results = self._by_name(tally)
+        self.scores.add(results)
+        self.ratings.update(results)
+        met = {snapshot.name for snapshot in self.pool.snapshots} & results.keys()
+        if met:
+            ratings = {name: self.ratings.opponents[name] for name in sorted(met)}
+            self.pool.record({name: results[name] for name in ratings}, ratings)
+
+    def _snapshot(self, update: int, network: ActorCritic) -> set[str]:
+        """Freeze the learner if a snapshot is due; returns the names that left the pool for it."""
+        newest = self.pool.snapshots[-1:]
+        if newest and update - newest[0].update < self.config.snapshot_every:
+            return set()
+        gone = self.pool.add(update, network.state_dict(), rating=self.ratings.learner)
+        self.ratings.enter(self.pool.snapshots[-1].name, self.ratings.learner)
+        for name in gone:
+            self.ratings.leave(name)
+            self.scores.forget(name)
+        return set(gone)
+
+    def _draw(self, update: int) -> None:
+        """Draw a snapshot for every slot and load the ones that are not there already."""
+        names = [snapshot.name for snapshot in self.pool.snapshots]
+        weight = weights(self.scores.guesses(names), self.config.sampling)
+        drawn = keep_places(draw(names, weight, self.duel.slots, self._rng), self.slots)
+        for slot, name in enumerate(drawn):
+            if name != self.slots[slot]:
+                self.duel.load_slot(slot, self.pool.load(name, self.duel.device))
+        self.slots = drawn
+        self._drawn_at = update
+
+    def _shares(self, plan: Plan) -> np.ndarray:
+        """Share of all matches per opponent index: the bots, then the slots in equal parts."""
+        bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in BOTS]
+        return np.array(bots + [(1.0 - plan.scripted_share) / self.duel.slots] * self.duel.slots)
+
+    def _by_name(self, tally: Tally) -> Results:
+        """The learner's (wins, draws, losses) against everyone it finished a match with."""
+        results: Results = {}
+        for opponent, name in enumerate([*BOTS, *self.slots]):
+            wins, draws, losses = tally.result(opponent)
+            if wins + draws + losses > 0:
+                before = results.get(name, (0, 0, 0))
+                results[name] = (before[0] + wins, before[1] + draws, before[2] + losses)
+        return results
+
+
+def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
+    """Order `drawn` so that every name that is in `slots` already stays where it is."""
+    left = list(drawn)
+    placed = [""] * len(slots)
+    for slot, name in enumerate(slots):
+        if name in left:
+            left.remove(name)
+            placed[slot] = name
+    return [name or left.pop(0) for name in placed]

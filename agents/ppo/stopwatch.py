@@ -1,0 +1,28 @@
+"""Where the time of one update goes, and how many env steps a second that makes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Stopwatch:
+    """Runs from its making; `part` times a named part of what happens."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._parts: dict[str, float] = {}
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time what happens within the context as `name`."""
+        start = time.perf_counter()
+        yield
+        self._parts[name] = time.perf_counter() - start
+
+    def metrics(self, *, steps: int, simulator_seconds: float) -> dict[str, float]:
+        """Speed so far, for `steps` env steps, everything in between counted; parts in seconds."""
+        seconds = time.perf_counter() - self._start
+        parts = {f"time/{name}_seconds": value for name, value in self._parts.items()}
+        return parts | {"time/steps_per_second": steps / seconds, "time/simulator_share": simulator_seconds / seconds}

@@ -1,0 +1,248 @@
+"""Watch a match in a browser: a recorder for `agents.matches.play`, and a self-contained HTML page of its recordings.
+
+The page (`replay.html`) carries everything in itself and asks the network for nothing. Of each match it holds the
+fighters' flight at 40 samples a second, as base64 of 16-bit integers (about 100 KB for 90 s), and what happens as
+events at their exact tick: shots, hits, glances off the armour, stalls, deaths. A bullet flies straight, so the place
+and tick of its start and end are enough to draw it at any time.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envs.dogfight import rules as game
+from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+
+SAMPLE_TICKS = 3
+"""Ticks between samples of the flight: 40 samples a second."""
+TEMPLATE = Path(__file__).with_name("replay.html")
+
+_SLOTS = 2 * game.BULLETS_PER_FIGHTER
+_HEADING_STEPS = 32768 / np.pi  # One turn is the whole range of 16 bits, so a heading wraps round by itself.
+_COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One match, tick by tick."""
+
+    title: str
+    left: str
+    """Who played seat 0, which starts on the left."""
+    right: str
+    rules: str
+    regime: str
+    max_hp: int
+    rows: np.ndarray
+    """float32 [T, 41], a row per tick from tick 1 on, columns as in `TRACE_FIELDS`."""
+    outcome: int
+    """0 a draw, 1 seat 0 won, 2 seat 1 won."""
+
+
+class Recorder:
+    """Keeps the first match of each of the first `games` places of a batch that traces at least as many.
+
+    Call it after every step, as `agents.matches.play(..., recorder=...)` does.
+    """
+
+    def __init__(self, games: int) -> None:
+        if games < 1:
+            raise ValueError(f"games={games}: record at least 1")
+        self.games = games
+        self._rows: list[list[np.ndarray]] = [[] for _ in range(games)]
+        self._outcomes: list[int | None] = [None] * games
+        self._places = 0
+
+    def __call__(self, batch: DogfightBatch, step: int = 0) -> None:
+        """Keep what `batch.trace` holds of the matches still in progress; `step` is not needed."""
+        if all(outcome is not None for outcome in self._outcomes):
+            return
+        if len(batch.trace) < self.games:
+            raise ValueError(f"trace={len(batch.trace)}: a recorder of {self.games} games needs trace={self.games}")
+        self._places = batch.num_envs
+        trace = batch.trace[: self.games].cpu().numpy()
+        outcomes = batch.outcome[: self.games].tolist()
+        for place, outcome in enumerate(outcomes):
+            if self._outcomes[place] is None:
+                played = trace[place, :, _COLUMN["tick"]] >= 0
+                self._rows[place].append(trace[place, played])  # Indexing by a mask copies.
+                self._outcomes[place] = outcome if outcome >= 0 else None
+
+    def recordings(
+        self, *, left: str, right: str, title: str = "", rules: str = "classic", regime: str = "default"
+    ) -> list[Recording]:
+        """The recorded matches, one for each place, of `left` against `right` as `agents.matches.play` seats them.
+
+        That is, seats are swapped in the second half of the batch. Raises `ValueError` where a match has not ended.
+        """
+        return [self._recording(place, left, right, title, rules, regime) for place in range(self.games)]
+
+    def _recording(self, place: int, left: str, right: str, title: str, rules: str, regime: str) -> Recording:
+        outcome = self._outcomes[place]
+        if outcome is None:
+            raise ValueError(f"recorded match {place} has not ended: play on until every match has a result")
+        if place >= (self._places + 1) // 2:
+            left, right = right, left
+        rows = np.concatenate(self._rows[place])
+        max_hp = int(rows[0, _COLUMN["hp_0"]])  # No bullet can have arrived within the first tick.
+        return Recording(title or f"{left} vs {right}", left, right, rules, regime, max_hp, rows, outcome)
+
+
+def write_replay(path: str | Path, recordings: list[Recording]) -> None:
+    """Write the page with all `recordings` to `path`, whole or not at all; its folder is made where it is missing."""
+    if not recordings:
+        raise ValueError("recordings is empty: a replay needs at least one match")
+    names = {recording.title for recording in recordings}
+    title = names.pop() if len(names) == 1 else f"{len(recordings)} matches"
+    _write_atomically(Path(path), page(f"{title} · Sparring replay", [encode(recording) for recording in recordings]))
+
+
+def page(title: str, games: list[dict[str, Any]]) -> str:
+    """The template filled in. Neither the title nor a name within `games` can end its element or start another."""
+    data = json.dumps({"rules": _constants(), "games": games}, ensure_ascii=True, separators=(",", ":"))
+    # In the HTML of a script element only "<" matters; & and > are escaped to be plainly inert.
+    inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    parts = {"title": html.escape(title), "data": inert}
+    return re.sub(r"\{\{(title|data)\}\}", lambda mark: parts[mark[1]], TEMPLATE.read_text(encoding="utf-8"))
+
+
+def encode(recording: Recording) -> dict[str, Any]:
+    """A recording as the page reads it: names, `ticks`, `samples` (base64) and `events`."""
+    rows = recording.rows
+    return {
+        "title": recording.title,
+        "names": [recording.left, recording.right],
+        "rules": recording.rules,
+        "regime": recording.regime,
+        "maxHp": recording.max_hp,
+        "outcome": recording.outcome,
+        "ticks": len(rows),
+        "samples": base64.b64encode(_samples(rows).tobytes()).decode("ascii"),
+        "bullets": sorted(_bullets(rows, wraps=recording.rules == "challenge")),
+        "events": sorted(_events(rows), key=lambda event: event["tick"]),
+    }
+
+
+def _constants() -> dict[str, float]:
+    return {
+        "ticksPerSecond": game.TICKS_PER_SECOND,
+        "sampleTicks": SAMPLE_TICKS,
+        "halfWidth": game.HALF_WIDTH,
+        "height": game.HEIGHT,
+        "wallBand": game.WALL_BAND,
+        "fighterRadius": game.FIGHTER_RADIUS,
+        "bulletRadius": game.BULLET_RADIUS,
+        "deadlyAltitude": game.CHALLENGE_DEADLY_ALTITUDE,
+    }
+
+
+def _samples(rows: np.ndarray) -> np.ndarray:
+    """Little-endian int16 [S, 2, 4]: x and y in 0.1 m, heading (65,536 to a turn), speed in 0.1 m/s.
+
+    Samples are at rows 0, 3, 6, ... and at the last row, whatever its number.
+    """
+    kept = rows[_sampled(len(rows))]
+    per_seat = []
+    for seat in range(2):
+        x, y, cos, sin, speed = (
+            kept[:, _COLUMN[f"{name}_{seat}"]].astype(np.float64) for name in ("x", "y", "cos_yaw", "sin_yaw", "speed")
+        )
+        heading = np.arctan2(sin, cos) * _HEADING_STEPS
+        per_seat.append(np.stack([10 * x, 10 * y, heading, 10 * speed], axis=-1))
+    whole = np.rint(np.stack(per_seat, axis=1)).astype(np.int64)
+    return whole.astype("<i2")  # A heading of exactly +pi wraps to -pi.
+
+
+def _sampled(length: int) -> np.ndarray:
+    kept = np.arange(0, length, SAMPLE_TICKS)
+    return kept if kept[-1] == length - 1 else np.append(kept, length - 1)
+
+
+def _bullets(rows: np.ndarray, *, wraps: bool) -> Iterator[list[float]]:
+    """Each bullet's straight flight as [first tick, last tick, x0, y0, x1, y1, seat], places in m.
+
+    With `wraps` the end is given without the jump at the open sides.
+    """
+    life = rows[:, [_COLUMN[f"bullet_{slot}_life"] for slot in range(_SLOTS)]]
+    before = np.vstack([np.zeros(_SLOTS), life[:-1]])
+    starts = (life > 0) & (life != before - 1)
+    ends = (life > 0) & np.vstack([life[1:] != life[:-1] - 1, np.ones((1, _SLOTS), dtype=bool)])
+    ends |= (life > 0) & np.vstack([life[1:] == 0, np.zeros((1, _SLOTS), dtype=bool)])
+    for slot in range(_SLOTS):
+        x, y = rows[:, _COLUMN[f"bullet_{slot}_x"]], rows[:, _COLUMN[f"bullet_{slot}_y"]]
+        for first, last in zip(np.flatnonzero(starts[:, slot]), np.flatnonzero(ends[:, slot]), strict=True):
+            x1 = _unwrapped(x[first : last + 1])[-1] if wraps else x[last]
+            place = [round(float(value), 1) for value in (x[first], y[first], x1, y[last])]
+            yield [int(first) + 1, int(last) + 1, *place, slot // game.BULLETS_PER_FIGHTER]
+
+
+def _unwrapped(x: np.ndarray) -> np.ndarray:
+    return np.unwrap(x.astype(np.float64), period=2 * game.HALF_WIDTH)
+
+
+def _events(rows: np.ndarray) -> Iterator[dict[str, Any]]:
+    """What happened when: `tick`, `kind`, the `seat` it happened to (of a shot: who fired), and particulars."""
+    for seat in range(2):
+        yield from _shots(rows, seat)
+        yield from _losses(rows, seat)
+        yield from _stalls(rows, seat)
+        yield from _glances(rows, seat)
+
+
+def _shots(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
+    """A cooldown only rises when the gun fires."""
+    cooldown = rows[:, _COLUMN[f"cooldown_{seat}"]]
+    for row in np.flatnonzero(np.diff(cooldown, prepend=0.0) > 0):
+        yield {"tick": int(row) + 1, "kind": "shot", "seat": seat}
+
+
+def _losses(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
+    """Falls of hp: `hit`, or `death` where none is left; `hp` is what remains."""
+    hp = rows[:, _COLUMN[f"hp_{seat}"]]
+    for row in np.flatnonzero(np.diff(hp, prepend=hp[0]) < 0):
+        left = int(hp[row])
+        yield {"tick": int(row) + 1, "kind": "hit" if left > 0 else "death", "seat": seat, "hp": left}
+
+
+def _stalls(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
+    """Unbroken stalls, `end` being the first tick after."""
+    stalled = np.pad(rows[:, _COLUMN[f"stall_{seat}"]] > 0, 1).astype(np.int8)
+    change = np.diff(stalled)
+    for first, end in zip(np.flatnonzero(change > 0), np.flatnonzero(change < 0), strict=True):
+        yield {"tick": int(first) + 1, "kind": "stall", "seat": seat, "end": int(end) + 1}
+
+
+def _glances(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
+    """Bullets of the other seat that vanished before their time while `seat` lost no hp."""
+    first = (1 - seat) * game.BULLETS_PER_FIGHTER
+    slots = range(first, first + game.BULLETS_PER_FIGHTER)
+    life = rows[:, [_COLUMN[f"bullet_{slot}_life"] for slot in slots]]
+    consumed = ((life[:-1] > 1) & (life[1:] == 0)).sum(axis=1)
+    lost = -np.diff(rows[:, _COLUMN[f"hp_{seat}"]])
+    for row in np.flatnonzero(consumed > lost):
+        yield {"tick": int(row) + 2, "kind": "glance", "seat": seat}
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    """Through a temporary neighbour, so that a reader never meets half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)  # mkstemp keeps it to its owner; a page is there to be shown.
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,83 @@
+"""docs/metrics.md and the code agree: a short run writes the keys the page lists, and no others."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from configs.schema import (
+    EnvConfig,
+    EvaluationConfig,
+    LoggerConfig,
+    NetworkConfig,
+    PhaseConfig,
+    PPOConfig,
+    RunConfig,
+    SelfPlayConfig,
+    StageConfig,
+)
+from envs.dogfight.rules import BOTS, REGIMES
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
+ROW = re.compile(r"^\| `(?P<key>[^`]+)` \|[^|]*\|[^|]*\|(?P<when>[^|]*)\|$", re.MULTILINE)
+PLACEHOLDERS = {"<opponent>": [*BOTS, "selfplay"], "<bot>": BOTS, "<regime>": REGIMES, "<i>": ["0", "1"]}
+
+
+def documented():
+    """Key as on the page -> whether it stands in every row."""
+    return {row["key"]: not row["when"].strip() for row in ROW.finditer(PAGE.read_text())}
+
+
+def matches(documented_key, key):
+    pattern = re.escape(documented_key)
+    for placeholder, names in PLACEHOLDERS.items():
+        pattern = pattern.replace(placeholder, f"(?:{'|'.join(names)})")
+    return re.fullmatch(pattern, key) is not None
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """The rows of a run of two updates with self-play and every check on, long enough for matches to finish."""
+    from agents.ppo.loop import train
+
+    root = tmp_path_factory.mktemp("checkpoints")
+    train(
+        RunConfig(
+            name="documented",
+            checkpoint_dir=str(root),
+            device="cpu",
+            threads=1,
+            env=EnvConfig(num_envs=64),
+            network=NetworkConfig(hidden=8),
+            ppo=PPOConfig(rollout_steps=300, epochs=1, minibatch_size=4096, precision="fp32"),
+            phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["ace"])], scripted_start=0.8, scripted_end=0.8)],
+            self_play=SelfPlayConfig(slots=1),
+            evaluation=EvaluationConfig(every=2, games=2, check_every=2, regimes_every=2, check_bot="ace"),
+            logger=LoggerConfig(progress=False),
+        )
+    )
+    lines = (root / "documented" / "metrics.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if "event" not in row]
+
+
+def test_the_page_lists_keys_of_every_group():
+    groups = {key.split("/")[0] for key in documented()}
+    assert groups == {"rollout", "train", "time", "curriculum", "league", "guard", "eval"}
+
+
+def test_every_written_key_is_documented_once(rows):
+    assert len(rows) == 2
+    for key in set().union(*rows) - {"env_steps"}:
+        assert len([known for known in documented() if matches(known, key)]) == 1, key
+
+
+def test_every_documented_key_is_written(rows):
+    written = set().union(*rows)
+    assert [known for known in documented() if not any(matches(known, key) for key in written)] == []
+
+
+def test_keys_without_a_condition_stand_in_every_row(rows):
+    always = [known for known, in_every_row in documented().items() if in_every_row]
+    assert always
+    assert [known for known in always for row in rows if not any(matches(known, key) for key in row)] == []

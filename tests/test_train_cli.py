@@ -1,0 +1,112 @@
+"""The command line: exit codes, one line for bad input, help, and independence of the working directory."""
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import yaml
+
+import train
+from configs.load import load, runs
+from configs.names import InputError
+from configs.plain import from_plain
+
+SCRIPT = Path(train.__file__)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Stand in for the trainer; the list receives the configurations it was called with."""
+    calls = []
+    module = types.ModuleType("agents.ppo.loop")
+    module.train = calls.append
+    monkeypatch.setitem(sys.modules, "agents.ppo.loop", module)
+    return calls
+
+
+def test_the_trainer_gets_the_composed_configuration(trained):
+    assert train.main(["+run=quickstart", "seed=3", "env.num_envs=256"]) == 0
+    assert trained == [load(["+run=quickstart", "seed=3", "env.num_envs=256"])]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no run is named"),
+        (["+run=quikstart"], "did you mean 'quickstart'?"),
+        (["+run=quickstart", "ppo.clip=7"], "ppo.clip=7: must be in (0, 1]"),
+        (["+run=quickstart", "--cgf"], "unknown flag '--cgf': choose from --help, -h, --cfg; did you mean '--cfg'?"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words):
+    assert train.main(arguments) == 2
+    streams = capsys.readouterr()
+    assert words in streams.err
+    assert streams.err.startswith("train.py: ")
+    assert streams.err.count("\n") == 1
+    assert streams.out == ""
+    assert trained == []
+
+
+def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, capsys):
+    def refuse(config):
+        raise InputError("device=cuda: there is none here; use device=cpu")
+
+    monkeypatch.setattr(sys.modules["agents.ppo.loop"], "train", refuse)
+    assert train.main(["+run=quickstart"]) == 2
+    assert capsys.readouterr().err == "train.py: device=cuda: there is none here; use device=cpu\n"
+
+
+def test_ctrl_c_exits_with_130(trained, monkeypatch):
+    def interrupted(config):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["agents.ppo.loop"], "train", interrupted)
+    assert train.main(["+run=quickstart"]) == 130
+
+
+def test_a_fault_of_the_program_keeps_its_traceback(trained, monkeypatch):
+    def broken(config):
+        raise ValueError("not the person's fault")
+
+    monkeypatch.setattr(sys.modules["agents.ppo.loop"], "train", broken)
+    with pytest.raises(ValueError, match="not the person's fault"):
+        train.main(["+run=quickstart"])
+
+
+def test_help_lists_runs_with_purpose_and_options_with_ranges(trained, capsys):
+    assert train.main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for name, purpose in runs().items():
+        assert f"{name} " in text
+        assert purpose in text
+    assert "ppo.clip=0.2" in text
+    assert "(0, 1]" in text
+    assert "phases.0.events.0.snapshot=" in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert trained == []
+
+
+def test_cfg_prints_yaml_that_reads_back(trained, capsys):
+    assert train.main(["+run=unified_dr_cpu", "--cfg"]) == 0
+    assert from_plain(yaml.safe_load(capsys.readouterr().out)) == load(["+run=unified_dr_cpu"])
+    assert trained == []
+
+
+def test_from_another_directory_as_a_script(tmp_path):
+    for package in ("configs", "agents"):  # packages of these names where it is started must not be taken for ours
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("raise SystemExit('wrong package')")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "+run=quickstart", "ppo.clip=7"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (2, "train.py: ppo.clip=7: must be in (0, 1]; the default is 0.2\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agents", "configs"]
+
+
+def test_bad_input_is_answered_before_torch_and_warp_load():
+    code = "import sys, train; train.main(['+run=quickstart', 'seed=x']); print({'torch', 'warp'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=SCRIPT.parent, capture_output=True, text=True)
+    assert done.stdout == "set()\n"
