@@ -38,7 +38,7 @@ def matches(documented_key, key):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """The rows of a run of two updates with self-play and every check on, long enough for matches to finish."""
+    """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
     from agents.ppo.loop import train
 
     root = tmp_path_factory.mktemp("checkpoints")
@@ -48,9 +48,9 @@ def rows(tmp_path_factory):
             checkpoint_dir=str(root),
             device="cpu",
             threads=1,
-            env=EnvConfig(num_envs=64),
+            env=EnvConfig(num_envs=32, action_repeat=120),
             network=NetworkConfig(hidden=8),
-            ppo=PPOConfig(rollout_steps=300, epochs=1, minibatch_size=4096, precision="fp32"),
+            ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=1600, precision="fp32"),
             phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["ace"])], scripted_start=0.8, scripted_end=0.8)],
             self_play=SelfPlayConfig(slots=1),
             evaluation=EvaluationConfig(every=2, games=2, check_every=2, regimes_every=2, check_bot="ace"),

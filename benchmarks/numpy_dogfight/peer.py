@@ -53,8 +53,6 @@ class NumpyDogfight:
         self.state = State.empty(num_envs, dtype)
         self.bots = np.full((num_envs, 2), rules.ACTIONS, np.int32)
         self.ranges = rules.ranges("none")
-        if self.challenge:
-            self.ranges[rules.PARAMETER_INDEX["gravity"]] = rules.CHALLENGE_GRAVITY
         self.invalid_actions = np.zeros(num_envs, np.int32)
         self.outcome = np.full(num_envs, -1, np.int32)
         self.length = np.zeros(num_envs, np.int32)
@@ -136,6 +134,8 @@ class NumpyDogfight:
         physics = np.where(integer, np.minimum(np.floor(rng.uniform(low, high + 1, physics.shape)), high), physics)
         fresh = State.empty(count, state.x.dtype)
         fresh.physics[:] = physics
+        if self.challenge:
+            fresh.physics[:, rules.PARAMETER_INDEX["gravity"]] = rules.CHALLENGE_GRAVITY
         mirror = np.array([-1.0, 1.0])
         if self.fixed_spawn:
             fresh.x[:], fresh.y[:], fresh.speed[:] = mirror * rules.SPAWN_X, rules.SPAWN_Y, rules.SPAWN_SPEED

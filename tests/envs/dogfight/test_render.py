@@ -1,0 +1,146 @@
+"""The picture of a moment: what is where, and what changes it."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from envs.dogfight import render
+from envs.dogfight.batch import TRACE_FIELDS
+from envs.dogfight.render import SEAT_COLORS, BulletView, FighterView, Frame, draw, frame_from_trace, to_pixels
+
+LEFT = FighterView(x=-200.0, y=300.0, yaw=0.0, speed=50.0, hp=5, stalled=False)
+RIGHT = FighterView(x=200.0, y=300.0, yaw=np.pi, speed=50.0, hp=5, stalled=False)
+FRAME = Frame((LEFT, RIGHT), (), tick=0)
+
+
+def color_near(picture, x, y, radius=12):
+    """The mean place (column, row) of each seat's exact colour around a point of the arena, None where there is none."""
+    column, row = (round(value) for value in to_pixels(x, y, (picture.shape[1], picture.shape[0])))
+    window = picture[max(row - radius, 0) : row + radius, max(column - radius, 0) : column + radius]
+    places = []
+    for color in SEAT_COLORS:
+        rows, columns = np.nonzero((window == color).all(axis=-1))
+        places.append((columns.mean() - radius, rows.mean() - radius) if len(rows) else None)
+    return places
+
+
+def with_left(**changes):
+    return draw(replace(FRAME, fighters=(replace(LEFT, **changes), RIGHT)))
+
+
+@pytest.mark.parametrize("size", [(600, 400), (320, 200), (401, 777)])
+def test_a_picture_has_the_asked_size(size):
+    picture = draw(FRAME, size=size)
+    assert picture.shape == (size[1], size[0], 3)
+    assert picture.dtype == np.uint8
+
+
+def test_a_picture_may_not_be_tiny():
+    with pytest.raises(ValueError, match="64"):
+        draw(FRAME, size=(600, 20))
+
+
+def test_the_arena_fills_the_width_of_the_usual_picture():
+    assert to_pixels(-500, 600) == (0, 40)
+    assert to_pixels(500, 0) == (600, 400)
+    assert to_pixels(0, 300) == (300, 220)
+
+
+def test_fighters_are_where_they_fly_in_their_own_colours():
+    picture = draw(FRAME)
+    here = [color_near(picture, -200, 300), color_near(picture, 200, 300)]
+    assert here[0][0] is not None
+    assert here[0][1] is None
+    assert here[1][1] is not None
+    assert here[1][0] is None
+    assert color_near(picture, 0, 150) == [None, None]
+
+
+@pytest.mark.parametrize(("yaw", "axis", "sign"), [(0, 0, 1), (np.pi, 0, -1), (np.pi / 2, 1, -1), (-np.pi / 2, 1, 1)])
+def test_the_nose_points_along_the_heading(yaw, axis, sign):
+    # The outermost pixel along the heading is the tip: it lies further out than anything on the other side.
+    picture = with_left(yaw=yaw)
+    column, row = (round(value) for value in to_pixels(-200, 300))
+    rows, columns = np.nonzero((picture[row - 20 : row + 20, column - 20 : column + 20] == SEAT_COLORS[0]).all(axis=-1))
+    offsets = (columns - 19.5, rows - 19.5)[axis] * sign
+    assert offsets.max() > -offsets.min() + 1
+
+
+def test_everything_that_changes_shows():
+    frames = [
+        FRAME,
+        replace(FRAME, tick=60),
+        replace(FRAME, bullets=(BulletView(0.0, 300.0, 0),)),
+        replace(FRAME, bullets=(BulletView(0.0, 300.0, 1),)),
+        replace(FRAME, max_hp=7),
+        replace(FRAME, names=("ace", "brawler")),
+        replace(FRAME, deadly_ground=True),
+        replace(FRAME, struck=(False, True)),
+        replace(FRAME, banner="ace wins"),
+        replace(FRAME, trails=(np.array([[-300.0, 300.0], [-250.0, 310.0], [-200.0, 300.0]]),)),
+    ]
+    pictures = [draw(frame) for frame in frames]
+    pictures += [with_left(yaw=0.3), with_left(hp=3), with_left(hp=0), with_left(stalled=True), with_left(speed=99.0)]
+    assert len({picture.tobytes() for picture in pictures}) == len(pictures)
+
+
+def test_each_hp_is_a_box():
+    strip = [int((with_left(hp=hp)[24:36, :300] == SEAT_COLORS[0]).all(axis=-1).sum()) for hp in range(6)]
+    steps = np.diff(strip)
+    assert strip[0] == 0
+    assert (steps > 0).all()
+    assert steps.max() - steps.min() <= 30  # Boxes may differ by a column where their edges fall between pixels.
+
+
+def test_a_bullet_has_its_shooters_colour():
+    shown = draw(replace(FRAME, bullets=(BulletView(0.0, 150.0, 1),)))
+    assert color_near(shown, 0, 150)[0] is None
+    assert color_near(shown, 0, 150)[1] is not None
+
+
+def test_a_trail_is_not_drawn_across_the_open_sides():
+    around = replace(FRAME, trails=(np.array([[490.0, 100.0], [-490.0, 100.0]]),))
+    assert (draw(around) == draw(FRAME)).all()
+
+
+def trace_row(**values):
+    row = np.zeros(len(TRACE_FIELDS), dtype=np.float32)
+    for name, value in values.items():
+        row[TRACE_FIELDS.index(name)] = value
+    return row
+
+
+def test_a_trace_row_becomes_a_frame():
+    row = trace_row(
+        **{"x_0": -10, "y_0": 20, "cos_yaw_0": 0, "sin_yaw_0": 1, "speed_0": 44, "hp_0": 2},
+        **{"x_1": 30, "y_1": 40, "cos_yaw_1": -1, "sin_yaw_1": 0, "speed_1": 55, "hp_1": 5, "stall_1": 7},
+        **{"bullet_3_x": 1, "bullet_3_y": 2, "bullet_3_life": 9, "bullet_4_x": 3, "bullet_4_y": 4, "bullet_4_life": 1},
+        tick=1234,
+    )
+    frame = frame_from_trace(row)
+    assert frame.fighters[0] == FighterView(-10, 20, pytest.approx(np.pi / 2), 44, 2, False)
+    assert frame.fighters[1] == FighterView(30, 40, pytest.approx(np.pi), 55, 5, True)
+    assert frame.bullets == (BulletView(1, 2, 0), BulletView(3, 4, 1))
+    assert (frame.tick, frame.max_hp) == (1234, 5)
+    assert frame_from_trace(trace_row(hp_0=8)).max_hp == 8
+    assert frame_from_trace(row, max_hp=3).max_hp == 3
+
+
+def test_a_row_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="41 columns"):
+        frame_from_trace(np.zeros(40))
+
+
+def test_the_columns_are_those_of_the_trace():
+    names = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
+    assert TRACE_FIELDS[: render.FIRST_BULLET] == tuple(f"{name}_{seat}" for seat in range(2) for name in names)
+    assert TRACE_FIELDS[render.FIRST_BULLET] == "bullet_0_x"
+    assert TRACE_FIELDS[render.TICK] == "tick"
+
+
+def test_drawing_needs_neither_torch_nor_warp():
+    code = "import sys, envs.dogfight.render; sys.exit(bool({'torch', 'warp'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
