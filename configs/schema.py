@@ -50,6 +50,8 @@ class RewardConfig:
     facing: float = option(0.0005, WEIGHT)
     shaping: float = option(0.0, WEIGHT)
     """Weight of the potential-based term, gamma * phi' - phi."""
+    exposure: float = option(0.0, PROBABILITY)
+    """How much of the potential's aim counts only where a shot would get past the rear armour."""
 
 
 @dataclass

@@ -39,7 +39,7 @@ def write_gif(path: str | Path, recording: Recording, *, fps: int = 20, size: tu
     frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     durations = [delay] * (len(frames) - 1) + [HOLD_MS]
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=False)
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
 
 
 def result(recording: Recording) -> str:
@@ -82,5 +82,7 @@ def _palette(recording: Recording, size: tuple[int, int]) -> Image.Image:
     for index, picture in enumerate(pictures):
         sheet.paste(picture, (0, index * size[1]))
     for index, color in enumerate(SEAT_COLORS):
-        sheet.paste(color, (0, len(pictures) * size[1] + 40 * index, size[0], len(pictures) * size[1] + 40 * (index + 1)))
+        sheet.paste(
+            color, (0, len(pictures) * size[1] + 40 * index, size[0], len(pictures) * size[1] + 40 * (index + 1))
+        )
     return sheet.quantize(_COLORS, method=Image.Quantize.MEDIANCUT)

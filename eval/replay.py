@@ -11,9 +11,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from configs.files import write_atomically
 from envs.dogfight import rules as game
 from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 
@@ -105,7 +104,8 @@ def write_replay(path: str | Path, recordings: list[Recording]) -> None:
         raise ValueError("recordings is empty: a replay needs at least one match")
     names = {recording.title for recording in recordings}
     title = names.pop() if len(names) == 1 else f"{len(recordings)} matches"
-    _write_atomically(Path(path), page(f"{title} · Sparring replay", [encode(recording) for recording in recordings]))
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(Path(path), page(f"{title} · Sparring replay", [encode(recording) for recording in recordings]))
 
 
 def page(title: str, games: list[dict[str, Any]]) -> str:
@@ -118,7 +118,7 @@ def page(title: str, games: list[dict[str, Any]]) -> str:
 
 
 def encode(recording: Recording) -> dict[str, Any]:
-    """A recording as the page reads it: names, `ticks`, `samples` (base64) and `events`."""
+    """A recording as the page reads it: names, ticks, the flight (base64), bullets, and events."""
     rows = recording.rows
     return {
         "title": recording.title,
@@ -177,8 +177,8 @@ def _bullets(rows: np.ndarray, *, wraps: bool) -> Iterator[list[float]]:
     life = rows[:, [_COLUMN[f"bullet_{slot}_life"] for slot in range(_SLOTS)]]
     before = np.vstack([np.zeros(_SLOTS), life[:-1]])
     starts = (life > 0) & (life != before - 1)
-    ends = (life > 0) & np.vstack([life[1:] != life[:-1] - 1, np.ones((1, _SLOTS), dtype=bool)])
-    ends |= (life > 0) & np.vstack([life[1:] == 0, np.zeros((1, _SLOTS), dtype=bool)])
+    after = np.vstack([life[1:], np.zeros(_SLOTS)])
+    ends = (life > 0) & ((after == 0) | (after != life - 1))
     for slot in range(_SLOTS):
         x, y = rows[:, _COLUMN[f"bullet_{slot}_x"]], rows[:, _COLUMN[f"bullet_{slot}_y"]]
         for first, last in zip(np.flatnonzero(starts[:, slot]), np.flatnonzero(ends[:, slot]), strict=True):
@@ -232,17 +232,3 @@ def _glances(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
     lost = -np.diff(rows[:, _COLUMN[f"hp_{seat}"]])
     for row in np.flatnonzero(consumed > lost):
         yield {"tick": int(row) + 2, "kind": "glance", "seat": seat}
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Through a temporary neighbour, so that a reader never meets half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)  # mkstemp keeps it to its owner; a page is there to be shown.
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -43,11 +43,11 @@ def _train(run: Run, stop: StopRequest) -> None:
     """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
     position: Position | None = run.schedule.start()
     while position is not None:
-        plan = run.schedule.plan(position, run.league.scores.known())
+        plan = run.schedule.plan(position, run.league.scores.win_rates())
         _update(run, plan, position)
         if stop.asked or plan.update + 1 == run.updates:
             break
-        position = run.schedule.next(position, run.league.scores.known())
+        position = run.schedule.next(position, run.league.scores.win_rates())
     run.save(run.folder.final, plan, interrupted=stop.asked)
     run.say(f"{'interrupted' if stop.asked else 'done'} after {plan.update + 1} updates: {run.folder.final}")
 
@@ -66,7 +66,7 @@ def _update(run: Run, plan: Plan, position: Position) -> None:
         run.save(run.folder.step(run.env_steps(plan)), plan)
     metrics |= watch.metrics(steps=run.steps_per_update, simulator_seconds=simulator_seconds)
     run.logger.log(run.env_steps(plan), metrics)
-    run.progress.update(plan, run.league.scores.known(), metrics["time/steps_per_second"])
+    run.progress.update(plan, run.league.scores.win_rates(), metrics["time/steps_per_second"])
 
 
 def _prepare(run: Run, plan: Plan) -> None:
@@ -122,7 +122,7 @@ def _results(run: Run, plan: Plan) -> dict[str, float]:
     tally = run.duel.harvest()
     run.league.record(tally)
     metrics = rollout_metrics(tally, float(run.rollout.reward.mean()))
-    metrics |= curriculum_metrics(plan, run.league.scores.known()) | league_metrics(run.league)
+    metrics |= curriculum_metrics(plan, run.league.scores.win_rates()) | league_metrics(run.league)
     return metrics | {"guard/invalid_actions": float(run.batch.invalid_actions.sum())}
 
 

@@ -39,8 +39,8 @@ def _means(prefix: str, tally: Tally, group: slice) -> dict[str, float]:
     return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
 
 
-def curriculum_metrics(plan: Plan, scores: dict[str, float]) -> dict[str, float]:
-    """What the schedule asked for, and the recent scores it steers by.
+def curriculum_metrics(plan: Plan, win_rates: dict[str, float]) -> dict[str, float]:
+    """What the schedule asked for, and the recent win rates it steers by.
 
     `curriculum/randomization` is 0 for none, 1 for narrow, 2 for full, and between them on the way.
     """
@@ -54,7 +54,7 @@ def curriculum_metrics(plan: Plan, scores: dict[str, float]) -> dict[str, float]
         "curriculum/randomization": start + widening.fraction * (end - start),
     }
     metrics |= {f"curriculum/{bot}/share": plan.scripted_share * share for bot, share in plan.bots.items()}
-    return metrics | {f"curriculum/{bot}/score": scores[bot] for bot in plan.bots if bot in scores}
+    return metrics | {f"curriculum/{bot}/win_rate": win_rates[bot] for bot in plan.bots if bot in win_rates}
 
 
 def league_metrics(league: League) -> dict[str, float]:

@@ -6,8 +6,9 @@ one kind (an extra check, say) leaves all the others as they were.
 
 from __future__ import annotations
 
+import ctypes
 import os
-import time
+import platform
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +46,7 @@ class Run:
         self.config = config
         self.device = choose_device(config.device)
         self.threads = set_threads(config.threads)
+        keep_freed_memory()
         seeds = derive_seeds(config.seed)
         generator = partial(torch.Generator, self.device)
         self.schedule = Schedule(config.phases)
@@ -71,7 +73,6 @@ class Run:
         self.progress = Progress(self.updates, shown=config.logger.progress)
         setting = check_setting(config, self.device, self.threads)
         self.checks = Checks(config.evaluation, setting, self.say, seed=seeds["checks"])
-        self.started = time.perf_counter()
 
     def say(self, text: str) -> None:
         """Tell the person at the terminal, and the log."""
@@ -90,10 +91,9 @@ class Run:
             "seed": self.config.seed,
             "update": updates,
             "env_steps": updates * self.steps_per_update,
-            "seconds": time.perf_counter() - self.started,
             "phase": plan.phase,
             "randomization": str(plan.randomization),
-            "scores": self.league.scores.known(),
+            "win_rates": self.league.scores.win_rates(),
             "elo": self.league.ratings.learner,
             "interrupted": interrupted,
             "config": to_plain(self.config),
@@ -122,6 +122,14 @@ def choose_device(name: str) -> torch.device:
     if index >= count:
         raise ConfigError(f"device={name}: this machine has {count} CUDA devices; use device=cpu or device=auto")
     return torch.device("cuda", index)
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to reuse large freed blocks: page faults on fresh ones cost up to a quarter of an update."""
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: blocks below 32 MiB come from the heap,
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which is never given back
 
 
 def set_threads(threads: int) -> int:

@@ -18,7 +18,11 @@ KNOWN = 20.0
 
 
 class Scores:
-    """Faded (wins, draws, losses) of the learner per opponent name; a score is its share of points."""
+    """Faded (wins, draws, losses) of the learner per opponent name.
+
+    The schedule steers by win rates, because a draw against a bot is a failure to beat it; drawing opponents from the
+    pool goes by shares of points, where a draw is worth half.
+    """
 
     def __init__(self, memory: float = MEMORY) -> None:
         self.memory = memory
@@ -34,13 +38,9 @@ class Scores:
         """Drop an opponent that is no longer met."""
         self._results.pop(name, None)
 
-    def known(self) -> dict[str, float]:
-        """Share of points, (wins + draws / 2) / games, of every opponent met in at least `KNOWN` games."""
-        enough = {name: result for name, result in self._results.items() if result.sum() >= KNOWN}
-        return {
-            name: float((wins + 0.5 * draws) / (wins + draws + losses))
-            for name, (wins, draws, losses) in enough.items()
-        }
+    def win_rates(self) -> dict[str, float]:
+        """Wins by games of every opponent met in at least `KNOWN` games."""
+        return {name: float(r[0] / r.sum()) for name, r in self._results.items() if r.sum() >= KNOWN}
 
     def guesses(self, names: Iterable[str]) -> np.ndarray:
         """Share of points with a prior, float64 [K], for any opponents: 0.5 for one never met."""

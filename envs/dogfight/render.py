@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -182,7 +183,7 @@ class _Canvas:
 
     def trail(self, points: np.ndarray, color: Color) -> None:
         """Positions [K, 2], fading toward the oldest; a jump across the open sides is not joined."""
-        for index, (start, end) in enumerate(zip(points[:-1], points[1:], strict=True)):
+        for index, (start, end) in enumerate(pairwise(points)):
             if abs(end[0] - start[0]) < rules.HALF_WIDTH:
                 faded = _blend(SKY, color, 0.55 * (index + 1) / len(points))
                 self.pen.line([self.at(*start), self.at(*end)], fill=faded, width=2 * _SUPERSAMPLE)

@@ -3,7 +3,9 @@
 Damage and results are events of the step's ticks. Approach, proximity, facing, alive and shaping compare the states
 before and after the step, once per decision whatever the action repeat. Shaping is potential-based (Ng, Harada and
 Russell, 1999): weight * (gamma * phi' - phi) with
-phi = 0.5 cos(angle to the lead point) exp(-d / 400) + 0.5 exp(-d / 300), and phi' = 0 where a death ends the match.
+phi = 0.5 u cos(angle to the lead point) exp(-d / 400) + 0.5 exp(-d / 300), and phi' = 0 where a death ends the match.
+u = 1 - exposure (1 - e), where e in [0, 1] says whether a shot along my nose would get past the other's rear armour:
+without it the best place is right behind a target that cannot be hurt from there.
 """
 
 import math
@@ -15,13 +17,16 @@ from envs.dogfight.state import Fighter, Physics, RewardWeights, Settings
 
 PROXIMITY_DISTANCE = wp.constant(250.0)
 FACING_DISTANCE = wp.constant(300.0)
+EXPOSURE_RAMP = wp.constant(0.5)
 FACING_COS = wp.constant(math.cos(math.radians(30.0)))
 
 
 @wp.func
-def potential(me: Fighter, it: Fighter, s: Sight, p: Physics) -> float:
+def potential(me: Fighter, it: Fighter, s: Sight, p: Physics, exposure: float) -> float:
     """Potential in [-0.5, 1]: high when close with the nose on the lead point."""
     aim = wp.cos(angle_to(me, lead_point(s, it, p, 1.0)))
+    exposed = wp.clamp((wp.cos(p.rear_aspect_cone) - s.along) / EXPOSURE_RAMP, 0.0, 1.0)
+    aim = aim * (1.0 - exposure * (1.0 - exposed))
     return 0.5 * aim * wp.exp(-s.distance / 400.0) + 0.5 * wp.exp(-s.distance / 300.0)
 
 
@@ -47,8 +52,8 @@ def measure(a: Fighter, b: Fighter, p: Physics, w: RewardWeights, settings: Sett
     g.ahead_a = sight_a.ahead
     g.ahead_b = sight_b.ahead
     if w.shaping != 0.0:
-        g.potential_a = potential(a, b, sight_a, p)
-        g.potential_b = potential(b, a, sight_b, p)
+        g.potential_a = potential(a, b, sight_a, p, w.exposure)
+        g.potential_b = potential(b, a, sight_b, p, w.exposure)
     return g
 
 

@@ -97,6 +97,7 @@ class RewardWeights:
     proximity: float
     facing: float
     shaping: float
+    exposure: float
     gamma: float
 
 

@@ -115,7 +115,7 @@ def test_a_recorder_says_what_is_missing():
     with pytest.raises(ValueError, match="games=0"):
         Recorder(0)
     batch = SimpleNamespace(trace=torch.zeros(1, 10, 41), outcome=torch.full((2,), -1), num_envs=2)
-    with pytest.raises(ValueError, match="trace=1.*needs trace=2"):
+    with pytest.raises(ValueError, match=r"trace=1.*needs trace=2"):
         Recorder(2)(batch, 0)
     with pytest.raises(ValueError, match="match 0 has not ended"):
         Recorder(1).recordings(left="a", right="b")
@@ -291,20 +291,24 @@ def test_a_hostile_name_is_only_text(duel_page):
 
 DRIVE = """
 <script>
-const told = {}, key = (name, more) => document.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, ...more }));
+const told = {};
+const key = (name, more) => document.dispatchEvent(new KeyboardEvent("keydown", { key: name, ...more }));
 const note = (name) => { told[name] = replay.state(); };
 replay.pause(); replay.seek(0.5); key("ArrowRight", { shiftKey: true }); note("oneTick");
 replay.seek(0); key("n"); note("firstEvent"); key("n"); note("secondEvent"); key("p"); note("backAgain");
 document.querySelector(".mark.stall").click(); note("stallMark");
 document.querySelector(".mark.death").click(); note("deathMark");
 replay.seek(0.3); note("bullet");
-const scrub = document.querySelector("#scrub"); scrub.value = 100; scrub.dispatchEvent(new Event("input")); note("scrubbed");
+const scrub = document.querySelector("#scrub");
+scrub.value = 100; scrub.dispatchEvent(new Event("input")); note("scrubbed");
 key("ArrowLeft"); note("left"); key("+"); note("faster");
-const pick = document.querySelector("#game"); pick.value = 1; pick.dispatchEvent(new Event("change")); note("picked");
+const pick = document.querySelector("#game");
+pick.value = 1; pick.dispatchEvent(new Event("change")); note("picked");
 key(" "); note("started");
 setTimeout(() => {
   note("later"); key(" "); note("stopped");
-  const out = document.createElement("pre"); out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.append(out);
+  const out = document.createElement("pre");
+  out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.append(out);
 }, 500);
 </script>
 """

@@ -1,9 +1,9 @@
 """The scripted opponents: against the NumPy implementation over many states, and by hand for each mode.
 
-The differential part plays a bot of each kind in both seats and, before every tick, copies the simulator's state into
-the NumPy peer. Both then choose an action from the same state. The simulator's choice is not visible itself, so each
-match is also advanced by the peer with the peer's action: equal courses over one tick mean equal actions. Decisions at
-a threshold may differ by rounding (float32 there, float64 here); the share that does must be tiny.
+The differential part plays a bot of each kind in both seats from thousands of random situations and, before every
+tick, copies the simulator's state into the NumPy peer. Both then choose an action from the same state. The simulator's
+choice is not visible itself, so each match is also advanced by the peer with the peer's action: equal courses over one
+tick mean equal actions. Decisions at a threshold may differ by rounding (float32 there, float64 here), but hardly any.
 """
 
 import math
@@ -29,8 +29,9 @@ from envs.dogfight import rules
 from envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.worlds import live_bullets, scene, to_numpy
 
-MATCHES = 50
-TICKS = 120
+MATCHES = 4000
+SITUATIONS = 10
+TICKS = 3
 MEMORY = ("mode", "timer", "mode_ticks", "evade_ticks", "evade_direction")
 NOBODY = rules.bot_id("do_nothing")
 
@@ -46,10 +47,12 @@ def scattered(batch, rng):
     state = batch.snapshot()
     fighters, shape = state["fighters"], (batch.num_envs, 2)
     centre, spread = rng.uniform(-450, 450, (batch.num_envs, 1)), rng.choice([60, 150, 400], (batch.num_envs, 1))
-    fighters["x"] = np.clip(centre + rng.uniform(-1, 1, shape) * spread, -500, 500)
+    fighters["x"] = np.clip(centre + rng.uniform(-1, 1, shape) * spread, -490, 490) + rng.uniform(-9, 9, shape)
     height = rng.uniform(10, 590, (batch.num_envs, 1))
-    fighters["y"] = np.clip(height + rng.uniform(-1, 1, shape) * spread, 8, 600)
-    yaw = rng.uniform(-math.pi, math.pi, shape)
+    fighters["y"] = np.clip(height + rng.uniform(-1, 1, shape) * spread, 18, 590) + rng.uniform(-9, 9, shape)
+    to_foe = np.arctan2(*(fighters[name][:, ::-1] - fighters[name] for name in ("y", "x")))
+    aimed = rng.random(shape) < 0.5
+    yaw = np.where(aimed, to_foe + rng.normal(0.0, 0.3, shape), rng.uniform(-math.pi, math.pi, shape))
     fighters["cos_yaw"], fighters["sin_yaw"] = np.cos(yaw), np.sin(yaw)
     fighters["speed"] = rng.uniform(41, 180, shape)
     fighters["cooldown"] = np.maximum(rng.integers(-30, 30, shape), 0)
@@ -62,7 +65,30 @@ def scattered(batch, rng):
     for bot, modes in (("dogfighter", range(4)), ("chaser", (-1, 0, 1)), ("brawler", range(5))):
         mine = batch.bots.numpy() == rules.bot_id(bot)
         memory["mode"][mine] = rng.choice(list(modes), mine.sum())
+    _scatter_bullets(state, rng)
     batch.load(state)
+
+
+def _scatter_bullets(state, rng):
+    """Two bullets a seat, half of them live, around the fighter they were meant for."""
+    bullets, foes = state["bullets"], state["fighters"][:, [1, 1, 0, 0]]
+    slots = [0, 1, 4, 5]
+    for name in ("x", "y"):
+        bullets[name][:, slots] = foes[name] + rng.uniform(-150, 150, foes.shape)
+    yaw = rng.uniform(-math.pi, math.pi, foes.shape)
+    bullets["dx"][:, slots], bullets["dy"][:, slots] = np.cos(yaw), np.sin(yaw)
+    bullets["life"][:] = 0
+    bullets["life"][:, slots] = np.maximum(rng.integers(-30, 30, foes.shape), 0)
+
+
+def same_decisions(real, peer):
+    """Where both states agree on all that a bot decides and remembers, bool [N, 2]."""
+    same = real.cooldown == peer.cooldown
+    for name in MEMORY:
+        same &= getattr(real.memory, name) == getattr(peer.memory, name)
+    for name in ("speed", "turn_rate"):  # In control these show throttle and turn to about 1e-5.
+        same &= np.abs(getattr(real, name) - getattr(peer, name)) < 1e-3
+    return same
 
 
 @pytest.mark.parametrize("rule_set", rules.RULES)
@@ -75,25 +101,19 @@ def test_bots_decide_as_the_numpy_bots_do(rule_set, level):
     rng, challenge = np.random.default_rng(9), rule_set == "challenge"
     bots, everyone = batch.bots.numpy(), np.ones(MATCHES, bool)
     equal, shots = [], np.zeros(5, int)
-    for step in range(TICKS):
-        if step % 12 == 0:
+    for step in range(SITUATIONS * TICKS):
+        if step % TICKS == 0:
             scattered(batch, rng)
         peer = to_numpy(batch)
         actions = bot_actions(peer, bots, challenge=challenge)
         tick(peer, actions, challenge=challenge, active=everyone)
         batch.step(torch.zeros(MATCHES, 2, 3))
         playing = ~(batch.terminated | batch.truncated).numpy()
-        real = to_numpy(batch)
-        same = np.ones((MATCHES, 2), bool)
-        for name in MEMORY:
-            same &= getattr(real.memory, name) == getattr(peer.memory, name)
-        for name in ("speed", "turn_rate"):  # In control these show throttle and turn to about 1e-5.
-            same &= np.abs(getattr(real, name) - getattr(peer, name)) < 1e-3
-        same &= real.cooldown == peer.cooldown
-        equal += list(same[playing].ravel())
+        equal += list(same_decisions(to_numpy(batch), peer)[playing].ravel())
         for bot in range(5):
             shots[bot] += (actions[:, :, 2] > 0)[bots == bot].sum()
-    assert np.mean(equal) >= 0.999
+    assert len(equal) > 100_000
+    assert np.mean(equal) >= 0.99998
     assert shots[NOBODY] == 0
     assert (np.delete(shots, NOBODY) > 0).all()
 
@@ -120,57 +140,80 @@ def memory_of(batch):
     return int(memory["mode"]), int(memory["timer"])
 
 
-BEHIND_CLOSE = foe(-140.0)
-BEHIND_FAR = foe(-320.0)
-AHEAD = foe(220.0, yaw=math.pi)
-RICH = foe(220.0, yaw=math.pi, speed=250.0, y=590.0)
+def ahead(distance, **fields):
+    """An opponent in front that flies at me."""
+    return foe(distance, yaw=math.pi, **fields)
+
+
+def behind(distance, **fields):
+    """An opponent on my tail."""
+    return foe(-distance, **fields)
+
+
+def richer(ratio):
+    """The speed at my height at which my energy, 100^2 + 2 * 80 * 300, is `ratio` of the opponent's."""
+    return math.sqrt(58_000.0 / ratio - 48_000.0)
 
 
 @pytest.mark.parametrize(
     ("mode", "other", "fields", "expected"),
     [
-        (ATTACK, BEHIND_CLOSE, {}, (DEFEND, 45)),
-        (ATTACK, RICH, {}, (ENERGY, 60)),
-        (ATTACK, foe(220.0, yaw=math.pi, speed=250.0, y=590.0), {"me": {"y": 95.0}}, (ATTACK, 0)),
-        (ATTACK, AHEAD, {"mode_ticks": 359}, (ATTACK, 0)),
-        (ATTACK, AHEAD, {"mode_ticks": 360}, (DISENGAGE, 90)),
-        (ATTACK, AHEAD, {}, (ATTACK, 0)),
-        (DEFEND, BEHIND_CLOSE, {}, (DEFEND, 0)),
-        (DEFEND, AHEAD, {}, (ATTACK, 30)),
-        (DEFEND, BEHIND_FAR, {}, (ATTACK, 30)),
-        (DEFEND, foe(-140.0, speed=250.0, y=590.0, x=-20.0), {"me": {"yaw": -math.pi / 2}}, (ENERGY, 60)),
-        (ENERGY, AHEAD, {}, (ATTACK, 30)),
-        (ENERGY, RICH, {}, (ENERGY, 0)),
-        (ENERGY, foe(-140.0, speed=180.0), {}, (DEFEND, 45)),
-        (DISENGAGE, foe(360.0, yaw=math.pi), {}, (ATTACK, 30)),
-        (DISENGAGE, foe(220.0), {}, (ATTACK, 30)),
-        (DISENGAGE, BEHIND_CLOSE, {}, (DEFEND, 45)),
-        (DISENGAGE, AHEAD, {}, (DISENGAGE, 0)),
+        (ATTACK, behind(198.0), {}, (DEFEND, 45)),
+        (ATTACK, behind(202.0), {}, (ATTACK, 0)),
+        (ATTACK, ahead(220.0, speed=richer(0.695)), {}, (ENERGY, 60)),
+        (ATTACK, ahead(220.0, speed=richer(0.705)), {}, (ATTACK, 0)),
+        (ATTACK, ahead(220.0, speed=250.0, y=590.0), {"y": 99.0}, (ATTACK, 0)),
+        (ATTACK, ahead(248.0), {"mode_ticks": 359}, (ATTACK, 0)),
+        (ATTACK, ahead(248.0), {"mode_ticks": 360}, (DISENGAGE, 90)),
+        (ATTACK, ahead(252.0), {"mode_ticks": 360}, (ATTACK, 0)),
+        (DEFEND, behind(298.0), {}, (DEFEND, 0)),
+        (DEFEND, behind(302.0), {}, (ATTACK, 30)),
+        (DEFEND, behind(140.0), {"yaw": 1.1}, (DEFEND, 0)),
+        (DEFEND, behind(140.0), {"yaw": 1.2}, (ATTACK, 30)),
+        (DEFEND, behind(140.0, speed=richer(0.595)), {}, (ENERGY, 60)),
+        (DEFEND, behind(140.0, speed=richer(0.605)), {}, (DEFEND, 0)),
+        (ENERGY, ahead(220.0, speed=richer(0.905)), {}, (ATTACK, 30)),
+        (ENERGY, ahead(220.0, speed=richer(0.895)), {}, (ENERGY, 0)),
+        (ENERGY, behind(148.0, speed=richer(0.8)), {}, (DEFEND, 45)),
+        (ENERGY, behind(152.0, speed=richer(0.8)), {}, (ENERGY, 0)),
+        (DISENGAGE, ahead(352.0), {}, (ATTACK, 30)),
+        (DISENGAGE, ahead(348.0), {}, (DISENGAGE, 0)),
+        (DISENGAGE, foe(220.0, yaw=1.1), {}, (ATTACK, 30)),
+        (DISENGAGE, foe(220.0, yaw=1.2), {}, (DISENGAGE, 0)),
+        (DISENGAGE, behind(148.0), {}, (DEFEND, 45)),
+        (DISENGAGE, behind(152.0), {}, (DISENGAGE, 0)),
     ],
 )
 def test_dogfighter_modes(mode, other, fields, expected):
-    fields = dict(fields)
-    me = {**MIDDLE, **fields.pop("me", {})}
-    assert memory_of(after("dogfighter", me, other, memory={"mode": mode, **fields})) == expected
+    me = {**MIDDLE, **{name: value for name, value in fields.items() if name != "mode_ticks"}}
+    memory = {"mode": mode, "mode_ticks": fields.get("mode_ticks", 0)}
+    assert memory_of(after("dogfighter", me, other, memory=memory)) == expected
 
 
 @pytest.mark.parametrize(
     ("mode", "me", "other", "expected"),
     [
-        (CLOSE, {}, foe(190.0), (BRAWL, 20)),
-        (CLOSE, {}, foe(210.0), (CLOSE, 0)),
-        (BRAWL, {}, foe(310.0), (CLOSE, 20)),
-        (BRAWL, {}, foe(-150.0, speed=140.0), (BAIT, 20)),
-        (BRAWL, {}, foe(-150.0, speed=120.0), (BRAWL, 0)),
-        (BRAWL, {"y": 75.0, "speed": 55.0}, foe(150.0, y=75.0), (RETREAT, 20)),
-        (BAIT, {}, foe(150.0), (PUNISH, 60)),
-        (BAIT, {}, foe(150.0, yaw=math.pi), (PUNISH, 60)),
-        (BAIT, {}, foe(260.0, yaw=math.pi), (CLOSE, 20)),
-        (BAIT, {"yaw": 1.5}, foe(150.0, yaw=math.pi), (BRAWL, 20)),
-        (BAIT, {}, foe(-150.0), (BAIT, 0)),
+        (CLOSE, {}, foe(198.0), (BRAWL, 20)),
+        (CLOSE, {}, foe(202.0), (CLOSE, 0)),
+        (BRAWL, {}, foe(298.0), (BRAWL, 0)),
+        (BRAWL, {}, foe(302.0), (CLOSE, 20)),
+        (BRAWL, {}, behind(178.0, speed=131.0), (BAIT, 20)),
+        (BRAWL, {}, behind(182.0, speed=131.0), (BRAWL, 0)),
+        (BRAWL, {}, behind(178.0, speed=129.0), (BRAWL, 0)),
+        (BRAWL, {"y": 79.0, "speed": 59.0}, foe(150.0, y=75.0), (RETREAT, 20)),
+        (BRAWL, {"y": 81.0, "speed": 59.0}, foe(150.0, y=75.0), (BRAWL, 0)),
+        (BRAWL, {"y": 79.0, "speed": 61.0}, foe(150.0, y=75.0), (BRAWL, 0)),
+        (BAIT, {"yaw": 1.5}, foe(150.0), (PUNISH, 60)),
+        (BAIT, {"yaw": 0.98}, ahead(198.0), (PUNISH, 60)),
+        (BAIT, {"yaw": 1.02}, ahead(198.0), (BRAWL, 20)),
+        (BAIT, {"yaw": 0.98}, ahead(202.0), (BRAWL, 20)),
+        (BAIT, {}, ahead(252.0), (CLOSE, 20)),
+        (BAIT, {}, behind(248.0), (BAIT, 0)),
+        (BAIT, {}, behind(252.0), (CLOSE, 20)),
         (PUNISH, {}, foe(150.0), (BRAWL, 20)),
-        (RETREAT, {"y": 190.0}, foe(150.0), (CLOSE, 20)),
-        (RETREAT, {"y": 170.0}, foe(150.0), (RETREAT, 0)),
+        (RETREAT, {"y": 181.0, "speed": 81.0}, foe(150.0), (CLOSE, 20)),
+        (RETREAT, {"y": 179.0, "speed": 81.0}, foe(150.0), (RETREAT, 0)),
+        (RETREAT, {"y": 181.0, "speed": 79.0}, foe(150.0), (RETREAT, 0)),
     ],
 )
 def test_brawler_phases(mode, me, other, expected):
@@ -179,20 +222,25 @@ def test_brawler_phases(mode, me, other, expected):
 
 @pytest.mark.parametrize(("bot", "mode"), [("dogfighter", ATTACK), ("brawler", CLOSE)])
 def test_a_mode_is_held_while_its_timer_runs(bot, mode):
-    assert memory_of(after(bot, MIDDLE, BEHIND_CLOSE, memory={"mode": mode, "timer": 5})) == (mode, 4)
+    assert memory_of(after(bot, MIDDLE, behind(140.0), memory={"mode": mode, "timer": 5})) == (mode, 4)
 
 
 @pytest.mark.parametrize(
-    ("other", "mode", "ticks"),
+    ("other", "fields", "mode", "ticks"),
     [
-        (foe(110.0, yaw=math.pi), 1, 40),
-        (foe(320.0, speed=130.0), -1, 30),
-        (foe(200.0, yaw=math.pi), 0, 0),
-        (foe(320.0, speed=110.0), 0, 0),
+        (ahead(118.0), {}, 1, 40),
+        (ahead(122.0), {}, 0, 0),
+        (foe(110.0, speed=49.0), {}, 1, 40),
+        (foe(110.0, speed=51.0), {}, 0, 0),
+        (ahead(110.0), {"y": 501.0}, 0, 0),
+        (foe(302.0, speed=121.0), {}, -1, 30),
+        (foe(298.0, speed=121.0), {}, 0, 0),
+        (foe(302.0, speed=119.0), {}, 0, 0),
+        (foe(302.0, speed=130.0, y=149.0), {"y": 149.0}, 0, 0),
     ],
 )
-def test_chaser_yo_yos(other, mode, ticks):
-    assert memory_of(after("chaser", MIDDLE, other)) == (mode, ticks)
+def test_chaser_yo_yos(other, fields, mode, ticks):
+    assert memory_of(after("chaser", {**MIDDLE, **fields}, other)) == (mode, ticks)
 
 
 @pytest.mark.parametrize(("bot", "radius", "ticks"), [("chaser", 80, 15), ("dogfighter", 90, 18), ("ace", 130, 18)])
@@ -200,7 +248,7 @@ def test_a_near_bullet_starts_an_evasive_turn_the_other_way_each_time(bot, radiu
     def evasion(distance, direction, owner=1):
         bullet = {"owner": owner, "x": 0.0, "y": 300.0 + distance, "yaw": math.pi / 2, "life": 50}
         memory = {"evade_direction": direction}
-        return after(bot, MIDDLE, foe(250.0, yaw=math.pi), bullets=[bullet], memory=memory).snapshot()
+        return after(bot, MIDDLE, ahead(250.0), bullets=[bullet], memory=memory).snapshot()
 
     for direction in (1, -1):
         state = evasion(radius - 1.0, direction)
@@ -246,7 +294,7 @@ def test_the_stall_guard_keeps_the_turn_small():
 
 @pytest.mark.parametrize(("bot", "reach"), [("chaser", 320), ("dogfighter", 350), ("ace", 380), ("brawler", 300)])
 def test_bots_fire_in_reach_but_never_at_the_armour(bot, reach):
-    inside, outside = foe(reach - 5.0, yaw=math.pi), foe(reach + 5.0, yaw=math.pi)
+    inside, outside = ahead(reach - 2.0), ahead(reach + 2.0)
     assert len(live_bullets(after(bot, MIDDLE, inside), 0)) == 1
     assert len(live_bullets(after(bot, MIDDLE, outside), 0)) == 0
     assert len(live_bullets(after(bot, MIDDLE, foe(reach - 5.0, yaw=0.7)), 0)) == 0
@@ -275,11 +323,11 @@ def test_challenge_bots_decide_once_a_step():
 def check_rate(rule_set, bot_rate, each):
     """A dogfighter's hold timer counts decisions: ten a step at tick rate, else one."""
     options = {"rule_set": rule_set, "bot_rate": bot_rate, "action_repeat": 10}
-    batch = after("dogfighter", MIDDLE, AHEAD, memory={"timer": 40}, **options)
+    batch = after("dogfighter", MIDDLE, ahead(220.0), memory={"timer": 40}, **options)
     assert memory_of(batch)[1] == (30 if each else 39)
 
 
 def test_each_seat_has_its_own_memory():
-    batch = scene(MIDDLE, foe(110.0, yaw=math.pi, speed=105.0), bots=[rules.bot_id("brawler"), rules.bot_id("chaser")])
+    batch = scene(MIDDLE, ahead(110.0), bots=[rules.bot_id("brawler"), rules.bot_id("chaser")])
     batch.step(torch.zeros(1, 2, 3))
     assert batch.snapshot()["memory"][0]["mode"].tolist() == [BRAWL, 1]

@@ -17,7 +17,7 @@ FRAME = Frame((LEFT, RIGHT), (), tick=0)
 
 
 def color_near(picture, x, y, radius=12):
-    """The mean place (column, row) of each seat's exact colour around a point of the arena, None where there is none."""
+    """Where (column, row) each seat's exact colour is around a point of the arena, None where it is not."""
     column, row = (round(value) for value in to_pixels(x, y, (picture.shape[1], picture.shape[0])))
     window = picture[max(row - radius, 0) : row + radius, max(column - radius, 0) : column + radius]
     places = []
@@ -106,7 +106,7 @@ def test_a_trail_is_not_drawn_across_the_open_sides():
     assert (draw(around) == draw(FRAME)).all()
 
 
-def trace_row(**values):
+def trace_row(values):
     row = np.zeros(len(TRACE_FIELDS), dtype=np.float32)
     for name, value in values.items():
         row[TRACE_FIELDS.index(name)] = value
@@ -115,17 +115,17 @@ def trace_row(**values):
 
 def test_a_trace_row_becomes_a_frame():
     row = trace_row(
-        **{"x_0": -10, "y_0": 20, "cos_yaw_0": 0, "sin_yaw_0": 1, "speed_0": 44, "hp_0": 2},
-        **{"x_1": 30, "y_1": 40, "cos_yaw_1": -1, "sin_yaw_1": 0, "speed_1": 55, "hp_1": 5, "stall_1": 7},
-        **{"bullet_3_x": 1, "bullet_3_y": 2, "bullet_3_life": 9, "bullet_4_x": 3, "bullet_4_y": 4, "bullet_4_life": 1},
-        tick=1234,
+        {"x_0": -10, "y_0": 20, "cos_yaw_0": 0, "sin_yaw_0": 1, "speed_0": 44, "hp_0": 2}
+        | {"x_1": 30, "y_1": 40, "cos_yaw_1": -1, "sin_yaw_1": 0, "speed_1": 55, "hp_1": 5, "stall_1": 7}
+        | {"bullet_3_x": 1, "bullet_3_y": 2, "bullet_3_life": 9, "bullet_4_x": 3, "bullet_4_y": 4, "bullet_4_life": 1}
+        | {"tick": 1234}
     )
     frame = frame_from_trace(row)
     assert frame.fighters[0] == FighterView(-10, 20, pytest.approx(np.pi / 2), 44, 2, False)
     assert frame.fighters[1] == FighterView(30, 40, pytest.approx(np.pi), 55, 5, True)
     assert frame.bullets == (BulletView(1, 2, 0), BulletView(3, 4, 1))
     assert (frame.tick, frame.max_hp) == (1234, 5)
-    assert frame_from_trace(trace_row(hp_0=8)).max_hp == 8
+    assert frame_from_trace(trace_row({"hp_0": 8})).max_hp == 8
     assert frame_from_trace(row, max_hp=3).max_hp == 3
 
 

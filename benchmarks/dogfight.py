@@ -1,0 +1,150 @@
+"""Speed of the dogfight simulator against the plain NumPy implementation, in one run.
+
+A full step is measured: both seats' observations and rewards, resets, and a scripted opponent that decides every tick
+in seat 1; seat 0 is played by actions. The two implementations take turns on one core, so that whatever else the
+machine does hits both; medians over the rounds count. Ticks are match ticks of 1/120 s, `action_repeat` to a step. The
+simulator is then measured with more threads, and its buffers are added up. Read the ratios: they travel better than
+the absolute figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import numpy as np
+import torch
+
+from benchmarks.numpy_dogfight.peer import NumpyDogfight
+from benchmarks.report import heading, publish, table
+from envs.dogfight import rules
+from envs.dogfight.batch import DogfightBatch
+
+ROUNDS = 5
+SEED = 1
+SCALING_BOT = "brawler"
+
+
+def main() -> None:
+    args = parse()
+    parts = [heading("Dogfight: ticks per second", ("numpy", "torch", "warp-lang"))]
+    parts.append(against_numpy(args.matches, args.seconds, args.device))
+    if args.device == "cpu":
+        parts.append(over_threads(args.matches, args.threads, args.seconds))
+    parts.append(memory(args.matches))
+    publish("\n".join(parts), args.out)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--matches", type=int, nargs="+", default=[256, 4096], help="batch sizes")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to compare")
+    parser.add_argument("--seconds", type=float, default=2.0, help="measured time per figure")
+    parser.add_argument("--device", default="cpu", help="where the simulator runs; the NumPy peer stays on the CPU")
+    parser.add_argument("--out", type=Path, help="markdown file to write as well")
+    return parser.parse_args()
+
+
+def against_numpy(sizes: list[int], seconds: float, device: str) -> str:
+    """One row per batch size and bot: both implementations on one core, taking turns."""
+    rows = []
+    for matches in sizes:
+        for bot in rules.BOTS:
+            simulator = simulator_step(matches, bot, threads=1, device=device)
+            peer = numpy_step(matches, bot)
+            ours, theirs = alternating([simulator, peer], ticks=matches * rules.ACTION_REPEAT, seconds=seconds)
+            rows.append([f"{matches:,} x {bot}", millions(ours), millions(theirs), f"{ours / theirs:,.0f}"])
+    where = "one core" if device == "cpu" else device
+    head = ["matches x bot", f"simulator, {where}: M ticks/s", "NumPy, one core: M ticks/s", "ratio"]
+    return table(head, rows)
+
+
+def over_threads(sizes: list[int], threads: list[int], seconds: float) -> str:
+    """One row per batch size: the simulator with every thread count, taking turns."""
+    rows = []
+    for matches in sizes:
+        steps = [simulator_step(matches, SCALING_BOT, threads=count, device="cpu") for count in threads]
+        speeds = alternating(steps, ticks=matches * rules.ACTION_REPEAT, seconds=seconds)
+        cells = [f"{millions(speed)} ({speed / speeds[0]:.2f}x)" for speed in speeds]
+        rows.append([f"{matches:,} x {SCALING_BOT}", *cells])
+    return table(["matches x bot", *(f"{count} threads: M ticks/s" for count in threads)], rows)
+
+
+def memory(sizes: list[int]) -> str:
+    """One row per batch size: bytes per match of everything allocated, and of the state alone."""
+    rows = []
+    for matches in sizes:
+        batch = DogfightBatch(matches, seed=SEED)
+        state = sum(array.nbytes for array in batch.snapshot().values())
+        rows.append([f"{matches:,}", f"{batch.nbytes / matches:,.0f}", f"{state / matches:,.0f}"])
+        batch.close()
+    return table(["matches", "bytes per match", "of these state"], rows)
+
+
+def simulator_step(matches: int, bot: str, *, threads: int, device: str) -> Callable[[], None]:
+    """A function that plays one step of a running batch and waits for its end."""
+    batch = DogfightBatch(matches, threads=threads, device=device, seed=SEED)
+    batch.assign(np.array([[rules.ACTIONS, rules.bot_id(bot)]]), torch.ones(matches, dtype=torch.bool))
+    actions = torch.as_tensor(steady_actions(matches), device=device)
+
+    def step() -> None:
+        batch.step(actions)
+        if device != "cpu":
+            torch.cuda.synchronize(device)
+
+    return step
+
+
+def numpy_step(matches: int, bot: str) -> Callable[[], None]:
+    """The same for the NumPy peer."""
+    peer = NumpyDogfight(matches, seed=SEED)
+    peer.bots[:, 1] = rules.bot_id(bot)
+    actions = steady_actions(matches)
+
+    def step() -> None:
+        peer.step(actions)
+
+    return step
+
+
+def steady_actions(matches: int) -> np.ndarray:
+    """Each match's own gentle turn at cruising throttle, shooting when it can: float32 [N, 2, 3]."""
+    actions = np.ones((matches, 2, 3), np.float32)
+    actions[:, :, 0] = np.linspace(-0.3, 0.3, matches)[:, None]
+    actions[:, :, 1] = 0.7
+    return actions
+
+
+def alternating(steps: list[Callable[[], None]], *, ticks: int, seconds: float) -> list[float]:
+    """Median ticks per second of each function; every round gives each of them its share of `seconds`."""
+    for step in steps:
+        step()
+    speeds: list[list[float]] = [[] for _ in steps]
+    for _ in range(ROUNDS):
+        for step, results in zip(steps, speeds, strict=True):
+            results.append(ticks * rate(step, seconds / ROUNDS))
+    return [statistics.median(results) for results in speeds]
+
+
+def rate(step: Callable[[], None], seconds: float) -> float:
+    """Calls per second, over at least `seconds` and one call."""
+    count, start = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < seconds or count == 0:
+        step()
+        count += 1
+    return count / elapsed
+
+
+def millions(speed: float) -> str:
+    return f"{speed / 1e6:,.2f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""What every measurement prints: markdown tables under a line about the machine, the date and the command."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def heading(title: str, packages: Sequence[str] = ()) -> str:
+    """A title, and what somebody needs to repeat the measurement: machine, load, versions, date, command."""
+    from importlib.metadata import version
+
+    cores = len(os.sched_getaffinity(0))
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    command = shlex.join(["python", *sys.argv])
+    return (
+        f"# {title}\n\n"
+        f"{processor()}, {cores} cores usable, load {os.getloadavg()[0]:.1f} at the start, Python "
+        f"{platform.python_version()}, {versions}, {datetime.date.today().isoformat()}\n\n    {command}\n"
+    )
+
+
+def processor() -> str:
+    """The processor's name as Linux gives it, else its architecture."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A markdown table; the first column is left-aligned, the others are numbers."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def publish(text: str, out: Path | None) -> None:
+    """Print the report and, where a path is given, write it there."""
+    print(text)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")

@@ -1,0 +1,184 @@
+"""A whole run in small: three phases with self-play, what it leaves behind, and that it can be had again bit for bit."""
+
+import json
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+
+from agents.checkpoint import load_checkpoint
+from agents.ppo.checks import Checks
+from agents.ppo.loop import anneal, train
+from agents.run_folder import RunFolderError
+from configs.names import ConfigError
+from configs.plain import to_plain
+from configs.schema import (
+    EnvConfig,
+    EvaluationConfig,
+    EventConfig,
+    LoggerConfig,
+    NetworkConfig,
+    PhaseConfig,
+    PPOConfig,
+    RandomizationConfig,
+    RunConfig,
+    SelfPlayConfig,
+    StageConfig,
+)
+from configs.validate import validate
+from curriculum.pool import Pool
+
+STEPS, ENVS = 16, 8
+PHASES = [
+    PhaseConfig("curriculum", 1, stages=[StageConfig(bots=["do_nothing", "ace"])]),
+    PhaseConfig("transition", 1, scripted_start=0.5, events=[EventConfig(snapshot="before", log_std=-1.5)]),
+    PhaseConfig("selfplay", 1, scripted_start=0.2, randomization=[RandomizationConfig(level="full")]),
+]
+
+
+def config(folder, **options):
+    """Steps of a whole second, so that a match is over after 90 of them at most."""
+    small = RunConfig(
+        name="small",
+        checkpoint_dir=str(folder),
+        device="cpu",
+        threads=1,
+        checkpoint_every=2,
+        env=EnvConfig(num_envs=ENVS, action_repeat=120),
+        network=NetworkConfig(hidden=16),
+        ppo=PPOConfig(rollout_steps=STEPS, epochs=2, minibatch_size=64, precision="fp32"),
+        phases=PHASES,
+        self_play=SelfPlayConfig(snapshot_every=1, pool_size=3, slots=2, deal_every=1),
+        evaluation=EvaluationConfig(games=2, check_bot="ace", check_every=3),
+        logger=LoggerConfig(progress=False),
+    )
+    small = replace(small, **options)
+    validate(small)
+    return small
+
+
+def metrics(folder):
+    rows = [json.loads(line) for line in (folder / "small" / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if "event" not in row]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a run that went through all its phases."""
+    root = tmp_path_factory.mktemp("runs")
+    return train(config(root)).parent
+
+
+def test_the_folder_holds_what_a_run_leaves_behind(finished):
+    names = {path.name for path in finished.iterdir()}
+    events = {name for name in names if name.startswith("events.out.tfevents")}
+    step = f"step_{2 * STEPS * ENVS}.pt"
+    assert names - events == {"config.yaml", "manifest.json", "metrics.jsonl", "pool", "before.pt", step, "final.pt"}
+    assert len(events) == 1
+
+
+def test_the_final_checkpoint_says_how_it_came_about(finished):
+    checkpoint = load_checkpoint(finished / "final.pt")
+    training = checkpoint.training
+    assert (training["run"], training["phase"], training["randomization"]) == ("small", "selfplay", "full")
+    assert (training["update"], training["env_steps"], training["interrupted"]) == (3, 3 * STEPS * ENVS, False)
+    assert training["config"] == to_plain(config(finished.parent))
+    assert (checkpoint.contract["obs_dim"], checkpoint.contract["action_repeat"]) == (59, 120)
+
+
+def test_checkpoints_follow_each_other(finished):
+    names = ("before", f"step_{2 * STEPS * ENVS}", "final")
+    taken = [load_checkpoint(finished / f"{name}.pt") for name in names]
+    assert [checkpoint.training["update"] for checkpoint in taken] == [1, 2, 3]
+    weights = [checkpoint.network.actor[0].weight for checkpoint in taken]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
+
+
+def test_one_row_of_metrics_per_update(finished):
+    rows = metrics(finished.parent)
+    assert [row["env_steps"] for row in rows] == [STEPS * ENVS * done for done in (1, 2, 3)]
+    assert [row["curriculum/phase"] for row in rows] == [0, 1, 2]
+    assert [row["league/pool_size"] for row in rows] == [0, 1, 2]
+    assert ["guard/check_win_rate" in row for row in rows] == [False, False, True]
+    assert [row["train/learning_rate"] for row in rows] == pytest.approx([3e-4, 1.65e-4, 3e-5])
+
+
+def test_snapshots_of_the_run_lie_in_its_pool(finished):
+    shape = load_checkpoint(finished / "final.pt").network.shape
+    pool = Pool(finished / "pool", 3, shape=shape)
+    assert [snapshot.update for snapshot in pool.snapshots] == [1, 2]
+    before = load_checkpoint(finished / "before.pt").network.state_dict()["actor.0.weight"]
+    assert torch.equal(pool.load("snapshot_000001")["actor.0.weight"], before)
+
+
+def final_weights(root, **options):
+    return torch.cat([p.flatten() for p in load_checkpoint(train(config(root, **options))).network.parameters()])
+
+
+def test_the_same_seed_gives_the_same_weights(finished, tmp_path):
+    network = load_checkpoint(finished / "final.pt").network
+    first = torch.cat([p.flatten() for p in network.parameters()])
+    assert torch.equal(final_weights(tmp_path / "again"), first)
+    assert not torch.equal(final_weights(tmp_path / "other", seed=2, max_updates=1), first)
+
+
+def test_checks_do_not_change_the_course(finished, tmp_path):
+    unchecked = final_weights(tmp_path, evaluation=EvaluationConfig())
+    network = load_checkpoint(finished / "final.pt").network
+    assert torch.equal(unchecked, torch.cat([p.flatten() for p in network.parameters()]))
+
+
+def test_ctrl_c_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch, capsys):
+    after = Checks.after
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return after(*arguments)
+
+    monkeypatch.setattr(Checks, "after", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(config(tmp_path))
+    assert signal.getsignal(signal.SIGINT) is before
+    training = load_checkpoint(tmp_path / "small" / "final.pt").training
+    assert (training["update"], training["interrupted"]) == (1, True)
+    assert len(metrics(tmp_path)) == 1
+    assert f"interrupted after 1 updates: {tmp_path / 'small' / 'final.pt'}" in capsys.readouterr().out
+
+
+def test_max_updates_cuts_the_schedule(tmp_path, capsys):
+    final = train(config(tmp_path, max_updates=2))
+    training = load_checkpoint(final).training
+    assert (training["update"], training["interrupted"]) == (2, False)
+    assert metrics(tmp_path)[1]["train/learning_rate"] == pytest.approx(1.65e-4)  # on its way as in the whole schedule
+    introduction = capsys.readouterr().out.splitlines()
+    assert introduction[0].endswith(
+        f"small: 2 updates, {2 * STEPS * ENVS} env steps, network 16h/0b (2,534 weights), cpu, 1 threads"
+    )
+    assert introduction[1].startswith("about ")
+
+
+def test_an_event_sets_the_spread_before_its_update(tmp_path):
+    phase = PhaseConfig("curriculum", 1, stages=PHASES[0].stages, events=[EventConfig(log_std=-1.5)])
+    train(
+        config(
+            tmp_path, phases=[phase], ppo=PPOConfig(rollout_steps=8, epochs=1, minibatch_size=64, learning_rate=1e-9)
+        )
+    )
+    assert metrics(tmp_path)[0]["train/log_std_0"] == pytest.approx(-1.5, abs=1e-4)
+
+
+def test_what_cannot_be_had_is_refused_before_anything_is_made(tmp_path):
+    with pytest.raises(ConfigError, match="device=cuda:99: this machine has .* use device=cpu"):
+        train(config(tmp_path / "a", device="cuda:99"))
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "b" / "small").mkdir(parents=True)
+    with pytest.raises(RunFolderError, match="small"):
+        train(config(tmp_path / "b"))
+    assert list((tmp_path / "b" / "small").iterdir()) == []
+
+
+def test_annealing_is_straight():
+    assert [anneal(2.0, 0.1, done) for done in (0.0, 0.5, 1.0)] == pytest.approx([2.0, 1.1, 0.2])

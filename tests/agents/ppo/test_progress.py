@@ -1,0 +1,48 @@
+"""What a person is told while a run trains."""
+
+import pytest
+
+from agents.ppo.progress import Progress, duration
+from configs.schema import PhaseConfig, StageConfig
+from curriculum.schedule import Schedule
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (600, "10 min"),
+        (5400, "1.5 h"),
+        (172_000, "47.8 h"),
+        (950_400, "11 days"),
+    ],
+)
+def test_durations_read_as_people_say_them(seconds, text):
+    assert duration(seconds) == text
+
+
+def plan():
+    phase = PhaseConfig("transition", 5, stages=[StageConfig(bots=["ace", "brawler"])], scripted_start=0.4)
+    schedule = Schedule([phase])
+    return schedule.plan(schedule.start(), {})
+
+
+def test_the_bar_shows_phase_opponents_win_rates_and_speed(capsys):
+    progress = Progress(5, shown=True)
+    progress.update(plan(), {"ace": 0.931}, 31_250.4)
+    progress.say("something happened")
+    progress.close()
+    out, bar = capsys.readouterr()
+    assert out == "something happened\n"
+    for part in ("transition (none)", "1/5", "ace 93% brawler", "selfplay 60%", "31,250 steps/s"):
+        assert part in bar
+
+
+def test_without_the_bar_only_lines_remain(capsys):
+    progress = Progress(5, shown=False)
+    progress.update(plan(), {}, 1.0)
+    progress.say("something happened")
+    progress.close()
+    assert capsys.readouterr() == ("something happened\n", "")
