@@ -8,13 +8,12 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 
 def heading(title: str, packages: Sequence[str] = ()) -> str:
     """A title, and what somebody needs to repeat the measurement: machine, load, versions, date, command."""
-    from importlib.metadata import version
-
     cores = len(os.sched_getaffinity(0))
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     command = shlex.join(["python", *sys.argv])

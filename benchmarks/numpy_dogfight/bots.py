@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -251,7 +252,7 @@ def _dogfighter_mode(view: Sight, memory: Memory, where: Array) -> None:
 
 def _dogfighter_bias(view: Sight) -> Array:
     y, climbing = view.me.y, view.me.sin > 0.0
-    cases = [
+    cases: list[tuple[Array, Any]] = [
         ((y > 550.0) & climbing, -0.3 * np.minimum((y - 550.0) / 50.0, 1.0)),
         ((y > 450.0) & climbing, -0.1),
         ((y < 100.0) & ~climbing, 0.4 * np.minimum((100.0 - y) / 100.0, 1.0)),

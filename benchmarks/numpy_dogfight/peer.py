@@ -81,11 +81,11 @@ class NumpyDogfight:
                 chosen = bot_actions(state, self.bots, challenge=self.challenge, active=running)
                 commands = np.where((self.bots == rules.ACTIONS)[:, :, None], actions, chosen)
             damage += tick(state, commands, challenge=self.challenge, active=running).damage
-            running &= state.alive.all(axis=1) & (state.tick < self.max_ticks)
+            running &= state.both_alive & (state.tick < self.max_ticks)
             if not running.any():
                 break
-        terminated = ~state.alive.all(axis=1)
-        truncated = ~terminated & (state.tick >= self.max_ticks)
+        terminated = ~state.both_alive
+        truncated = state.both_alive & (state.tick >= self.max_ticks)
         self.outcome, self.length = self._outcome(terminated, truncated), state.tick.copy()
         after = standing(state, challenge=self.challenge)
         rewards = reward(

@@ -69,15 +69,20 @@ class State:
         """N matches with every number zero and nobody alive; `spawn` fills them."""
         seats, slots = (matches, 2), (matches, 2, B)
         return cls(
-            *(np.zeros(seats, dtype) for _ in range(5)),
-            *(np.zeros(seats, np.int32) for _ in range(3)),
-            np.zeros(seats, bool),
-            *(np.zeros(slots, dtype) for _ in range(4)),
-            np.zeros(slots, np.int32),
-            np.zeros((matches, len(rules.PARAMETERS)), dtype),
-            np.zeros(matches, np.int32),
-            Memory.fresh(matches),
+            **{name: np.zeros(seats, dtype) for name in ("x", "y", "yaw", "speed", "turn_rate")},
+            **{name: np.zeros(seats, np.int32) for name in ("hp", "cooldown", "stall")},
+            **{f"bullet_{name}": np.zeros(slots, dtype) for name in ("x", "y", "vx", "vy")},
+            alive=np.zeros(seats, bool),
+            bullet_life=np.zeros(slots, np.int32),
+            physics=np.zeros((matches, len(rules.PARAMETERS)), dtype),
+            tick=np.zeros(matches, np.int32),
+            memory=Memory.fresh(matches),
         )
+
+    @property
+    def both_alive(self) -> Array:
+        """Whether nobody has died yet, bool [N]."""
+        return self.alive[:, 0] & self.alive[:, 1]
 
     def parameter(self, name: str) -> Array:
         """One physics parameter for every match, [N]."""

@@ -1,4 +1,4 @@
-"""A whole run in small: three phases with self-play, what it leaves behind, and that it can be had again bit for bit."""
+"""A whole run in small: three phases with self-play, what it leaves behind, and the same again bit for bit."""
 
 import json
 import signal
@@ -171,7 +171,7 @@ def test_an_event_sets_the_spread_before_its_update(tmp_path):
 
 
 def test_what_cannot_be_had_is_refused_before_anything_is_made(tmp_path):
-    with pytest.raises(ConfigError, match="device=cuda:99: this machine has .* use device=cpu"):
+    with pytest.raises(ConfigError, match=r"device=cuda:99: this machine has .* use device=cpu"):
         train(config(tmp_path / "a", device="cuda:99"))
     assert not (tmp_path / "a").exists()
     (tmp_path / "b" / "small").mkdir(parents=True)

@@ -30,7 +30,7 @@ from envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.worlds import live_bullets, scene, to_numpy
 
 MATCHES = 4000
-SITUATIONS = 10
+SITUATIONS = 6
 TICKS = 3
 MEMORY = ("mode", "timer", "mode_ticks", "evade_ticks", "evade_direction")
 NOBODY = rules.bot_id("do_nothing")

@@ -156,7 +156,7 @@ def test_rewards_equal_the_numpy_implementation(rule_set):
     """Every step starts from the simulator's state in both, so that courses cannot drift apart."""
     matches = 100
     weights = RewardConfig(draw=0.5, alive=0.01, shaping=0.5, approach=0.01, proximity=0.1, facing=0.1)
-    options = {"bot_rate": "agent", "gamma": 0.98, "max_ticks": 450}
+    options = {"bot_rate": "agent", "gamma": 0.98, "max_ticks": 250}
     batch = DogfightBatch(matches, rules=rule_set, reward=weights, seed=4, threads=1, **options)
     index = np.arange(matches)
     batch.assign(np.stack([index % 5, index // 5 % 5], axis=1))
@@ -167,7 +167,7 @@ def test_rewards_equal_the_numpy_implementation(rule_set):
     peer = NumpyDogfight(matches, rule_set=rule_set, reward_weights=weights, dtype=np.float64, **options)
     peer.bots[:] = batch.bots.numpy()
     terminated, truncated, equal = 0, 0, []
-    for _ in range(100):
+    for _ in range(55):
         peer.state = to_numpy(batch)
         _, expected, died, timed_out = peer.step(np.zeros((matches, 2, 3)))
         batch.step(torch.zeros(matches, 2, 3))

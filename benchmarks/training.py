@@ -1,0 +1,98 @@
+"""Speed of the whole training loop: env steps per second, and what the simulator, acting and learning each take.
+
+A short stretch of a named run is trained for real into a temporary folder, and its own metrics are read back:
+`time/*` of every update but the first few, which still compile, warm up and learn in full precision. Medians count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.report import heading, publish, table
+
+WARM_UP = 2
+"""Updates that are played and learned but not counted."""
+COLUMNS = ("run", "env steps/s", "s per update", "simulator", "acting", "learning", "rest")
+
+
+def main() -> int:
+    from agents.ppo.loop import train
+    from configs.load import load
+    from configs.names import InputError
+
+    args = parse()
+    rows = []
+    for run in args.runs:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                config = load([f"+run={run}", *settings(folder, args.updates), *args.overrides])
+                with contextlib.redirect_stdout(io.StringIO()):
+                    final = train(config)
+            except InputError as error:
+                print(f"training.py: {error}", file=sys.stderr)
+                return 2
+            updates = read_updates(final.parent / "metrics.jsonl")
+        rows.append(row(run, updates[WARM_UP:], steps=config.ppo.rollout_steps * config.env.num_envs))
+    parts = [heading("Training: env steps per second", ("torch", "warp-lang")), table(COLUMNS, rows)]
+    publish("\n".join(parts), args.out)
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("overrides", nargs="*", help="options of train.py, such as ppo.precision=fp32 threads=1")
+    parser.add_argument("--runs", nargs="+", default=["quickstart"], help="run files to measure")
+    parser.add_argument("--updates", type=int, default=8, help="updates measured, after the warm-up")
+    parser.add_argument("--out", type=Path, help="markdown file to write as well")
+    args = parser.parse_intermixed_args()
+    if args.updates < 1:
+        parser.error(f"--updates={args.updates}: must be at least 1")
+    return args
+
+
+def settings(folder: str, updates: int) -> list[str]:
+    """What is different from a real run: few updates, nothing kept, steady precision from the third update on."""
+    return [
+        f"max_updates={WARM_UP + updates}",
+        f"checkpoint_dir={folder}",
+        f"ppo.warmup_updates={WARM_UP}",
+        "logger.progress=false",
+        "logger.wandb=off",
+    ]
+
+
+def read_updates(path: Path) -> list[dict[str, float]]:
+    """Metrics of every update of a run."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if "time/steps_per_second" in row]
+
+
+def row(run: str, updates: list[dict[str, float]], *, steps: int) -> list[str]:
+    """One run's figures: medians over the updates, the parts as shares of an update's time."""
+    speeds = [update["time/steps_per_second"] for update in updates]
+    shares = [parts(update, seconds=steps / update["time/steps_per_second"]) for update in updates]
+    medians = [statistics.median(column) for column in zip(*shares, strict=True)]
+    speed = statistics.median(speeds)
+    return [run, f"{speed:,.0f}", f"{steps / speed:.2f}", *(f"{share:.0%}" for share in medians)]
+
+
+def parts(update: dict[str, float], *, seconds: float) -> tuple[float, float, float, float]:
+    """Shares of simulator, acting (the rest of the rollout), learning, and everything else."""
+    simulator = update["time/simulator_share"]
+    acting = update["time/rollout_seconds"] / seconds - simulator
+    learning = update["time/update_seconds"] / seconds
+    return simulator, acting, learning, 1.0 - simulator - acting - learning
+
+
+if __name__ == "__main__":
+    sys.exit(main())

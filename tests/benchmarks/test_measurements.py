@@ -1,0 +1,74 @@
+"""The measurements run, print whole tables, and compute the shares they claim; no figure is judged here."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import dogfight, training
+from benchmarks.report import table
+from envs.dogfight import rules
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cells(text):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.strip().splitlines()]
+
+
+def test_a_table_has_a_head_a_rule_and_its_rows():
+    assert cells(table(["a", "b"], [["x", "1"]])) == [["a", "b"], ["---", "---:"], ["x", "1"]]
+
+
+def test_every_bot_is_measured_at_every_size():
+    rows = cells(dogfight.against_numpy([3, 4], 0.0, "cpu"))[2:]
+    assert [row[0] for row in rows] == [f"{matches} x {bot}" for matches in (3, 4) for bot in rules.BOTS]
+
+
+def test_thread_counts_are_columns_relative_to_the_first():
+    head, _, row = cells(dogfight.over_threads([4], [1, 2], 0.0))
+    assert len(head) == len(row) == 3
+    assert "(1.00x)" in row[1]
+
+
+def test_memory_is_per_match():
+    first, second = (cells(dogfight.memory([matches]))[2][1:] for matches in (10, 20))
+    assert first == second
+
+
+def test_rate_counts_at_least_one_call():
+    calls = []
+    dogfight.rate(lambda: calls.append(1), 0.0)
+    assert len(calls) == 1
+
+
+def test_the_medians_of_the_rounds_count(monkeypatch):
+    rates = iter([5.0, 1.0, 2.0, 3.0, 4.0])
+    monkeypatch.setattr(dogfight, "rate", lambda step, seconds: next(rates))
+    assert dogfight.alternating([lambda: None], ticks=10, seconds=1.0) == [30.0]
+
+
+def test_the_parts_of_an_update_add_up():
+    update = {
+        "time/steps_per_second": 50.0,
+        "time/rollout_seconds": 0.8,
+        "time/update_seconds": 1.0,
+        "time/simulator_share": 0.1,
+    }
+    assert training.parts(update, seconds=2.0) == pytest.approx((0.1, 0.3, 0.5, 0.1))
+    assert training.row("name", [update] * 3, steps=100) == ["name", "50", "2.00", "10%", "30%", "50%", "10%"]
+
+
+def test_an_unknown_run_is_refused_in_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["training.py", "--runs", "quikstart"])
+    assert training.main() == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "did you mean 'quickstart'" in error
+
+
+def test_the_scripts_start_from_any_folder(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "training.py"), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--updates" in done.stdout
