@@ -19,6 +19,8 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.report import heading, publish, table
+from configs.load import load
+from configs.names import InputError
 
 WARM_UP = 2
 """Updates that are played and learned but not counted."""
@@ -26,23 +28,12 @@ COLUMNS = ("run", "env steps/s", "s per update", "simulator", "acting", "learnin
 
 
 def main() -> int:
-    from agents.ppo.loop import train
-    from configs.load import load
-    from configs.names import InputError
-
     args = parse()
-    rows = []
-    for run in args.runs:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                config = load([f"+run={run}", *settings(folder, args.updates), *args.overrides])
-                with contextlib.redirect_stdout(io.StringIO()):
-                    final = train(config)
-            except InputError as error:
-                print(f"training.py: {error}", file=sys.stderr)
-                return 2
-            updates = read_updates(final.parent / "metrics.jsonl")
-        rows.append(row(run, updates[WARM_UP:], steps=config.ppo.rollout_steps * config.env.num_envs))
+    try:
+        rows = [measure(run, args.updates, args.overrides) for run in args.runs]
+    except InputError as error:
+        print(f"training.py: {error}", file=sys.stderr)
+        return 2
     parts = [heading("Training: env steps per second", ("torch", "warp-lang")), table(COLUMNS, rows)]
     publish("\n".join(parts), args.out)
     return 0
@@ -58,6 +49,18 @@ def parse() -> argparse.Namespace:
     if args.updates < 1:
         parser.error(f"--updates={args.updates}: must be at least 1")
     return args
+
+
+def measure(run: str, updates: int, overrides: list[str]) -> list[str]:
+    """Train a stretch of a run and give its row of the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = load([f"+run={run}", *settings(folder, updates), *overrides])
+        from agents.ppo.loop import train  # late, so that bad input is answered before torch and Warp load
+
+        with contextlib.redirect_stdout(io.StringIO()):
+            final = train(config)
+        measured = read_updates(final.parent / "metrics.jsonl")[WARM_UP:]
+    return row(run, measured, steps=config.ppo.rollout_steps * config.env.num_envs)
 
 
 def settings(folder: str, updates: int) -> list[str]:

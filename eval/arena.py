@@ -1,0 +1,149 @@
+"""Seat-swapped evaluation: one player against several opponents, or everyone against everyone, over physics regimes.
+
+Every cell (an opponent under a regime) is one batch of games from the same seed, so all opponents meet the player at
+the same starts, and the same call gives the same records. A cell that could not be played properly is an error, never
+a row of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from tqdm import tqdm
+
+from agents.matches import Contestant, MatchResults, Setting, play
+from agents.policy import Policy
+from configs.names import InputError
+from envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
+from eval.entrants import Entrant
+from eval.replay import Recorder, Recording
+from eval.tables import Counts, Record
+
+Pair = tuple[Entrant, Entrant]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How every cell is played: an even number of games from `seed`, under `setting` in each of `regimes`."""
+
+    regimes: Sequence[str]
+    games: int
+    seed: int
+    setting: Setting
+    progress: bool = False
+    """Whether to show a bar with the time left on stderr."""
+
+
+class EvaluationError(InputError):
+    """Games that cannot be played or do not count; the message is one line saying why."""
+
+
+def make_setting(
+    contestants: Iterable[Contestant],
+    *,
+    rules: str | None = None,
+    bot_rate: str | None = None,
+    device: str = "cpu",
+    threads: int = 0,
+) -> Setting:
+    """The conditions all contestants can play under.
+
+    `rules` and the length of a step default to the first policy's, `bot_rate` to what the rules say. Raises
+    `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for a policy that does
+    not fit.
+    """
+    policies = [contestant for contestant in contestants if isinstance(contestant, Policy)]
+    first = policies[0].contract if policies else {"rules": "classic", "action_repeat": ACTION_REPEAT}
+    rules = rules or first["rules"]
+    if rules == "challenge" and bot_rate == "tick":
+        raise EvaluationError("bot_rate=tick: under challenge rules bots decide as often as policies; use agent")
+    setting = Setting(
+        rules=rules,
+        action_repeat=first["action_repeat"],
+        bot_rate=bot_rate or ("agent" if rules == "challenge" else "tick"),
+        observe_physics=any(policy.contract["observe_physics"] for policy in policies),
+        device=device,
+        threads=threads,
+    )
+    _check_policies(policies, setting)
+    return setting
+
+
+def evaluate(
+    player: Entrant, opponents: Sequence[Entrant], plan: Plan, *, record: bool = False
+) -> tuple[list[Record], list[Recording]]:
+    """Play `player` against every opponent under every regime.
+
+    Returns the records, regime by regime, and where `record` is set the first game against each opponent under the
+    first regime. Raises `EvaluationError` where actions were not finite.
+    """
+    cells = [(regime, (player, opponent)) for regime in plan.regimes for opponent in opponents]
+    records, recordings = [], []
+    for regime, pair in _shown(cells, plan):
+        recorder = Recorder(1) if record and regime == plan.regimes[0] else None
+        records.append(play_cell(pair, regime, plan, recorder))
+        if recorder is not None:
+            names = {"left": player.name, "right": pair[1].name}
+            recordings += recorder.recordings(**names, rules=plan.setting.rules, regime=regime)
+    return records, recordings
+
+
+def ladder(entrants: Sequence[Entrant], plan: Plan) -> list[Record]:
+    """Play every pair once under every regime; returns each pair's record as either of the two sees it."""
+    pairs = list(combinations(entrants, 2))
+    cells = [(regime, pair) for regime in plan.regimes for pair in pairs]
+    records = []
+    for regime, pair in _shown(cells, plan):
+        record = play_cell(pair, regime, plan)
+        records += [record, record.mirrored()]
+    return records
+
+
+def play_cell(pair: Pair, regime: str, plan: Plan, recorder: Recorder | None = None) -> Record:
+    """Play the games of one pair under one regime; raises `EvaluationError` where actions were not finite."""
+    left, right = pair
+    setting = replace(plan.setting, ranges=ranges(regime), trace=recorder.games if recorder else 0)
+    results = play(
+        left.contestant, right.contestant, games=plan.games, seed=plan.seed, setting=setting, recorder=recorder
+    )
+    if results.invalid_actions:
+        count = results.invalid_actions
+        raise EvaluationError(f"{left.name} against {right.name}: {count} actions were not finite; the games are void")
+    return _record(left.name, right.name, regime, results)
+
+
+def _record(player: str, opponent: str, regime: str, results: MatchResults) -> Record:
+    return Record(
+        player,
+        opponent,
+        regime,
+        by_seat=(_counts(results, seat=0), _counts(results, seat=1)),
+        length=float(results.length.mean()) / TICKS_PER_SECOND,
+        own_hp=float(results.left_hp.mean()),
+        their_hp=float(results.right_hp.mean()),
+    )
+
+
+def _counts(results: MatchResults, *, seat: int) -> Counts:
+    outcome = results.outcome[results.left_seat == seat]
+    return int((outcome > 0).sum()), int((outcome == 0).sum()), int((outcome < 0).sum())
+
+
+def _check_policies(policies: Iterable[Policy], setting: Setting) -> None:
+    """Ask before anything is played whether every policy fits."""
+    batch = setting.batch(2)
+    try:
+        for policy in policies:
+            policy.check(batch.contract)
+    finally:
+        batch.close()
+
+
+def _shown(cells: Sequence[tuple[str, Pair]], plan: Plan) -> Iterator[tuple[str, Pair]]:
+    """The cells one by one, with a bar that names the one in progress."""
+    with tqdm(cells, unit="cell", disable=not plan.progress) as bar:
+        for regime, pair in bar:
+            bar.set_description(f"{pair[0].name} vs {pair[1].name}, {regime}")
+            yield regime, pair

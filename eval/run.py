@@ -1,0 +1,182 @@
+"""Evaluate a policy: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
+
+Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
+eval.json and eval.md beside the checkpoint. Exit codes: 0 done, 1 a --require failed, 2 bad input (one line on
+stderr), 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from configs.files import write_atomically
+from configs.names import InputError
+from eval.options import Options, read_options
+from eval.tables import Record, Report, ladder_markdown, markdown, to_json
+
+if TYPE_CHECKING:
+    from agents.matches import Setting
+    from eval.entrants import Entrant
+    from eval.replay import Recording
+
+FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    try:
+        options = read_options(sys.argv[1:] if arguments is None else arguments)
+        _make_folders(options)
+        failures = run_ladder(options) if options.ladder else run_evaluation(options)
+    except InputError as error:
+        print(f"eval/run.py: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    for line in failures:
+        print(f"eval/run.py: {line}", file=sys.stderr)
+    return FAILED if failures else 0
+
+
+def run_evaluation(options: Options) -> list[str]:
+    """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
+    device, threads = _use_machine(options)
+    from eval.arena import Plan, evaluate, make_setting
+    from eval.entrants import load_opponent, load_player
+
+    player = load_player(options.ckpt or "", device, deterministic=not options.stochastic)
+    opponents = [load_opponent(name, device, deterministic=not options.stochastic) for name in options.opponents]
+    _check_names(options, opponents)
+    contestants = [entrant.contestant for entrant in (player, *opponents)]
+    setting = make_setting(contestants, rules=options.rules, bot_rate=options.bot_rate, device=device, threads=threads)
+    plan = Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
+    watched = options.replay is not None or options.gif is not None
+    records, recordings = evaluate(player, opponents, plan, record=watched)
+    report = _report(options, setting, records, player)
+    folder = options.out or (player.path.parent if player.path else None)
+    _publish(options, folder, "eval", markdown(report), to_json(report))
+    _write_recordings(options, records, recordings)
+    return [line for requirement in options.require for line in requirement.failures(records)]
+
+
+def run_ladder(options: Options) -> list[str]:
+    """Play everyone against everyone, show and write the results; nothing can fail."""
+    device, threads = _use_machine(options)
+    from eval.arena import Plan, ladder, make_setting
+    from eval.entrants import load_opponent
+
+    specs = [*options.opponents, *([options.ckpt] if options.ckpt else [])]
+    entrants = [load_opponent(name, device, deterministic=not options.stochastic) for name in specs]
+    _check_distinct(entrants, at_least=2)
+    contestants = [entrant.contestant for entrant in entrants]
+    setting = make_setting(contestants, rules=options.rules, bot_rate=options.bot_rate, device=device, threads=threads)
+    plan = Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
+    report = _report(options, setting, ladder(entrants, plan), None)
+    _publish(options, options.out, "ladder", ladder_markdown(report), to_json(report))
+    return []
+
+
+def _use_machine(options: Options) -> tuple[str, int]:
+    """Load torch, once bad options have been answered; returns the device and the number of threads."""
+    # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from agents.ppo.run import choose_device, set_threads
+
+    return str(choose_device(options.device)), set_threads(options.threads)
+
+
+def _check_names(options: Options, opponents: Sequence[Entrant]) -> None:
+    _check_distinct(opponents)
+    for requirement in options.require:
+        requirement.check_names([opponent.name for opponent in opponents], options.regimes)
+
+
+def _check_distinct(entrants: Sequence[Entrant], *, at_least: int = 1) -> None:
+    names = [entrant.name for entrant in entrants]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
+    if len(names) < at_least:
+        raise InputError(f"--opponents {names[0]}: a ladder needs at least {at_least}")
+
+
+def _report(options: Options, setting: Setting, records: Sequence[Record], player: Entrant | None) -> Report:
+    from eval.entrants import display_path
+
+    path = player.path if player else None
+    return Report(
+        player=player.name if player else None,
+        records=records,
+        games=options.games,
+        seed=options.seed,
+        rules=setting.rules,
+        bot_rate=setting.bot_rate,
+        action_repeat=setting.action_repeat,
+        deterministic=not options.stochastic,
+        device=setting.device,
+        command=options.command,
+        checkpoint=display_path(path) if path else None,
+        run=player.training.get("run") if player else None,
+        training=player.training if player else {},
+    )
+
+
+def _publish(options: Options, folder: Path | None, name: str, text: str, data: str) -> None:
+    """Print the markdown, and write it and the JSON into `folder` if there is one."""
+    if not options.quiet:
+        print(text)
+    if folder is None:
+        return
+    _write(folder / f"{name}.json", data)
+    _write(folder / f"{name}.md", text)
+    if not options.quiet:
+        print(f"Wrote {folder / f'{name}.json'} and {name}.md")
+
+
+def _write_recordings(options: Options, records: Sequence[Record], recordings: list[Recording]) -> None:
+    if options.replay is not None:
+        from eval.replay import write_replay
+
+        write_replay(options.replay, recordings)
+    if options.gif is not None:
+        from eval.gif import write_gif
+
+        # The last of the worst: opponents are usually named from easy to hard.
+        worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
+        write_gif(options.gif, recordings[worst])
+    for path in (options.replay, options.gif):
+        if path is not None and not options.quiet:
+            print(f"Wrote {path}")
+
+
+def _make_folders(options: Options) -> None:
+    """Make what is missing before anything is played, so that a wrong path does not cost the games."""
+    files = [path for path in (options.replay, options.gif) if path is not None]
+    for folder in [*(path.parent for path in files), *([options.out] if options.out else [])]:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made ({error.strerror}); give another place") from error
+    for path in files:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; give the name of a file")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose a folder with --out DIR") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""Records of matches, what they prove, and how they are shown: markdown for people, JSON for programs.
+
+A win rate is given with its Wilson score interval, because 50 wins in 50 games prove no more than 92.9 %:
+centre = (p + z^2 / 2n) / (1 + z^2 / n), half width = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2).
+Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+Z_95 = 1.959964
+"""Quantile of the normal distribution that leaves 2.5 % on either side."""
+
+Counts = tuple[int, int, int]
+
+_HEADINGS = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "length (s)", "hp left, own / theirs")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of the games of one player against one opponent under one regime; a draw is not a win."""
+
+    player: str
+    opponent: str
+    regime: str
+    by_seat: tuple[Counts, Counts]
+    """(wins, draws, losses) of the player in seat 0 and in seat 1; it plays half of its games in each."""
+    length: float
+    """Mean length of a game in seconds."""
+    own_hp: float
+    """Mean hp the player had left."""
+    their_hp: float
+
+    @property
+    def wins(self) -> int:
+        """Games the player won."""
+        return self.by_seat[0][0] + self.by_seat[1][0]
+
+    @property
+    def draws(self) -> int:
+        """Games that nobody won."""
+        return self.by_seat[0][1] + self.by_seat[1][1]
+
+    @property
+    def losses(self) -> int:
+        """Games the player lost."""
+        return self.by_seat[0][2] + self.by_seat[1][2]
+
+    @property
+    def games(self) -> int:
+        """How many games were played."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def win_rate(self) -> float:
+        """Share of the games that the player won; raises `ValueError` where none was played."""
+        if not self.games:
+            raise ValueError(f"{self.player} has played no game against {self.opponent}, so there is no win rate")
+        return self.wins / self.games
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the win rate."""
+        return wilson(self.wins, self.games)
+
+    def mirrored(self) -> Record:
+        """The same games as the opponent saw them, from the other seat."""
+        (wins_0, draws_0, losses_0), (wins_1, draws_1, losses_1) = self.by_seat
+        by_seat = ((losses_1, draws_1, wins_1), (losses_0, draws_0, wins_0))
+        names = (self.opponent, self.player, self.regime)
+        return Record(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and lowest win rate over the opponents of one regime."""
+
+    mean: float
+    worst: float
+    worst_opponent: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Records, and everything it takes to play the same games again. `player` is None for a ladder."""
+
+    player: str | None
+    records: Sequence[Record]
+    games: int
+    seed: int
+    rules: str
+    bot_rate: str
+    action_repeat: int
+    deterministic: bool
+    device: str
+    command: str
+    checkpoint: str | None = None
+    run: str | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def regimes(self) -> list[str]:
+        """The regimes played, each once, in order."""
+        return list(dict.fromkeys(record.regime for record in self.records))
+
+    def under(self, regime: str) -> list[Record]:
+        """The records of one regime."""
+        return [record for record in self.records if record.regime == regime]
+
+
+def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
+    """Wilson score interval of a proportion; (0, 1) where nothing was tried. The source is named at the file's head."""
+    if not 0 <= successes <= n:
+        raise ValueError(f"successes={successes} of n={n}: must be between 0 and n")
+    if n == 0:
+        return 0.0, 1.0
+    p = successes / n
+    scale = 1.0 + z * z / n
+    centre = (p + z * z / (2 * n)) / scale
+    half = z / scale * math.sqrt(p * (1.0 - p) / n + z * z / (4 * n * n))
+    return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
+
+
+def summarize(records: Sequence[Record]) -> Summary:
+    """Mean over the records, and the lowest of them, the last where several are equally low."""
+    worst = min(reversed(records), key=lambda record: record.win_rate)
+    mean = math.fsum(record.win_rate for record in records) / len(records)
+    return Summary(mean, worst.win_rate, worst.opponent)
+
+
+def markdown(report: Report) -> str:
+    """The evaluation as markdown: a table per regime, and where there are several, win rates over all of them."""
+    parts = [f"# {report.player}\n\n{_conditions(report)}"]
+    for regime in report.regimes:
+        records = report.under(regime)
+        summary = summarize(records)
+        last = f"mean {_percent(summary.mean)} %, worst {_percent(summary.worst)} % ({summary.worst_opponent})"
+        parts.append(f"## Physics: {regime}\n\n{_table(_HEADINGS, map(_row, records))}\n\n{last}")
+    if len(report.regimes) > 1:
+        parts.append(_overview(report))
+    return "\n\n".join([*parts, _origin(report)]) + "\n"
+
+
+def ladder_markdown(report: Report) -> str:
+    """Everyone against everyone: win % of the row against the column and its 95 % interval, best mean first."""
+    parts = [f"# Ladder\n\n{_conditions(report)}\n\nWin % of the row against the column, with its 95 % interval."]
+    parts += [f"## Physics: {regime}\n\n{_payoffs(report.under(regime))}" for regime in report.regimes]
+    return "\n\n".join([*parts, _origin(report)]) + "\n"
+
+
+def to_json(report: Report) -> str:
+    """The report as JSON; equal reports give equal bytes. Raises `ValueError` for a number that is not finite."""
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "evaluation" if report.player else "ladder"}
+    names = ("player", "checkpoint", "run", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
+    content |= {name: getattr(report, name) for name in (*names, "device", "command")}
+    content["records"] = [_plain(record) for record in report.records]
+    if report.player:
+        content["summary"] = {regime: asdict(summarize(report.under(regime))) for regime in report.regimes}
+    content["training"] = report.training
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    names = ("games", "wins", "draws", "losses", "win_rate", "interval")
+    return asdict(record) | {name: getattr(record, name) for name in names}
+
+
+def _conditions(report: Report) -> str:
+    bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
+    policy = "deterministic" if report.deterministic else "sampled"
+    return (
+        f"{report.rules} rules, bots decide {bots} (bot_rate={report.bot_rate}), {policy} policy actions, "
+        f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
+    )
+
+
+def _origin(report: Report) -> str:
+    checkpoint = f"Checkpoint: `{report.checkpoint}`  \n" if report.checkpoint else ""
+    return f"{checkpoint}Command: `{report.command}`"
+
+
+def _row(record: Record) -> list[str]:
+    low, high = record.interval
+    counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
+    interval = f"{_percent(low)} to {_percent(high)}"
+    hp = f"{record.own_hp:.2f} / {record.their_hp:.2f}"
+    return [record.opponent, *counts, _percent(record.win_rate), interval, f"{record.length:.1f}", hp]
+
+
+def _overview(report: Report) -> str:
+    opponents = [record.opponent for record in report.under(report.regimes[0])]
+    rows = []
+    for regime in report.regimes:
+        records = report.under(regime)
+        summary = summarize(records)
+        rates = [record.win_rate for record in records] + [summary.mean, summary.worst]
+        rows.append([regime, *map(_percent, rates)])
+    worst = min(report.records, key=lambda record: record.win_rate)
+    last = f"worst of all {_percent(worst.win_rate)} % ({worst.opponent}, {worst.regime})"
+    return f"## Win % by physics\n\n{_table(['physics', *opponents, 'mean', 'worst'], rows)}\n\n{last}"
+
+
+def _payoffs(records: Sequence[Record]) -> str:
+    means = {name: summarize([r for r in records if r.player == name]).mean for name in {r.player for r in records}}
+    names = sorted(means, key=lambda name: (-means[name], name))
+    cells = {(record.player, record.opponent): _payoff(record) for record in records}
+    rows = [[name, *(cells.get((name, other), "") for other in names), _percent(means[name])] for name in names]
+    return _table(["", *names, "mean"], rows)
+
+
+def _payoff(record: Record) -> str:
+    low, high = record.interval
+    return f"{_percent(record.win_rate)} ({_percent(low)} to {_percent(high)})"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A markdown table in columns that line up: the first to the left, the others to the right."""
+    cells = [[cell.replace("|", r"\|") for cell in row] for row in [headings, *rows]]
+    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    aligned = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [aligned[0], rule, *aligned[1:]])
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f}"

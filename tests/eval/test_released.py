@@ -1,0 +1,19 @@
+"""The released policy still does what its page says: it beats every bot, here and now, in the simulator as it is."""
+
+from pathlib import Path
+
+import pytest
+
+from agents.matches import play
+from agents.policy import Policy
+from envs.dogfight.rules import BOTS
+from eval.tables import wilson
+
+RELEASED = Path(__file__).resolve().parents[2] / "checkpoints" / "released" / "dogfight_quickstart.pt"
+
+
+@pytest.mark.parametrize("bot", BOTS)
+def test_the_released_policy_beats(bot):
+    results = play(Policy.load(RELEASED), bot, games=100, seed=20)
+    low, _ = wilson(results.wins, results.games)
+    assert low >= 0.9, f"{results.wins} wins, {results.draws} draws, {results.losses} losses against {bot}"
