@@ -55,14 +55,15 @@ def make_setting(
     not fit.
     """
     policies = [contestant for contestant in contestants if isinstance(contestant, Policy)]
-    first = policies[0].contract if policies else {"rules": "classic", "action_repeat": ACTION_REPEAT}
-    rules = rules or first["rules"]
+    first = policies[0].contract if policies else {}
+    rules = rules or str(first.get("rules", "classic"))
     if rules == "challenge" and bot_rate == "tick":
         raise EvaluationError("bot_rate=tick: under challenge rules bots decide as often as policies; use agent")
     setting = Setting(
         rules=rules,
-        action_repeat=first["action_repeat"],
+        action_repeat=first.get("action_repeat", ACTION_REPEAT),
         bot_rate=bot_rate or ("agent" if rules == "challenge" else "tick"),
+        # Policies that see less look at the first floats of the longer observation.
         observe_physics=any(policy.contract["observe_physics"] for policy in policies),
         device=device,
         threads=threads,

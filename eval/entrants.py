@@ -48,8 +48,8 @@ def load_opponent(text: str, device: str | torch.device, *, deterministic: bool 
     except CheckpointError as error:
         if Path(text).suffix or "/" in text:
             raise
-        choices = f"choose from {', '.join(BOTS)}, or give a checkpoint{suggestion(text, BOTS)}"
-        raise UnknownNameError(f"unknown opponent {text!r}: {choices}") from error
+        bots = f"no bot of that name ({', '.join(BOTS)}{suggestion(text, BOTS)})"
+        raise UnknownNameError(f"unknown opponent {text!r}: {bots} and {error}") from error
     return load_policy(path, device, deterministic=deterministic)
 
 

@@ -18,7 +18,7 @@ from eval.requirements import Requirement
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"
 GAMES = "[2, 1000000]"
-SEED = "[0, 1073741823]"
+SEED = "[0, 2147483647]"
 THREADS = "[0, 4096]"
 
 _EXAMPLES = f"""\
@@ -88,6 +88,8 @@ def read_options(arguments: Sequence[str]) -> Options:
     wrong = complaint(values["device"], DEVICE)
     if wrong:
         raise InputError(f"--device {values['device']!r}: {wrong}")
+    if values["gif"] is not None and values["gif"].suffix != ".gif":
+        raise InputError(f"--gif {str(values['gif'])!r}: must end in .gif")
     values["opponents"] = _names("--opponents", values["opponents"])
     values["regimes"] = _regimes(values["regimes"])
     values["require"] = tuple(Requirement.parse(text) for text in values["require"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,10 +72,11 @@ def run_ladder(options: Options) -> list[str]:
     """Play everyone against everyone, show and write the results; nothing can fail."""
     device, threads = _use_machine(options)
     from eval.arena import Plan, ladder, make_setting
-    from eval.entrants import load_opponent
+    from eval.entrants import load_opponent, load_player
 
-    specs = [*options.opponents, *([options.ckpt] if options.ckpt else [])]
-    entrants = [load_opponent(name, device, deterministic=not options.stochastic) for name in specs]
+    entrants = [load_opponent(name, device, deterministic=not options.stochastic) for name in options.opponents]
+    if options.ckpt:
+        entrants.append(load_player(options.ckpt, device, deterministic=not options.stochastic))
     _check_distinct(entrants, at_least=2)
     contestants = [entrant.contestant for entrant in entrants]
     setting = make_setting(contestants, rules=options.rules, bot_rate=options.bot_rate, device=device, threads=threads)
@@ -136,23 +137,22 @@ def _publish(options: Options, folder: Path | None, name: str, text: str, data: 
         print(text)
     if folder is None:
         return
-    _write(folder / f"{name}.json", data)
-    _write(folder / f"{name}.md", text)
+    _write(folder / f"{name}.json", lambda path: write_atomically(path, data))
+    _write(folder / f"{name}.md", lambda path: write_atomically(path, text))
     if not options.quiet:
         print(f"Wrote {folder / f'{name}.json'} and {name}.md")
 
 
 def _write_recordings(options: Options, records: Sequence[Record], recordings: list[Recording]) -> None:
+    from eval.gif import write_gif
+    from eval.replay import write_replay
+
+    # The last of the worst: opponents are usually named from easy to hard.
+    worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate, default=0)
     if options.replay is not None:
-        from eval.replay import write_replay
-
-        write_replay(options.replay, recordings)
+        _write(options.replay, lambda path: write_replay(path, recordings))
     if options.gif is not None:
-        from eval.gif import write_gif
-
-        # The last of the worst: opponents are usually named from easy to hard.
-        worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
-        write_gif(options.gif, recordings[worst])
+        _write(options.gif, lambda path: write_gif(path, recordings[worst]))
     for path in (options.replay, options.gif):
         if path is not None and not options.quiet:
             print(f"Wrote {path}")
@@ -171,11 +171,11 @@ def _make_folders(options: Options) -> None:
             raise InputError(f"{path}: is a folder; give the name of a file")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, write: Callable[[Path], None]) -> None:
     try:
-        write_atomically(path, text)
+        write(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose a folder with --out DIR") from error
+        raise InputError(f"{path}: cannot be written ({error.strerror}); give another place, as with --out") from error
 
 
 if __name__ == "__main__":

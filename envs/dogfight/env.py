@@ -167,7 +167,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | proximity | 0.001 | + | a step that ends less than 250 m from the opponent |
     | facing | 0.0005 | + | a step that ends less than 300 m from it, with it within 30 degrees of the nose |
     | shaping | 0.0 | + | gamma * phi' - phi, where phi = 0.5 u cos(a) exp(-d/400) + 0.5 exp(-d/300) |
-    | exposure | 0.0 | + | no term of its own: u = 1 - exposure where a shot would glance off, up to 1 where it would not |
+    | exposure | 0.0 | + | no term of its own: u is 1 - exposure where a shot would glance off, else up to 1 |
 
     In phi, `d` is the distance in metres and `a` the angle from the nose to the point to aim at: where the opponent
     will be after d / `bullet_speed` seconds if it keeps its velocity. A death ends the match with phi' = 0.

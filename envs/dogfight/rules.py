@@ -57,8 +57,9 @@ SPAWNS = ("random", "fixed")
 LEVELS = ("none", "narrow", "full")
 
 ACTIONS = -1
+"""Marks a seat played by actions."""
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
-"""Scripted opponents; a bot's id is its place here. `ACTIONS` marks a seat played by actions."""
+"""Scripted opponents; a bot's id is its place here."""
 
 
 @dataclass(frozen=True)
@@ -108,32 +109,18 @@ def defaults() -> np.ndarray:
     return np.array([parameter.default for parameter in PARAMETERS], dtype=np.float32)
 
 
-def ranges(name: str, fraction: float = 1.0) -> np.ndarray:
-    """Lower and upper bound of every parameter, float32 [13, 2].
+def ranges(name: str) -> np.ndarray:
+    """Lower and upper bound of every parameter, float32 [13, 2], in the order of `PARAMETERS`.
 
-    `name` is a level (none, narrow, full) or a regime; a regime is one point. `fraction` in [0, 1] shrinks a level's
-    ranges toward the defaults, which is how a curriculum widens stepwise; integer bounds are rounded inward.
-
-    Raises `UnknownNameError` for an unknown name and `ValueError` for a fraction outside [0, 1].
+    `name` is a level (none, narrow, full) or a regime; a regime is one point. Raises `UnknownNameError`.
     """
     choose("randomization", name, LEVELS + tuple(REGIMES))
-    if not 0.0 <= fraction <= 1.0:
-        raise ValueError(f"fraction={fraction} is outside [0, 1]; give the share of the level's range to use")
-    if name in REGIMES:
-        point = defaults()
-        for key, value in REGIMES[name].items():
-            point[PARAMETER_INDEX[key]] = value
-        return np.stack([point, point], axis=1)
-    return np.array([_range_of(parameter, name, fraction) for parameter in PARAMETERS], dtype=np.float32)
-
-
-def _range_of(parameter: Parameter, level: str, fraction: float) -> tuple[float, float]:
-    if level == "none":
-        return parameter.default, parameter.default
-    low, high = parameter.narrow if level == "narrow" else parameter.full
-    low = parameter.default + fraction * (low - parameter.default)
-    high = parameter.default + fraction * (high - parameter.default)
-    return (math.ceil(low - 1e-9), math.floor(high + 1e-9)) if parameter.integer else (low, high)
+    if name in ("narrow", "full"):
+        return np.array([getattr(parameter, name) for parameter in PARAMETERS], dtype=np.float32)
+    point = defaults()
+    for key, value in REGIMES.get(name, {}).items():
+        point[PARAMETER_INDEX[key]] = value
+    return np.stack([point, point], axis=1)
 
 
 def bot_id(name: str) -> int:
