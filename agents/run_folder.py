@@ -47,9 +47,12 @@ class RunFolder:
     def create(cls, root: Path, name: str = "", run: str | None = None) -> RunFolder:
         """Make a new folder under `root`: `name` if given, else a made-up name ending in `run`.
 
-        Raises `RunFolderError` if `name` exists already or is no plain folder name.
+        Raises `RunFolderError` if `name` exists already or is no plain folder name, and where nothing can be written.
         """
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"checkpoint_dir={root}: cannot be made ({error.strerror}); give another") from error
         if name:
             return cls(_make_given(root, name))
         while True:

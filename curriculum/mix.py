@@ -30,8 +30,8 @@ def shares(
     """Shares of the matches against bots, summing to 1, for every bot of `met` and `current`, in that order.
 
     Bots of `met` that are not in `current` get `floor` each. `weights` are positive, one per current bot; empty means
-    equal. `adaptive` 0 keeps them, 1 replaces them by loss rates from `win_rates`, the learner's share of points per
-    bot (0.5 where unknown); between, a mixture. Raises `ValueError` if the floors leave the current bots nothing.
+    equal. `adaptive` 0 keeps them, 1 replaces them by loss rates from `win_rates`, the learner's per bot (0.5
+    where unknown); between, a mixture. Raises `ValueError` if the floors leave the current bots nothing.
     """
     earlier = [bot for bot in dict.fromkeys(met) if bot not in current]
     rest = 1.0 - floor * len(earlier)

@@ -100,7 +100,7 @@ class Schedule:
         return Position(update=update, clock=update, since=update)
 
     def plan(self, position: Position, win_rates: Mapping[str, float]) -> Plan:
-        """What the update at `position` trains against, given the learner's share of points per bot."""
+        """What the update at `position` trains against, given the learner's recent win rate per bot."""
         stretch = self._stretch(position)
         phase, phase_update = self._phases[stretch.phase], position.clock - self._starts[stretch.phase]
         return Plan(

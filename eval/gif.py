@@ -5,11 +5,12 @@ Every picture uses one palette taken from the match itself, and only what change
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from tqdm import tqdm
 
 from envs.dogfight import rules
 from envs.dogfight.render import SEAT_COLORS, draw, frame_from_trace
@@ -25,21 +26,33 @@ _PLACES = ((0, 1), (8, 9))  # Columns of x and y of either seat.
 _HP = (5, 13)
 
 
-def write_gif(path: str | Path, recording: Recording, *, fps: int = 20, size: tuple[int, int] = (600, 400)) -> None:
-    """Write the whole match to `path` in real time; its folder is made where it is missing.
+def write_gif(
+    path: str | Path,
+    recording: Recording,
+    *,
+    fps: int = 20,
+    size: tuple[int, int] = (600, 400),
+    seconds: float | None = None,
+    progress: bool = False,
+) -> None:
+    """Write the match to `path` in real time; its folder is made where it is missing.
 
     `fps` is rounded to what a GIF can say: whole hundredths of a second per picture, so 20 is exact and 30 becomes 33.
-    Raises `ValueError` for an `fps` outside 1 to 50.
+    `seconds` keeps only the last ones, None the whole match; a whole 90 s takes about half a minute, which `progress`
+    shows as a bar. Raises `ValueError` for an `fps` outside 1 to 50 and for `seconds` that are not positive.
     """
     if not 1 <= fps <= 50:
         raise ValueError(f"fps={fps}: a GIF plays 1 to 50 pictures a second")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"seconds={seconds}: must be above 0, or None for the whole match")
     delay = 10 * round(100 / fps)
-    pictures = _pictures(recording, delay, size)
-    palette = _palette(recording, size)
-    frames = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
-    durations = [delay] * (len(frames) - 1) + [HOLD_MS]
+    rows = _rows(len(recording.rows), delay, seconds)
+    durations = [delay] * (len(rows) - 1) + [HOLD_MS]
+    # Drawn as Pillow asks for them: a list of all pictures would take hundreds of MB.
+    pictures = _pictures(recording, tqdm(rows, desc="GIF", unit="picture", disable=not progress), size)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
+    first = next(pictures)
+    first.save(path, save_all=True, append_images=pictures, duration=durations, loop=0, optimize=True)
 
 
 def result(recording: Recording) -> str:
@@ -49,12 +62,18 @@ def result(recording: Recording) -> str:
     return f"{(recording.left, recording.right)[recording.outcome - 1]} wins"
 
 
-def _pictures(recording: Recording, delay: int, size: tuple[int, int]) -> Iterator[Image.Image]:
-    ticks = delay * rules.TICKS_PER_SECOND / 1000
-    last = len(recording.rows) - 1
-    for row in np.arange(0, last, ticks).astype(int):
-        yield _picture(recording, int(row), size)
-    yield _picture(recording, last, size, banner=result(recording))
+def _rows(length: int, delay: int, seconds: float | None) -> list[int]:
+    """The rows of the trace to draw: one every `delay` ms of the last `seconds`, and the last."""
+    last = length - 1
+    first = 0.0 if seconds is None else max(0.0, last - seconds * rules.TICKS_PER_SECOND)
+    return [*np.arange(first, last, delay * rules.TICKS_PER_SECOND / 1000).astype(int).tolist(), last]
+
+
+def _pictures(recording: Recording, rows: Iterable[int], size: tuple[int, int]) -> Iterator[Image.Image]:
+    palette, last = _palette(recording, size), len(recording.rows) - 1
+    for row in rows:
+        picture = _picture(recording, row, size, banner=result(recording) if row == last else "")
+        yield picture.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 def _picture(recording: Recording, row: int, size: tuple[int, int], banner: str = "") -> Image.Image:

@@ -23,6 +23,7 @@ from eval.tables import Record, Report, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:
     from agents.matches import Setting
+    from eval.arena import Plan
     from eval.entrants import Entrant
     from eval.replay import Recording
 
@@ -50,18 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_evaluation(options: Options) -> list[str]:
     """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
     device, threads = _use_machine(options)
-    from eval.arena import Plan, evaluate, make_setting
+    from eval.arena import evaluate
     from eval.entrants import load_opponent, load_player
 
     player = load_player(options.ckpt or "", device, deterministic=not options.stochastic)
     opponents = [load_opponent(name, device, deterministic=not options.stochastic) for name in options.opponents]
     _check_names(options, opponents)
-    contestants = [entrant.contestant for entrant in (player, *opponents)]
-    setting = make_setting(contestants, rules=options.rules, bot_rate=options.bot_rate, device=device, threads=threads)
-    plan = Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
+    plan = _plan(options, [player, *opponents], device, threads)
     watched = options.replay is not None or options.gif is not None
     records, recordings = evaluate(player, opponents, plan, record=watched)
-    report = _report(options, setting, records, player)
+    report = _report(options, plan.setting, records, player)
     folder = options.out or (player.path.parent if player.path else None)
     _publish(options, folder, "eval", markdown(report), to_json(report))
     _write_recordings(options, records, recordings)
@@ -69,19 +68,17 @@ def run_evaluation(options: Options) -> list[str]:
 
 
 def run_ladder(options: Options) -> list[str]:
-    """Play everyone against everyone, show and write the results; nothing can fail."""
+    """Play everyone against everyone, show and write the results; no requirement can fail."""
     device, threads = _use_machine(options)
-    from eval.arena import Plan, ladder, make_setting
+    from eval.arena import ladder
     from eval.entrants import load_opponent, load_player
 
     entrants = [load_opponent(name, device, deterministic=not options.stochastic) for name in options.opponents]
     if options.ckpt:
         entrants.append(load_player(options.ckpt, device, deterministic=not options.stochastic))
     _check_distinct(entrants, at_least=2)
-    contestants = [entrant.contestant for entrant in entrants]
-    setting = make_setting(contestants, rules=options.rules, bot_rate=options.bot_rate, device=device, threads=threads)
-    plan = Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
-    report = _report(options, setting, ladder(entrants, plan), None)
+    plan = _plan(options, entrants, device, threads)
+    report = _report(options, plan.setting, ladder(entrants, plan), None)
     _publish(options, options.out, "ladder", ladder_markdown(report), to_json(report))
     return []
 
@@ -93,6 +90,14 @@ def _use_machine(options: Options) -> tuple[str, int]:
     from agents.ppo.run import choose_device, set_threads
 
     return str(choose_device(options.device)), set_threads(options.threads)
+
+
+def _plan(options: Options, entrants: Sequence[Entrant], device: str, threads: int) -> Plan:
+    from eval.arena import Plan, make_setting
+
+    contestants = [entrant.contestant for entrant in entrants]
+    setting = make_setting(contestants, rules=options.rules, bot_rate=options.bot_rate, device=device, threads=threads)
+    return Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
 
 
 def _check_names(options: Options, opponents: Sequence[Entrant]) -> None:
@@ -144,14 +149,15 @@ def _publish(options: Options, folder: Path | None, name: str, text: str, data: 
 
 
 def _write_recordings(options: Options, records: Sequence[Record], recordings: list[Recording]) -> None:
-    from eval.gif import write_gif
-    from eval.replay import write_replay
-
-    # The last of the worst: opponents are usually named from easy to hard.
-    worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate, default=0)
     if options.replay is not None:
+        from eval.replay import write_replay
+
         _write(options.replay, lambda path: write_replay(path, recordings))
     if options.gif is not None:
+        from eval.gif import write_gif
+
+        # The last of the worst: opponents are usually named from easy to hard.
+        worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
         _write(options.gif, lambda path: write_gif(path, recordings[worst]))
     for path in (options.replay, options.gif):
         if path is not None and not options.quiet:

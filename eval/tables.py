@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from envs.dogfight.rules import CHALLENGE_GRAVITY
+
 SCHEMA_VERSION = 1
 Z_95 = 1.959964
 """Quantile of the normal distribution that leaves 2.5 % on either side."""
@@ -174,8 +176,9 @@ def _plain(record: Record) -> dict[str, Any]:
 def _conditions(report: Report) -> str:
     bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
     policy = "deterministic" if report.deterministic else "sampled"
+    gravity = f" (gravity always {CHALLENGE_GRAVITY:g} m/s^2)" if report.rules == "challenge" else ""
     return (
-        f"{report.rules} rules, bots decide {bots} (bot_rate={report.bot_rate}), {policy} policy actions, "
+        f"{report.rules} rules{gravity}, bots decide {bots} (bot_rate={report.bot_rate}), {policy} policy actions, "
         f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
     )
 

@@ -29,8 +29,8 @@ def train(config: RunConfig) -> Path:
     """
     run = Run(config)
     try:
-        _introduce(run)
         with StopRequest() as stop:
+            _introduce(run)
             _train(run, stop)
     finally:
         run.close()

@@ -1,5 +1,7 @@
 """Run folders: names, exclusiveness, and what lies where."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import yaml
 
@@ -37,10 +39,27 @@ def test_a_given_name_that_exists_is_refused(tmp_path):
         RunFolder.create(tmp_path, "mine")
 
 
+def test_of_many_that_want_one_name_at_once_one_gets_it(tmp_path):
+    def create(_):
+        try:
+            return RunFolder.create(tmp_path / "checkpoints", "mine").name
+        except RunFolderError:
+            return None
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(create, range(64))).count("mine") == 1
+
+
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "two words", "released", "-flag"])
 def test_a_name_that_is_no_folder_name_is_refused(tmp_path, name):
     with pytest.raises(RunFolderError, match=r"name=.*must be letters, digits"):
         RunFolder.create(tmp_path, name)
+
+
+def test_a_place_that_cannot_be_had_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RunFolderError, match=r"checkpoint_dir=.*file/runs: cannot be made \(Not a directory\); give"):
+        RunFolder.create(tmp_path / "file" / "runs")
 
 
 def test_what_lies_where(tmp_path):

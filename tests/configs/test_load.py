@@ -38,10 +38,10 @@ def test_runs_are_listed_with_their_purpose():
 
 
 def test_overrides_win_over_the_run_file_and_the_run_file_over_defaults():
-    config = load(["+run=quickstart", "seed=3", "env.num_envs=256", "++ppo.clip=0.1", "+ppo.epochs=2"])
+    config = load(["+run=baseline_v1", "seed=3", "env.num_envs=256", "++ppo.clip=0.1", "+ppo.epochs=2"])
     assert (config.seed, config.env.num_envs, config.ppo.clip, config.ppo.epochs) == (3, 256, 0.1, 2)
-    assert config.ppo.rollout_steps == 64
-    assert config.ppo.gamma == 0.999
+    assert (config.ppo.gamma, config.ppo.rollout_steps) == (0.99, 10_800)
+    assert config.ppo.gae_lambda == 0.95
 
 
 def test_lists_can_be_replaced_and_reached_into():

@@ -17,7 +17,6 @@ DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS
 
 # run: first update, phase, current bots, scripted share, level
 TABLES = {
-    "quickstart": [(0, "curriculum", BOTS, 1.0, "none")],
     "baseline_v1": [
         (0, "curriculum", (DO_NOTHING, DOGFIGHTER), 1.0, "none"),
         (100, "curriculum", (DOGFIGHTER, CHASER), 1.0, "none"),
@@ -51,7 +50,6 @@ TABLES = {
 }
 TABLES["unified_dr_gpu_v2"] = TABLES["unified_dr_gpu_v3"]
 TOTALS = {
-    "quickstart": 600,
     "baseline_v1": 300,
     "local_curriculum": 600,
     "mean_knight_production": 750,
@@ -96,6 +94,12 @@ def test_a_run_follows_its_table(run):
         assert plan[start].scripted_share == pytest.approx(scripted)
 
 
+def test_the_demo_ends_against_all_five_bots_in_the_default_physics():
+    plan = plans_of("quickstart")
+    assert set(plan[-1].current) == set(BOTS)
+    assert {(step.scripted_share, step.randomization) for step in plan} == {(1.0, Widening())}
+
+
 @pytest.mark.parametrize("run", SIZES)
 def test_a_run_has_its_sizes(run):
     config = load([f"+run={run}"])
@@ -131,7 +135,7 @@ def test_log_std_is_reset_once_as_the_transition_begins(run, update):
     }
 
 
-@pytest.mark.parametrize("run", [*TABLES, "unified_dr_cpu", "curriculum_floor"])
+@pytest.mark.parametrize("run", [*TABLES, "quickstart", "unified_dr_cpu", "curriculum_floor"])
 def test_every_bot_once_met_keeps_the_floor(run):
     met = set()
     for step in plans_of(run):

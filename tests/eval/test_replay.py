@@ -239,8 +239,8 @@ def test_the_same_match_gives_the_same_bytes(tmp_path, recorded):
 # ---- in a browser
 
 
-def browse(file, fragment, *options):
-    """Load the page headless, let three seconds of its own time pass, and return what the browser printed."""
+def browse(file, fragment, *options, errors=False):
+    """Load the page headless, let three seconds of its own time pass; returns its output, or its lines of stderr."""
     command = [
         *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
         *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
@@ -248,7 +248,7 @@ def browse(file, fragment, *options):
         f"file://{file}#{fragment}",
     ]
     ran = subprocess.run(command, capture_output=True, timeout=120, check=True)
-    return ran.stdout.decode()
+    return ran.stderr.decode(errors="replace").splitlines() if errors else ran.stdout.decode()
 
 
 def selftest(dom):
@@ -332,6 +332,21 @@ def test_the_controls_do_what_they_say(duel_page):
 
 
 @needs_chromium
+def test_the_console_stays_silent(duel_page):
+    """Errors of the script, refused loads and warnings would all be told there."""
+
+    def console(file, fragment):
+        return [line for line in browse(file, fragment, "--enable-logging=stderr", errors=True) if "CONSOLE" in line]
+
+    assert console(duel_page, "game=2&speed=8") == []
+    loud = duel_page.with_name("loud.html")
+    loud.write_text(duel_page.read_text().replace("</body>", "<script>nowhere()</script><img src=x.png></body>"))
+    told = "".join(console(loud, "t=0"))
+    assert "nowhere is not defined" in told
+    assert "Content Security Policy" in told
+
+
+@needs_chromium
 def test_the_arena_is_painted(tmp_path, duel_page):
     picture = tmp_path / "picture.png"
     browse(duel_page, "t=0.3", f"--screenshot={picture}", "--window-size=900,800")
@@ -359,6 +374,32 @@ def test_a_gif_plays_the_match_in_real_time(tmp_path):
     # 199 ticks after the first are 1.66 s: 34 pictures of 50 ms, then the result.
     assert sum(durations) == 34 * 50 + HOLD_MS
     assert (np.abs(last - (86, 180, 233)).max(axis=-1) < 24).any()
+
+
+def test_a_gif_of_the_end_only(tmp_path, capsys):
+    write_gif(tmp_path / "whole.gif", duel(), fps=10, size=(150, 100))
+    write_gif(tmp_path / "end.gif", duel(), fps=10, size=(150, 100), seconds=0.5)
+    lasts, counts = [], []
+    for name in ("whole.gif", "end.gif"):
+        with Image.open(tmp_path / name) as gif:
+            counts.append(gif.n_frames)
+            gif.seek(gif.n_frames - 1)
+            lasts.append(np.asarray(gif.convert("RGB")))
+    # A picture every 12 ticks: 17 before the last of 200 rows, and 5 in the 60 ticks before it.
+    assert counts == [17 + 1, 5 + 1]
+    assert (lasts[0] == lasts[1]).all()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_gif_shows_its_progress_when_asked(tmp_path, capsys):
+    write_gif(tmp_path / "match.gif", duel(), fps=10, size=(150, 100), progress=True)
+    assert "18/18" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_gif_lasts_some_time(tmp_path, seconds):
+    with pytest.raises(ValueError, match=f"seconds={seconds}"):
+        write_gif(tmp_path / "match.gif", duel(), seconds=seconds)
 
 
 @pytest.mark.parametrize("fps", [0, 51])

@@ -1,0 +1,50 @@
+"""What a run is built from: its device, its threads, and a seed for every use of chance."""
+
+import os
+
+import pytest
+import torch
+
+from agents.ppo import run as module
+from agents.ppo.run import SEED_USES, choose_device, derive_seeds, set_threads
+from configs.names import ConfigError
+
+
+@pytest.fixture(params=[0, 2], ids=["no GPU", "two GPUs"])
+def gpus(request, monkeypatch):
+    monkeypatch.setattr(module.torch.cuda, "device_count", lambda: request.param)
+    return request.param
+
+
+def test_auto_takes_the_first_gpu_where_there_is_one(gpus):
+    assert choose_device("auto") == (torch.device("cuda", 0) if gpus else torch.device("cpu"))
+
+
+def test_cpu_means_cpu(gpus):
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize(("name", "index"), [("cuda", 0), ("cuda:1", 1), ("cuda:2", 2)])
+def test_a_gpu_by_number(gpus, name, index):
+    if index < gpus:
+        assert choose_device(name) == torch.device("cuda", index)
+        return
+    with pytest.raises(ConfigError, match=rf"device={name}: this machine has {gpus} CUDA devices; use device=cpu"):
+        choose_device(name)
+
+
+def test_threads_are_those_asked_for_or_every_core():
+    before = torch.get_num_threads()
+    try:
+        assert set_threads(3) == torch.get_num_threads() == 3
+        assert set_threads(0) == torch.get_num_threads() == len(os.sched_getaffinity(0))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_every_use_of_chance_has_its_own_seed():
+    first, again, other = derive_seeds(1), derive_seeds(1), derive_seeds(2)
+    assert first == again
+    assert tuple(first) == SEED_USES
+    assert len(set(first.values()) | set(other.values())) == 2 * len(SEED_USES)
+    assert all(0 <= seed < 2**31 for seed in first.values())

@@ -1,0 +1,46 @@
+"""A folder of small untrained checkpoints that stands in for checkpoints/."""
+
+import pytest
+import torch
+
+from agents.checkpoint import save_checkpoint
+from agents.ppo.network import ActorCritic
+from configs.schema import NetworkConfig
+from eval import entrants
+
+CONTRACT = {
+    "id": "sparring/Dogfight-v0",
+    "version": 1,
+    "rules": "classic",
+    "obs_dim": 59,
+    "observe_physics": True,
+    "continuous": 2,
+    "binary": 1,
+    "action_repeat": 10,
+}
+
+
+@pytest.fixture
+def checkpoints(tmp_path, monkeypatch):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    monkeypatch.setattr(entrants, "ROOT", tmp_path)
+    monkeypatch.setattr(entrants, "CHECKPOINTS", folder)
+    return folder
+
+
+@pytest.fixture
+def make_checkpoint(checkpoints):
+    """Save an untrained policy under `name` and return its path; its actions are far from zero."""
+
+    def make(name="pupil/final.pt", *, hidden=8, blocks=0, seed=1, gain=100.0, **contract):
+        agreed = CONTRACT | contract
+        network = ActorCritic(agreed["obs_dim"], 2, 1, NetworkConfig(hidden=hidden, blocks=blocks), seed=seed)
+        with torch.no_grad():
+            network.actor[-1].weight.mul_(gain)
+        path = checkpoints / name
+        path.parent.mkdir(exist_ok=True)
+        save_checkpoint(path, network, contract=agreed, training={"run": path.parent.name, "env_steps": 7})
+        return path
+
+    return make

@@ -1,0 +1,47 @@
+"""A package called agents, eval or envs that is installed or lies about must not be taken for ours."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def decoys(tmp_path):
+    for name in ("agents", "eval", "envs", "configs", "curriculum"):
+        package = tmp_path / name
+        package.mkdir()
+        (package / "__init__.py").write_text(f"raise SystemExit('hijacked by {name}')\n")
+    return tmp_path
+
+
+def call(script, *arguments, cwd):
+    """Run a script of ours where the decoys are both installed and the working directory."""
+    command = [sys.executable, str(ROOT / "eval" / script), *arguments]
+    env = os.environ | {"PYTHONPATH": str(cwd)}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_decoys_would_be_noticed(decoys):
+    done = subprocess.run([sys.executable, "-c", "import agents"], cwd=decoys, capture_output=True, check=False)
+    assert done.stderr == b"hijacked by agents\n"
+
+
+def test_an_evaluation_runs_on_our_own_packages_from_any_directory(decoys):
+    arguments = ["--ckpt", "bot:brawler", "--opponents", "chaser", "--games", "2", "--out", "here"]
+    done = call("run.py", *arguments, cwd=decoys)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\| chaser +\| +2 \|", done.stdout)
+    assert json.loads((decoys / "here" / "eval.json").read_text())["player"] == "brawler"
+
+
+def test_an_export_starts_on_our_own_packages(decoys):
+    done = call("export.py", "--help", cwd=decoys)
+    assert done.returncode == 0, done.stderr
+    assert "ONNX" in done.stdout

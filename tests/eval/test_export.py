@@ -1,0 +1,113 @@
+"""The exported model decides as torch does, for every observation size and network of the family."""
+
+import json
+import sys
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from agents.checkpoint import load_checkpoint
+from eval import export as module
+from eval.export import ExportError, build, disagreement, export, main, parameter_count, run_model
+
+CHALLENGE = {"rules": "challenge", "obs_dim": 224}
+LESS = {"obs_dim": 46, "observe_physics": False}
+
+
+@pytest.mark.parametrize("contract", [{}, LESS, CHALLENGE], ids=["59", "46", "224"])
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_path):
+    checkpoint = load_checkpoint(make_checkpoint(hidden=16, blocks=blocks, **contract))
+    export(checkpoint, tmp_path / "agent.onnx")
+    obs = torch.randn(64, checkpoint.network.obs_dim, generator=torch.Generator().manual_seed(5))
+    actions = run_model((tmp_path / "agent.onnx").read_bytes(), obs.numpy())
+    expected, _ = checkpoint.network.act(obs, deterministic=True)
+    low, high = torch.tensor([-1.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 1.0])
+    clamped = torch.minimum(torch.maximum(expected, low), high)
+    assert np.abs(actions - clamped.numpy()).max() < 1e-5
+    # The observations reach both clamps and both decisions, else this would show little.
+    assert (expected[:, :2] < low[:2]).any()
+    assert (expected[:, :2] > high[:2]).any()
+    assert set(actions[:, 2]) == {0.0, 1.0}
+
+
+def test_the_model_states_its_contract(make_checkpoint):
+    checkpoint = load_checkpoint(make_checkpoint(**CHALLENGE))
+    model = onnx.load_from_string(build(checkpoint.network, checkpoint.contract))
+    (given,), (returned,) = model.graph.input, model.graph.output
+    assert [size.dim_value for size in given.type.tensor_type.shape.dim] == [1, 224]
+    assert [size.dim_value for size in returned.type.tensor_type.shape.dim] == [1, 3]
+    assert given.type.tensor_type.elem_type == returned.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    (metadata,) = model.metadata_props
+    assert json.loads(metadata.value) == checkpoint.contract
+
+
+def test_the_critic_stays_at_home(make_checkpoint):
+    network = load_checkpoint(make_checkpoint(hidden=8)).network
+    assert parameter_count(network) == (59 * 8 + 8) + (8 * 8 + 8) + (8 * 3 + 3)  # 579
+
+
+def test_a_difference_would_be_noticed(make_checkpoint):
+    checkpoint, other = load_checkpoint(make_checkpoint()), load_checkpoint(make_checkpoint("b/final.pt", seed=2))
+    data = build(other.network, other.contract)
+    assert disagreement(other.network, data) < 1e-5
+    assert disagreement(checkpoint.network, data) == float("inf")  # They shoot at different times.
+
+
+def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "disagreement", lambda *_: 1e-3)
+    with pytest.raises(ExportError, match="differs from torch"):
+        export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
+    assert not (tmp_path / "agent.onnx").exists()
+
+
+def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
+    assert (module.MAX_PARAMETERS, module.MAX_BYTES) == (250_000, 10_000_000)
+    monkeypatch.setattr(module, "MAX_PARAMETERS", 578)
+    with pytest.raises(ExportError, match=r"579 parameters, at most 578 .*network\.hidden"):
+        export(load_checkpoint(make_checkpoint(hidden=8)), tmp_path / "agent.onnx")
+    assert not (tmp_path / "agent.onnx").exists()
+
+
+def test_large_files_are_refused(make_checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 1000)
+    with pytest.raises(ExportError, match="at most 1,000 are allowed"):
+        export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
+
+
+def test_the_challenge_standard_network_fits(make_checkpoint, tmp_path):
+    assert export(load_checkpoint(make_checkpoint(hidden=256, **CHALLENGE)), tmp_path / "agent.onnx") < 1e-5
+
+
+def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
+    path = make_checkpoint()
+    assert main(["--ckpt", "pupil"]) == 0
+    assert path.with_suffix(".onnx").is_file()
+    assert "float32[1, 59] -> float32[1, 3]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--ckpt is missing"),
+        (["--ckpt", "bot:ace"], "no network"),
+        (["--ckpt", "pupl"], "did you mean 'pupil'"),
+        (["--ckpt", "pupil", "--uot", "x"], "did you mean '--out'"),
+        (["--ckpt", "pupil", "--out", "nowhere/x.onnx"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, make_checkpoint, capsys):
+    make_checkpoint()
+    assert main(arguments) == 2
+    line = capsys.readouterr().err
+    assert message in line
+    assert line.count("\n") == 1
+
+
+def test_a_missing_package_is_named(make_checkpoint, monkeypatch, capsys):
+    make_checkpoint()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["--ckpt", "pupil"]) == 2
+    assert 'onnx is not installed; run pip install -e ".[export]"' in capsys.readouterr().err

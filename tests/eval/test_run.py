@@ -1,0 +1,169 @@
+"""The command line of evaluation: what it prints and writes, its exit codes, and bad input in one line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envs.dogfight.rules import BOTS
+from eval.options import REGIME_NAMES, read_options
+from eval.run import main
+
+SCRIPT = Path(__file__).resolve().parents[2] / "eval" / "run.py"
+QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
+
+
+def run(*arguments):
+    return main([*arguments, *QUICK])
+
+
+def test_a_policy_is_evaluated_and_the_results_lie_beside_it(make_checkpoint, capsys):
+    path = make_checkpoint()
+    assert run("--ckpt", "pupil", "--opponents", "ace", "brawler") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("# pupil\n")
+    assert "| ace " in out
+    assert "2/2" in err  # The bar.
+    assert f"Wrote {path.parent / 'eval.json'}" in out
+    assert (path.parent / "eval.md").read_text() in out
+    content = json.loads((path.parent / "eval.json").read_text())
+    assert [record["opponent"] for record in content["records"]] == ["ace", "brawler"]
+    assert (content["run"], content["checkpoint"]) == ("pupil", "checkpoints/pupil/final.pt")
+    assert content["training"]["env_steps"] == 7
+    assert content["command"].startswith("python eval/run.py --ckpt pupil")
+
+
+def test_the_same_command_writes_the_same_bytes(make_checkpoint, tmp_path):
+    make_checkpoint()
+    written = []
+    for _ in range(2):
+        assert run("--ckpt", "final.pt", "--opponents", "chaser", "--out", str(tmp_path), "--stochastic") == 0
+        written.append((tmp_path / "eval.json").read_bytes())
+    assert written[0] == written[1]
+    assert json.loads(written[0])["deterministic"] is False
+
+
+def test_a_checkpoint_can_be_the_opponent(make_checkpoint, tmp_path, capsys):
+    make_checkpoint()
+    make_checkpoint("pupil/step_5.pt", seed=2)
+    assert run("--ckpt", "pupil", "--opponents", "pupil/step_5.pt", "--out", str(tmp_path / "new")) == 0
+    assert "| pupil/step_5 " in capsys.readouterr().out
+    assert (tmp_path / "new" / "eval.json").is_file()
+
+
+def test_a_bot_writes_nothing_unless_asked(checkpoints, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run("--ckpt", "bot:brawler", "--opponents", "chaser", "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
+
+
+def test_a_failed_requirement_is_named_and_sets_the_exit_code(checkpoints, capsys):
+    required = ["--require", "do_nothing>=0.01", "--require", "brawler@none>=1", "--require", "worst>=0"]
+    assert run("--ckpt", "bot:do_nothing", "--opponents", "do_nothing,brawler", *required, "--quiet") == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "'do_nothing>=0.01' failed: 0.0000 (0 of 2 won), physics none" in lines[0]
+    assert "'brawler@none>=1' failed" in lines[1]
+
+
+def test_replay_and_gif_are_written(checkpoints, tmp_path):
+    page, picture = tmp_path / "new" / "match.html", tmp_path / "match.gif"
+    watched = ["--regimes", "glass_cannon", "--replay", str(page), "--gif", str(picture)]
+    assert run("--ckpt", "bot:brawler", "--opponents", "chaser", *watched) == 0
+    assert "brawler vs chaser" in page.read_text()
+    assert picture.read_bytes().startswith(b"GIF89a")
+
+
+def test_the_ladder_is_printed_and_written_where_asked(checkpoints, tmp_path, capsys):
+    assert run("--ladder", "--opponents", "ace", "brawler", "--ckpt", "bot:chaser", "--out", str(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert (tmp_path / "ladder.md").read_text() in out
+    content = json.loads((tmp_path / "ladder.json").read_text())
+    assert content["kind"] == "ladder"
+    assert len(content["records"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([], ["--ckpt is missing", "bot:NAME"]),
+        (["--ckpt", "bot:aec"], ["'aec'", "do_nothing", "did you mean 'ace'"]),
+        (["--ckpt", "ace"], ["bot:ace"]),
+        (["--ckpt", "pupl"], ["'pupl'", "did you mean 'pupil'"]),
+        (["--ckpt", "missing/x.pt"], ["missing/x.pt"]),
+        (["--ckpt", "bot:ace", "--opponents", "brawlr"], ["'brawlr'", "chaser", "did you mean 'brawler'"]),
+        (["--ckpt", "bot:ace", "--opponents", "ace", "bot:ace"], ["ace twice"]),
+        (["--ckpt", "bot:ace", "--opponents", ","], ["--opponents is empty"]),
+        (["--ckpt", "bot:ace", "--regimes", "ful"], ["'ful'", "knife_fight", "did you mean 'full'"]),
+        (["--ckpt", "bot:ace", "--rules", "clasic"], ["'clasic'", "did you mean 'classic'"]),
+        (["--ckpt", "bot:ace", "--bot-rate", "tik"], ["'tik'", "did you mean 'tick'"]),
+        (["--ckpt", "bot:ace", "--rules", "challenge", "--bot-rate", "tick"], ["bot_rate=tick"]),
+        (["--ckpt", "pupil", "--rules", "challenge"], ["pupil was trained with rules=classic"]),
+        (["--ckpt", "bot:ace", "--require", "brawler>0.9"], ["'brawler>0.9'", "brawler>=0.95"]),
+        (["--ckpt", "bot:ace", "--require", "brawlr>=0.9"], ["'brawlr'", "did you mean 'brawler'"]),
+        (["--ckpt", "bot:ace", "--gmaes", "4"], ["'--gmaes'", "did you mean '--games'"]),
+        (["--ckpt", "bot:ace", "--gif", "match.png"], ["match.png", ".gif"]),
+        (["--ckpt", "bot:ace", "--replay", "."], ["is a folder"]),
+        (["--ckpt", "bot:ace", "--out", "/dev/null/x"], ["/dev/null/x", "cannot be made"]),
+        (["--ladder", "--require", "ace>=0.5"], ["--require does not go with --ladder"]),
+        (["--ladder", "--opponents", "ace"], ["at least 2"]),
+    ],
+)
+def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):
+    make_checkpoint()
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("eval/run.py: ")
+    assert err.count("\n") == 1
+    assert [part for part in parts if part not in err] == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--games", "3", "even"),
+        ("--games", "0", "[2, 1000000]"),
+        ("--games", "x", "'x'"),
+        ("--seed", "-1", "[0, 2147483647]"),
+        ("--threads", "-1", "[0, 4096]"),
+        ("--device", "gpu", "cuda:1"),
+    ],
+)
+def test_values_out_of_range_are_one_line(option, value, allowed, capsys):
+    assert main(["--ckpt", "bot:ace", option, value]) == 2
+    err = capsys.readouterr().err
+    assert option in err
+    assert allowed in err
+    assert err.count("\n") == 1
+
+
+def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, capsys):
+    path = make_checkpoint()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+    assert run("--ckpt", "pupil") == 2
+    assert "is damaged" in capsys.readouterr().err
+
+
+def test_the_defaults():
+    options = read_options(["--ckpt", "final.pt"])
+    assert (options.games, options.regimes, options.opponents) == (400, ("none",), BOTS)
+
+
+def test_all_regimes_are_the_levels_and_the_eight():
+    assert read_options(["--ckpt", "x", "--regimes", "all"]).regimes == REGIME_NAMES
+    assert len(REGIME_NAMES) == 11
+    assert read_options(["--ckpt", "x", "--regimes", "full,none", "full"]).regimes == ("full", "none")
+
+
+def test_help_comes_without_torch():
+    code = f"import sys; sys.argv[1:] = ['--help']; sys.path[0] = {str(SCRIPT.parents[1])!r}\n"
+    code += "from eval.run import main\ntry:\n    main()\nexcept SystemExit:\n    sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in (*BOTS, *REGIME_NAMES, "examples"))

@@ -1,0 +1,72 @@
+"""Every run file trains: two updates of each, at a size for a test, on a CPU."""
+
+import json
+import signal
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import train as command
+from agents.checkpoint import load_checkpoint
+from agents.ppo.loop import train
+from configs.load import load, runs
+
+SMALL = (
+    *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
+    *("env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "ppo.epochs=1"),
+)
+
+
+@pytest.mark.parametrize("run", runs())
+def test_two_updates(run, tmp_path, capsys):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "ppo.precision=fp16 needs CUDA")
+        final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))
+    adjective, callsign, rest = final.parent.name.split("-", 2)
+    assert adjective.isalpha()
+    assert callsign.isalpha()
+    assert rest == run
+    assert load_checkpoint(final).training["update"] == 2
+    rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows if "event" not in row] == [32, 64]
+    assert "about " in capsys.readouterr().out  # how long it will take
+
+
+@pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false", "env.bot_rate=agent"]])
+def test_other_observations_train_and_meet_themselves(options, tmp_path):
+    selfplay = ["phases.0.scripted_start=0.5", "phases.0.scripted_end=0.5", "evaluation.every=2", "evaluation.games=2"]
+    final = train(load(["+run=quickstart", *SMALL, *options, *selfplay, f"checkpoint_dir={tmp_path}"]))
+    checkpoint = load_checkpoint(final)
+    size = 224 if "env.rules=challenge" in options else 46
+    assert checkpoint.contract["obs_dim"] == checkpoint.network.obs_dim == size
+    assert [path.name for path in (final.parent / "pool").glob("*.pt")] == ["snapshot_000000.pt"]
+
+
+def test_the_large_run_says_on_a_cpu_what_it_does_instead_of_fp16(tmp_path):
+    with pytest.warns(UserWarning, match=r"ppo\.precision=fp16 needs CUDA, not cpu: using auto instead"):
+        train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
+
+
+def test_ctrl_c_at_the_command_line_exits_with_130_and_leaves_a_policy(tmp_path):
+    """The real script, and a real signal in the middle of its schedule."""
+    sizes = [option for option in SMALL if not option.startswith("max_updates")]
+    started = subprocess.Popen(
+        [sys.executable, command.__file__, "+run=quickstart", *sizes, "name=stopped", f"checkpoint_dir={tmp_path}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = []
+    while not (said and said[-1].startswith("phase ")):  # now it trains
+        said.append(started.stdout.readline())
+        assert said[-1], "".join(said) + started.stderr.read()
+    started.send_signal(signal.SIGINT)
+    rest, errors = started.communicate()
+    assert started.returncode == 130, errors
+    assert "interrupted after " in rest
+    assert "stopping after this update" in errors
+    checkpoint = load_checkpoint(tmp_path / "stopped" / "final.pt")
+    assert checkpoint.training["interrupted"] is True
+    assert checkpoint.training["update"] >= 1

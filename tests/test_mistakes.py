@@ -1,0 +1,145 @@
+"""Ways in which such a project has gone wrong before without anyone noticing, where no other test would notice.
+
+Work per environment in Python, answers read back from the device in every step, a device or an action repeat that is
+the same whatever was asked for, and an evaluation that reports a number although nothing was played.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from agents.duel import FIRST_SLOT, Duel
+from agents.ppo.network import ActorCritic
+from agents.ppo.rollout import Rollout
+from agents.ppo.run import Run
+from configs.load import load
+from configs.schema import NetworkConfig
+from envs.dogfight.batch import DogfightBatch
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
+READS_BACK = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select")
+
+
+class Operators(TorchDispatchMode):
+    """Counts torch's operators by name; where an index is a mask, its name is aten::nonzero, which it implies."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func._schema.name
+        if name.startswith("aten::index") and any(
+            isinstance(index, torch.Tensor) and index.dtype == torch.bool
+            for argument in args
+            if isinstance(argument, list | tuple)
+            for index in argument
+        ):
+            name = "aten::nonzero"
+        self.counts[name] = self.counts.get(name, 0) + 1
+        return func(*args, **(kwargs or {}))
+
+
+class Calls:
+    """Counts the calls that Python makes, its own and those into C."""
+
+    def __enter__(self):
+        self.count = 0
+        sys.setprofile(self._see)
+        return self
+
+    def __exit__(self, *error):
+        sys.setprofile(None)
+
+    def _see(self, frame, event, argument):
+        self.count += event in ("call", "c_call")
+
+
+def collection(num_envs, steps=6):
+    """Collecting a rollout as on an accelerator: bots and two snapshots, every match ending in every second step."""
+    batch = DogfightBatch(num_envs, threads=1, max_ticks=20)
+    network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
+    duel = Duel(batch, slots=2, network_shape=network.shape, seed=0)
+    duel.assign(np.arange(num_envs) % (FIRST_SLOT + 2))
+    rollout = Rollout(steps, num_envs, 59, 3, device="cpu", max_truncations=steps)
+    rollout.device = torch.device("meta")
+    return rollout, lambda: rollout.collect(duel, network, torch.Generator().manual_seed(0))
+
+
+def calls(num_envs):
+    rollout, collect = collection(num_envs)
+    collect()  # the first time fills caches
+    with Calls() as seen:
+        collect()
+    assert rollout.truncated.sum() == 3 * num_envs
+    return seen.count
+
+
+def test_python_does_the_same_work_for_seven_matches_as_for_seven_hundred():
+    assert calls(7) == calls(700)
+
+
+@pytest.mark.parametrize("steps", [2, 20])
+def test_nothing_is_read_back_while_collecting_but_one_check_at_the_end(steps):
+    _, collect = collection(7, steps)
+    with Operators() as seen:
+        collect()
+    assert {name: seen.counts[name] for name in READS_BACK if name in seen.counts} == {"aten::_local_scalar_dense": 1}
+    assert seen.counts["aten::copy_"] > steps
+
+
+def test_the_counters_notice_what_they_are_for():
+    x = torch.zeros(3)
+    with Operators() as seen:
+        x[x > 1] = 0.0
+        x[x > 1]
+        bool(x.any())
+    assert (seen.counts["aten::nonzero"], seen.counts["aten::_local_scalar_dense"]) == (2, 1)
+    with Calls() as few:
+        [abs(i) for i in range(7)]
+    with Calls() as many:
+        [abs(i) for i in range(700)]
+    assert many.count - few.count == 693
+
+
+def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
+    options = ["env.num_envs=6", "env.action_repeat=7", "env.bot_rate=agent", "env.observe_physics=false"]
+    sizes = ["ppo.rollout_steps=4", "ppo.minibatch_size=8", "device=cpu", "threads=1", "logger.progress=false"]
+    config = load(["+run=quickstart", *options, *sizes, "env.spawn=fixed", f"checkpoint_dir={tmp_path}"])
+    run = Run(config)
+    batch, fighters = run.batch, run.batch.snapshot()["fighters"]
+    run.close()
+    assert (batch.num_envs, batch.action_repeat, batch.bot_rate, batch.obs_dim) == (6, 7, "agent", 46)
+    assert {float(x) for x in fighters["x"].flatten()} == {-200.0, 200.0}
+    assert run.checks.setting.action_repeat == 7
+
+
+def names_of_cuda(source):
+    """Lines where Python source says cuda other than to compare with it."""
+    tree = ast.parse(source)
+    compared = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Compare) for part in ast.walk(node)}
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in compared]
+    return [node.lineno for node in texts if re.match(r"cuda(:\d+)?$", str(node.value))]
+
+
+def test_only_the_place_that_finds_a_device_names_one():
+    files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    naming = [str(path.relative_to(ROOT)) for path in files if names_of_cuda(path.read_text())]
+    assert naming == ["agents/ppo/run.py"]
+    assert names_of_cuda("x.to('cuda')\nif x.type == 'cuda':\n    f(device='cuda:0')") == [1, 3]
+
+
+def test_an_evaluation_that_cannot_play_fails_and_shows_no_table():
+    code = "import sys; sys.modules['warp'] = None; from eval.run import main; main(['--ckpt', 'bot:ace'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "warp" in done.stderr
+    assert done.stdout == ""

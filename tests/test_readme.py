@@ -1,0 +1,56 @@
+"""What the README tells people to type works: commands are understood, Python runs, links lead somewhere."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import train
+from configs.load import load
+from eval.options import read_options
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+COMMANDS = [shlex.split(line, comments=True) for _, block in BLOCKS for line in block.splitlines() if "python " in line]
+
+
+def commands(script):
+    found = [words[2:] for words in COMMANDS if words[:2] == ["python", script]]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("arguments", commands("train.py"), ids=" ".join)
+def test_commands_of_training(arguments, capsys):
+    if "--help" in arguments:
+        assert train.main(arguments) == 0
+    else:
+        assert load(arguments).phases
+
+
+@pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)
+def test_commands_of_evaluation(arguments):
+    assert read_options(arguments).command.startswith("python eval/run.py")
+
+
+def test_python():
+    (code,) = [block for language, block in BLOCKS if language == "python"]
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    env, vector = names["env"], names["vector"]
+    env.reset(seed=1)
+    assert env.step(env.action_space.sample())[0].shape == (59,)
+    assert env.render().shape[2] == 3
+    assert vector.reset(seed=1)[0].shape == (256, 59)
+    assert set(names["both"].reset(seed=1)[0]) == set(names["both"].possible_agents)
+    assert names["batch"].obs.shape == (4096, 2, 59)
+    for name in ("env", "vector", "both", "batch"):
+        names[name].close()
+
+
+def test_links_lead_to_files():
+    targets = [target for target in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in target]
+    assert len(targets) > 5
+    assert [target for target in targets if not (ROOT / target).exists()] == []
