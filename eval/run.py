@@ -158,7 +158,7 @@ def _write_recordings(options: Options, records: Sequence[Record], recordings: l
 
         # The last of the worst: opponents are usually named from easy to hard.
         worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
-        _write(options.gif, lambda path: write_gif(path, recordings[worst]))
+        _write(options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet))
     for path in (options.replay, options.gif):
         if path is not None and not options.quiet:
             print(f"Wrote {path}")

@@ -138,7 +138,7 @@ def summarize(records: Sequence[Record]) -> Summary:
 
 def markdown(report: Report) -> str:
     """The evaluation as markdown: a table per regime, and where there are several, win rates over all of them."""
-    parts = [f"# {report.player}\n\n{_conditions(report)}"]
+    parts = [f"# {report.player}: {_title(report)}\n\n{_conditions(report)}"]
     for regime in report.regimes:
         records = report.under(regime)
         summary = summarize(records)
@@ -151,7 +151,8 @@ def markdown(report: Report) -> str:
 
 def ladder_markdown(report: Report) -> str:
     """Everyone against everyone: win % of the row against the column and its 95 % interval, best mean first."""
-    parts = [f"# Ladder\n\n{_conditions(report)}\n\nWin % of the row against the column, with its 95 % interval."]
+    note = "Win % of the row against the column, with its 95 % interval."
+    parts = [f"# Ladder: {_title(report)}\n\n{_conditions(report)}\n\n{note}"]
     parts += [f"## Physics: {regime}\n\n{_payoffs(report.under(regime))}" for regime in report.regimes]
     return "\n\n".join([*parts, _origin(report)]) + "\n"
 
@@ -173,14 +174,18 @@ def _plain(record: Record) -> dict[str, Any]:
     return asdict(record) | {name: getattr(record, name) for name in names}
 
 
+def _title(report: Report) -> str:
+    regimes = report.regimes
+    physics = f"physics {regimes[0]}" if len(regimes) == 1 else f"{len(regimes)} regimes of physics"
+    policy = "deterministic" if report.deterministic else "stochastic"
+    return f"{report.rules} rules, {physics}, bot_rate={report.bot_rate}, {policy}"
+
+
 def _conditions(report: Report) -> str:
     bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
-    policy = "deterministic" if report.deterministic else "sampled"
-    gravity = f" (gravity always {CHALLENGE_GRAVITY:g} m/s^2)" if report.rules == "challenge" else ""
-    return (
-        f"{report.rules} rules{gravity}, bots decide {bots} (bot_rate={report.bot_rate}), {policy} policy actions, "
-        f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
-    )
+    gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if report.rules == "challenge" else ""
+    games = f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
+    return f"{games}; bots decide {bots}{gravity}"
 
 
 def _origin(report: Report) -> str:

@@ -21,6 +21,12 @@ def test_each_seat_is_played_equally_often():
     assert record.wins > record.losses
 
 
+def test_hp_is_told_apart():
+    nobody = Entrant("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
+    record = play_cell((BRAWLER, nobody), "none", replace(PLAN, games=2))
+    assert record.own_hp == 5 > record.their_hp
+
+
 def test_a_player_against_itself_is_even():
     """Swapping the seats of one and the same match turns every win into a loss."""
     record = play_cell((ACE, ACE), "none", PLAN)

@@ -1,6 +1,7 @@
 """The command line of evaluation: what it prints and writes, its exit codes, and bad input in one line."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from envs.dogfight.rules import BOTS
+from eval import arena
+from eval.arena import make_setting
 from eval.options import REGIME_NAMES, read_options
 from eval.run import main
 
@@ -23,7 +26,7 @@ def test_a_policy_is_evaluated_and_the_results_lie_beside_it(make_checkpoint, ca
     path = make_checkpoint()
     assert run("--ckpt", "pupil", "--opponents", "ace", "brawler") == 0
     out, err = capsys.readouterr()
-    assert out.startswith("# pupil\n")
+    assert out.startswith("# pupil: classic rules, physics none, bot_rate=tick, deterministic\n")
     assert "| ace " in out
     assert "2/2" in err  # The bar.
     assert f"Wrote {path.parent / 'eval.json'}" in out
@@ -43,6 +46,31 @@ def test_the_same_command_writes_the_same_bytes(make_checkpoint, tmp_path):
         written.append((tmp_path / "eval.json").read_bytes())
     assert written[0] == written[1]
     assert json.loads(written[0])["deterministic"] is False
+
+
+@pytest.mark.parametrize(("arguments", "deterministic"), [([], True), (["--stochastic"], False)])
+def test_every_policy_acts_as_asked(arguments, deterministic, make_checkpoint, monkeypatch, tmp_path):
+    make_checkpoint()
+    make_checkpoint("other/final.pt", seed=2)
+    seen = []
+
+    def spy(entrants, **options):
+        seen.extend(entrant.deterministic for entrant in entrants)
+        return make_setting(entrants, **options)
+
+    monkeypatch.setattr(arena, "make_setting", spy)
+    run("--ckpt", "pupil", "--opponents", "other", "--out", str(tmp_path), *arguments)
+    assert seen == [deterministic, deterministic]
+
+
+def test_threads_do_not_spin_while_they_wait(checkpoints, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")  # So that the variable is put back afterwards.
+    arguments = ["--ckpt", "bot:brawler", "--opponents", "chaser", "--quiet"]
+    assert run(*arguments) == 0
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"  # A person's own choice stands.
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert run(*arguments) == 0
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
 
 
 def test_a_checkpoint_can_be_the_opponent(make_checkpoint, tmp_path, capsys):

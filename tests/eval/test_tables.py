@@ -95,6 +95,7 @@ def test_a_summary_is_the_mean_and_the_last_of_the_worst():
 
 def test_the_markdown_says_what_was_measured():
     text = markdown(report(record()))
+    assert text.startswith("# pupil: classic rules, physics none, bot_rate=tick, deterministic\n")
     assert row(text, "ace") == ["ace", "10", "5", "1", "4", "50.0", "23.7 to 76.3", "12.3", "2.50 / 1.00"]
     assert "mean 50.0 %, worst 50.0 % (ace)" in text
     for condition in ("classic rules", "bot_rate=tick", "deterministic", "10 games", "seed 3"):
@@ -105,6 +106,7 @@ def test_the_markdown_says_what_was_measured():
 def test_several_regimes_get_a_table_each_and_one_over_all():
     bad = record("chaser", ((0, 0, 5), (1, 0, 4)), regime="full")
     text = markdown(report(record(), record("chaser"), record(regime="full"), bad))
+    assert text.startswith("# pupil: classic rules, 2 regimes of physics,")
     assert text.count("| opponent") == 2
     assert row(text, "full") == ["full", "50.0", "10.0", "30.0", "10.0"]
     assert "worst of all 10.0 % (chaser, full)" in text
@@ -118,9 +120,9 @@ def test_other_conditions_are_named():
     text = markdown(replace(report(record()), bot_rate="agent", deterministic=False))
     assert "every 10 ticks" in text
     assert "bot_rate=agent" in text
-    assert "sampled" in text
+    assert "stochastic" in text
     # Regimes of gravity mean nothing there.
-    assert "challenge rules (gravity always 130 m/s^2)" in markdown(replace(report(record()), rules="challenge"))
+    assert "gravity is always 130 m/s^2" in markdown(replace(report(record()), rules="challenge"))
 
 
 def test_the_ladder_is_sorted_by_mean():
