@@ -133,7 +133,7 @@ def names_of_cuda(source):
 def test_only_the_place_that_finds_a_device_names_one():
     files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
     naming = [str(path.relative_to(ROOT)) for path in files if names_of_cuda(path.read_text())]
-    assert naming == ["agents/ppo/run.py"]
+    assert naming == ["agents/machine.py"]
     assert names_of_cuda("x.to('cuda')\nif x.type == 'cuda':\n    f(device='cuda:0')") == [1, 3]
 
 

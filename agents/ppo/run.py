@@ -6,9 +6,6 @@ one kind (an extra check, say) leaves all the others as they were.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import platform
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +15,7 @@ import torch
 from agents.checkpoint import save_checkpoint
 from agents.duel import Duel
 from agents.logger import open_logger
+from agents.machine import choose_device, keep_freed_memory, set_threads
 from agents.matches import Setting
 from agents.ppo.checks import Checks
 from agents.ppo.network import ActorCritic
@@ -27,7 +25,6 @@ from agents.ppo.rollout import Rollout
 from agents.ppo.selfplay import League
 from agents.ppo.update import adam
 from agents.run_folder import RunFolder
-from configs.names import ConfigError
 from configs.plain import to_plain
 from configs.schema import RunConfig
 from curriculum.pool import Pool
@@ -111,32 +108,6 @@ def derive_seeds(seed: int) -> dict[str, int]:
     """One number in [0, 2^31) for each of `SEED_USES`."""
     words = np.random.SeedSequence(seed).generate_state(len(SEED_USES))
     return dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
-
-
-def choose_device(name: str) -> torch.device:
-    """Find the device meant by `config.device`; raises `ConfigError` where there is no such CUDA device."""
-    count = torch.cuda.device_count()
-    if name == "cpu" or (name == "auto" and count == 0):
-        return torch.device("cpu")
-    index = int(name.partition(":")[2] or 0)
-    if index >= count:
-        raise ConfigError(f"device={name}: this machine has {count} CUDA devices; use device=cpu or device=auto")
-    return torch.device("cuda", index)
-
-
-def keep_freed_memory() -> None:
-    """Tell glibc to reuse large freed blocks: page faults on fresh ones cost up to a quarter of an update."""
-    if platform.libc_ver()[0] == "glibc":
-        libc = ctypes.CDLL(None)
-        libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: blocks below 32 MiB come from the heap,
-        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which is never given back
-
-
-def set_threads(threads: int) -> int:
-    """Let torch use so many CPU threads, 0 for every core this process may use; returns their number."""
-    count = threads or len(os.sched_getaffinity(0))
-    torch.set_num_threads(count)
-    return count
 
 
 def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int) -> DogfightBatch:

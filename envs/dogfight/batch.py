@@ -7,6 +7,7 @@ GPU the step is one captured CUDA graph and nothing crosses to the host. Both ru
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from functools import partial
@@ -105,8 +106,7 @@ class DogfightBatch:
         self.action_repeat = action_repeat
         self.observe_physics = observe_physics
         self.obs_dim = observation_size(rules, observe_physics)
-        wp.config.log_level = wp.LOG_ERROR  # Else Warp greets, and warns of a missing GPU, on every start.
-        wp.init()
+        _start_warp()
         self.device = torch.device(device)
         self._wp_device = wp.device_from_torch(self.device)
         wp.load_module(kernels, device=self._wp_device)  # Before any worker thread could compile it a second time.
@@ -269,6 +269,23 @@ class DogfightBatch:
             self._graph = capture.graph
             return
         wp.capture_launch(self._graph, stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))
+
+
+def _start_warp() -> None:
+    """Initialize Warp without its greeting; where torch sees no GPU, without the warning that there is none."""
+    wp.config.log_level = wp.LOG_ERROR
+    if torch.cuda.is_available():
+        wp.init()
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # The warning is written below Python.
+    try:
+        os.dup2(nowhere, 2)
+        wp.init()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _weights(reward: RewardConfig, gamma: float) -> RewardWeights:

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from agents.ppo import run as module
-from agents.ppo.run import SEED_USES, choose_device, derive_seeds, set_threads
+from agents.machine import choose_device, set_threads
+from agents.ppo.run import SEED_USES, derive_seeds
 from configs.names import ConfigError
 
 

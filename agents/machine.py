@@ -1,0 +1,37 @@
+"""The machine a command runs on: which device, how many threads, how memory is kept."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+
+import torch
+
+from configs.names import ConfigError
+
+
+def choose_device(name: str) -> torch.device:
+    """Find the device meant by `config.device`; raises `ConfigError` where there is no such CUDA device."""
+    count = torch.cuda.device_count()
+    if name == "cpu" or (name == "auto" and count == 0):
+        return torch.device("cpu")
+    index = int(name.partition(":")[2] or 0)
+    if index >= count:
+        raise ConfigError(f"device={name}: this machine has {count} CUDA devices; use device=cpu or device=auto")
+    return torch.device("cuda", index)
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to reuse large freed blocks: page faults on fresh ones cost up to a quarter of an update."""
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: blocks below 32 MiB come from the heap,
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which is never given back
+
+
+def set_threads(threads: int) -> int:
+    """Let torch use so many CPU threads, 0 for every core this process may use; returns their number."""
+    count = threads or len(os.sched_getaffinity(0))
+    torch.set_num_threads(count)
+    return count
