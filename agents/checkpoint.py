@@ -91,12 +91,19 @@ def resolve_checkpoint(spec: str, root: Path) -> Path:
     """
     places = (Path(), root.parent, root)
     candidates = [place / path for path in (spec, f"{spec}/{FINAL}", f"{spec}.pt") for place in places]
-    found = next((candidate for candidate in candidates if candidate.is_file()), None)
+    found = next((candidate for candidate in candidates if _is_file(candidate)), None)
     if found is None and spec == FINAL:
         found = _newest_final(root)
     if found is not None:
         return found.resolve()
     raise CheckpointError(_not_found(spec, root))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long, or with a zero byte in it
+        return False
 
 
 def _read(path: Path, device: str | torch.device) -> dict[str, Any]:

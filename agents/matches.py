@@ -174,6 +174,8 @@ class _Table:
         """The results so far, on the host."""
         record, seat = self.record.cpu().numpy(), self.left_seat.cpu().numpy()
         code, length, left_hp, right_hp = record
+        if (code < 0).any():
+            raise RuntimeError(f"{(code < 0).sum()} matches have no result yet; keep stepping until `finished`")
         outcome = np.where(code == 0, 0, np.where(code - 1 == seat, 1, -1))
         return MatchResults(outcome, length, left_hp, right_hp, seat, int(self.batch.invalid_actions.sum()))
 

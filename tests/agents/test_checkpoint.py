@@ -232,3 +232,9 @@ def test_an_unknown_name_gets_choices_and_the_nearest(root):
 def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
     with pytest.raises(CheckpointError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
         resolve_checkpoint("final.pt", tmp_path / "checkpoints")
+
+
+@pytest.mark.parametrize("spec", ["x" * 300, "a\0b"])
+def test_a_name_no_file_can_have_is_answered_like_any_other(tmp_path, spec):
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        resolve_checkpoint(spec, tmp_path)
