@@ -5,8 +5,8 @@ import os
 import pytest
 import torch
 
-from agents.ppo import run as module
 from agents.machine import choose_device, set_threads
+from agents.ppo import run as module
 from agents.ppo.run import SEED_USES, derive_seeds
 from configs.names import ConfigError
 
