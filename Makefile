@@ -6,6 +6,9 @@ DEMO_ARGS ?=
 PYTEST_ARGS ?= -n 2
 REPLAY ?= checkpoints/demo.html
 
+# Threads that spin while they wait ruin everything else that runs on the same cores.
+export OMP_WAIT_POLICY ?= PASSIVE
+
 BIN := .venv/bin
 STAMP := .venv/.installed
 
