@@ -94,6 +94,31 @@ def write_physics(obs: wp.array3d[float], match: int, seat: int, start: int, p: 
 
 
 @wp.func
+def write_self(obs: wp.array3d[float], match: int, seat: int, me: Fighter, p: Physics) -> None:
+    """My own six numbers, the first of both layouts."""
+    obs[match, seat, 0] = me.speed / p.max_speed
+    obs[match, seat, 1] = me.cos_yaw
+    obs[match, seat, 2] = me.sin_yaw
+    obs[match, seat, 3] = float(me.hp) / p.max_hp
+    obs[match, seat, 4] = float(me.cooldown) / p.gun_cooldown_ticks
+    obs[match, seat, 5] = me.y * HEIGHT_SCALE
+
+
+@wp.func
+def write_other(
+    obs: wp.array3d[float], match: int, seat: int, start: int, dx: float, dy: float, d: float, it: Fighter, p: Physics
+) -> None:
+    """The opponent's seven numbers: where it is from me, how it flies, its hp, the distance."""
+    obs[match, seat, start] = dx * DISTANCE_SCALE
+    obs[match, seat, start + 1] = dy * DISTANCE_SCALE
+    obs[match, seat, start + 2] = it.speed / p.max_speed
+    obs[match, seat, start + 3] = it.cos_yaw
+    obs[match, seat, start + 4] = it.sin_yaw
+    obs[match, seat, start + 5] = float(it.hp) / p.max_hp
+    obs[match, seat, start + 6] = d * DISTANCE_SCALE
+
+
+@wp.func
 def write_classic(
     obs: wp.array3d[float],
     match: int,
@@ -108,19 +133,8 @@ def write_classic(
     """The 59 (46) floats of classic rules."""
     dx = it.x - me.x
     dy = it.y - me.y
-    obs[match, seat, 0] = me.speed / p.max_speed
-    obs[match, seat, 1] = me.cos_yaw
-    obs[match, seat, 2] = me.sin_yaw
-    obs[match, seat, 3] = float(me.hp) / p.max_hp
-    obs[match, seat, 4] = float(me.cooldown) / p.gun_cooldown_ticks
-    obs[match, seat, 5] = me.y * HEIGHT_SCALE
-    obs[match, seat, 6] = dx * DISTANCE_SCALE
-    obs[match, seat, 7] = dy * DISTANCE_SCALE
-    obs[match, seat, 8] = it.speed / p.max_speed
-    obs[match, seat, 9] = it.cos_yaw
-    obs[match, seat, 10] = it.sin_yaw
-    obs[match, seat, 11] = float(it.hp) / p.max_hp
-    obs[match, seat, 12] = wp.sqrt(dx * dx + dy * dy) * DISTANCE_SCALE
+    write_self(obs, match, seat, me, p)
+    write_other(obs, match, seat, 6, dx, dy, wp.sqrt(dx * dx + dy * dy), it, p)
     write_bullets(obs, match, seat, 13, me, bullets, False)
     obs[match, seat, 45] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
     if settings.observe_physics:
@@ -141,21 +155,10 @@ def write_challenge(
 ) -> None:
     """The newest frame of 56 floats under challenge rules."""
     s = look(me, it, True)
-    obs[match, seat, 0] = me.speed / p.max_speed
-    obs[match, seat, 1] = me.cos_yaw
-    obs[match, seat, 2] = me.sin_yaw
-    obs[match, seat, 3] = float(me.hp) / p.max_hp
-    obs[match, seat, 4] = float(me.cooldown) / p.gun_cooldown_ticks
-    obs[match, seat, 5] = me.y * HEIGHT_SCALE
+    write_self(obs, match, seat, me, p)
     obs[match, seat, 6] = me.x * X_SCALE
     obs[match, seat, 7] = energy(me, p.gravity) * ENERGY_SCALE
-    obs[match, seat, 8] = s.dx * DISTANCE_SCALE
-    obs[match, seat, 9] = s.dy * DISTANCE_SCALE
-    obs[match, seat, 10] = it.speed / p.max_speed
-    obs[match, seat, 11] = it.cos_yaw
-    obs[match, seat, 12] = it.sin_yaw
-    obs[match, seat, 13] = float(it.hp) / p.max_hp
-    obs[match, seat, 14] = s.distance * DISTANCE_SCALE
+    write_other(obs, match, seat, 8, s.dx, s.dy, s.distance, it, p)
     obs[match, seat, 15] = wp.clamp(s.closing / p.max_speed, -1.0, 1.0)
     obs[match, seat, 16] = wp.clamp(it.turn_rate * TURN_RATE_SCALE, -1.0, 1.0)
     obs[match, seat, 17] = energy(it, p.gravity) * ENERGY_SCALE
