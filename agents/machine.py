@@ -33,9 +33,9 @@ def keep_freed_memory() -> None:
 def set_threads(threads: int) -> int:
     """Set the CPU threads: `threads` of them, or by default every core this process may use; returns their number.
 
-    By default torch takes half of them, the simulator all. The products of small networks gain nothing from sharing a
-    core's arithmetic units, and waiting for each other after every one of them costs more: measured on two cores, two
-    threads train at half the speed of one.
+    By default torch takes half of them and the simulator all: actor and critic are learned side by side, each on half.
+    The products of small networks gain nothing from being shared out, for the threads wait for each other after every
+    one of them.
     """
     count = threads or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads or max(count // 2, 1))

@@ -44,7 +44,7 @@ class Recording:
     regime: str
     max_hp: int
     rows: np.ndarray
-    """float32 [T, 41], a row per tick from tick 1 on, columns as in `TRACE_FIELDS`."""
+    """float32 [T, 29], a row per tick from tick 1 on, columns as in `TRACE_FIELDS`."""
     outcome: int
     """0 a draw, 1 seat 0 won, 2 seat 1 won."""
 

@@ -15,7 +15,7 @@ import torch
 
 from agents.ppo.precision import Autocast
 from agents.ppo.run import Run, make_batch, make_duel, make_rollout
-from agents.ppo.update import adam, update
+from agents.ppo.update import Learner
 from envs.dogfight.rules import BOTS
 
 FEWEST_STEPS = 16
@@ -44,9 +44,9 @@ class _Trial:
         self.duel.assign(np.arange(self.batch.num_envs) % len(BOTS))
         self.rollout = make_rollout(config, self.batch, _steps(run))
         self.generator = torch.Generator(device).manual_seed(0)
-        self.optimizer = adam(self.network, config.ppo.learning_rate)
         self.config = replace(config.ppo, epochs=1, target_kl=0.0)
         self.autocast = Autocast(config.ppo.precision, device)
+        self.learner = Learner(self.network, self.config, self.autocast, seed=0, threads=run.threads)
 
     def once(self) -> tuple[float, float]:
         """Collect and learn; returns the seconds per sample of each."""
@@ -55,25 +55,13 @@ class _Trial:
             self.rollout.collect(self.duel, self.network, self.generator)
             self.rollout.finish(self.network, self.config.gamma, self.config.gae_lambda)
         collected = time.perf_counter()
-        self._learn()
+        self.learner.update(self.rollout.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
         samples = self.rollout.steps * self.rollout.num_envs
         return (collected - start) / samples, (time.perf_counter() - collected) / samples
 
-    def _learn(self) -> None:
-        update(
-            self.network,
-            self.optimizer,
-            self.rollout.flat(),
-            config=self.config,
-            autocast=self.autocast,
-            number=0,
-            generator=self.generator,
-            learning_rate=0.0,
-            entropy_coefficient=0.0,
-        )
-
     def close(self) -> None:
-        """End the simulator's threads."""
+        """End all threads."""
+        self.learner.close()
         self.batch.close()
 
 

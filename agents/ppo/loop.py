@@ -15,7 +15,6 @@ from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metri
 from agents.ppo.progress import duration
 from agents.ppo.run import Run
 from agents.ppo.stopwatch import Stopwatch
-from agents.ppo.update import update
 from configs.schema import EventConfig, RunConfig
 from curriculum.schedule import Plan, Position
 
@@ -84,8 +83,7 @@ def _happen(run: Run, event: EventConfig, plan: Plan) -> None:
     if event.snapshot:
         run.save(run.folder.named(event.snapshot), plan, done=False)
     if event.log_std is not None:
-        run.network.reset_log_std(event.log_std)
-        run.optimizer.state.pop(run.network.log_std, None)  # else its momentum would carry on from the old value
+        run.learner.reset_log_std(event.log_std)
 
 
 def _collect(run: Run, plan: Plan) -> float:
@@ -103,14 +101,9 @@ def _learn(run: Run, plan: Plan, position: Position) -> dict[str, float]:
     ppo, done = run.config.ppo, position.clock / max(run.schedule.total_updates - 1, 1)
     learning_rate = anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, done)
     entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, done)
-    metrics = update(
-        run.network,
-        run.optimizer,
+    metrics = run.learner.update(
         run.rollout.flat(),
-        config=ppo,
-        autocast=run.autocast,
         number=plan.update,
-        generator=run.shuffle,
         learning_rate=learning_rate,
         entropy_coefficient=entropy_coefficient,
     )

@@ -80,10 +80,10 @@ class ActorCritic(nn.Module):
         """V(s), float32 [B], for observations [B, D]."""
         return self.critic(obs).float().squeeze(-1)
 
-    def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log pi(a | s), the entropy of pi(. | s), and V(s), float32 [B], of obs [B, D] and actions [B, A]."""
+    def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of obs [B, D] and actions [B, A]."""
         output = self.actor(obs).float()
-        return log_probability(output, self.log_std, actions), entropy(output, self.log_std), self.value(obs)
+        return log_probability(output, self.log_std, actions), entropy(output, self.log_std)
 
     @torch.no_grad()
     def reset_log_std(self, log_std: float) -> None:

@@ -6,7 +6,6 @@ one kind (an extra check, say) leaves all the others as they were.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ from agents.ppo.precision import Autocast
 from agents.ppo.progress import Progress
 from agents.ppo.rollout import Rollout
 from agents.ppo.selfplay import League
-from agents.ppo.update import adam
+from agents.ppo.update import Learner
 from agents.run_folder import RunFolder
 from configs.plain import to_plain
 from configs.schema import RunConfig
@@ -45,18 +44,16 @@ class Run:
         self.threads = set_threads(config.threads)
         keep_freed_memory()
         seeds = derive_seeds(config.seed)
-        generator = partial(torch.Generator, self.device)
         self.schedule = Schedule(config.phases)
         self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
         self.batch = make_batch(config, self.device, self.threads, seed=seeds["env"])
         self.network = make_network(config, self.batch, seed=seeds["network"])
-        self.optimizer = adam(self.network, config.ppo.learning_rate)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
+        self.learner = Learner(self.network, config.ppo, self.autocast, seed=seeds["shuffle"], threads=self.threads)
         self.duel = make_duel(config, self.batch, self.network, seed=seeds["opponents"])
         self.rollout = make_rollout(config, self.batch)
-        self.actions = generator().manual_seed(seeds["actions"])
-        self.shuffle = generator().manual_seed(seeds["shuffle"])
+        self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
         self._open(seeds)
 
     def _open(self, seeds: dict[str, int]) -> None:
@@ -98,9 +95,10 @@ class Run:
         save_checkpoint(path, self.network, contract=self.batch.contract, training=training)
 
     def close(self) -> None:
-        """End the logs, the bar and the simulator's threads."""
+        """End the logs, the bar and all threads."""
         self.progress.close()
         self.logger.close()
+        self.learner.close()
         self.batch.close()
 
 

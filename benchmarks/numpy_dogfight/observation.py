@@ -94,4 +94,5 @@ def _bullets(state: State, seat: int, *, challenge: bool) -> list[Array]:
     nearest = np.argsort(np.where(live, dx * dx + dy * dy, FAR), axis=1, kind="stable")
     columns = np.stack([dx / 1000.0, dy / 1000.0, mine + 0.0 * dx, np.arctan2(dy, dx) / np.pi], axis=2)
     columns = np.take_along_axis(columns * live[:, :, None], nearest[:, :, None], axis=1)
-    return list(columns[:, :8].reshape(len(state.x), 32).T)
+    rows = columns[:, : rules.OBSERVED_BULLETS].reshape(len(state.x), -1)
+    return [*rows.T, *np.zeros((4 * rules.OBSERVED_BULLETS - rows.shape[1], len(state.x)))]

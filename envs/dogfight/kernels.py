@@ -11,10 +11,13 @@ from envs.dogfight.bots import decide
 from envs.dogfight.observation import observe, repeat_frame
 from envs.dogfight.physics import in_control, shoot, take_hits, tick_bullets, tick_fighter
 from envs.dogfight.reward import Geometry, measure, result_reward, step_reward
+from envs.dogfight.rules import BULLETS_PER_FIGHTER
 from envs.dogfight.spawn import draw_physics, fresh_memory, spawn
 from envs.dogfight.state import SLOTS, BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "optimization_level": 3})
+
+TRACE_TICK = wp.constant(16 + 3 * 2 * BULLETS_PER_FIGHTER)
 
 
 @wp.struct
@@ -146,7 +149,7 @@ def trace_tick(
         trace[match, row, 16 + 3 * s] = bullets[match, s].x
         trace[match, row, 17 + 3 * s] = bullets[match, s].y
         trace[match, row, 18 + 3 * s] = float(bullets[match, s].life)
-    trace[match, row, 40] = float(tick)
+    trace[match, row, TRACE_TICK] = float(tick)
 
 
 @wp.kernel
@@ -202,7 +205,7 @@ def end_trace(trace: wp.array3d[float], match: int, first: int, end: int) -> Non
     """Mark the rows of a traced step that the match did not live to fill."""
     if match < trace.shape[0]:
         for row in range(first, end):
-            trace[match, row, 40] = -1.0
+            trace[match, row, TRACE_TICK] = -1.0
 
 
 @wp.func

@@ -169,7 +169,7 @@ class NumpyBatch:
             self._max_hp = self.batch.snapshot()["physics"]["max_hp"][: len(self.batch.trace)]
 
     def _last_rows(self) -> np.ndarray:
-        """The last tick played in the last step, [rendered, 41] in the order of `TRACE_FIELDS`."""
+        """The last tick played in the last step, [rendered, 29] in the order of `TRACE_FIELDS`."""
         rows = _copy(self.batch.trace)
         last = (rows[:, :, TRACE_FIELDS.index("tick")] >= 0).sum(axis=1) - 1
         return rows[np.arange(len(rows)), last]

@@ -93,7 +93,7 @@ def frame_from_trace(
     struck: tuple[bool, bool] = (False, False),
     banner: str = "",
 ) -> Frame:
-    """The frame of one row of `DogfightBatch.trace`, float32 [41].
+    """The frame of one row of `DogfightBatch.trace`, float32 [29].
 
     The trace does not hold `max_hp`; None takes the default, or a fighter's hp where that is more.
     """

@@ -42,7 +42,9 @@ SPAWN_SPEED_HIGH = 80.0
 SPAWN_X = 200.0
 SPAWN_Y = 300.0
 
-BULLETS_PER_FIGHTER = 4
+BULLETS_PER_FIGHTER = 2
+"""Bullets one fighter can have in flight at once: the longest life over the shortest cooldown of every level."""
+OBSERVED_BULLETS = 8
 
 CHALLENGE_GRAVITY = 130.0
 CHALLENGE_DEADLY_ALTITUDE = 5.0

@@ -21,7 +21,6 @@ ACTION_HIGH = (1.0, 1.0, 1.0)
 
 LENGTH_SCALE = 1000.0
 """Positions and distances are divided by this many metres."""
-OBSERVED_BULLETS = 2 * rules.BULLETS_PER_FIGHTER
 SLACK = 1e-5
 
 Bounds = list[tuple[float, float]]
@@ -85,7 +84,7 @@ def _distance() -> tuple[float, float]:
 
 def _bullets() -> Bounds:
     reach = rules.MUZZLE_OFFSET + _highest("bullet_speed") * _highest("bullet_lifetime_ticks") * rules.DT
-    return [*_relative(reach), _FRACTION, _SIGNED] * OBSERVED_BULLETS
+    return [*_relative(reach), _FRACTION, _SIGNED] * rules.OBSERVED_BULLETS
 
 
 def _parameters() -> Bounds:

@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 
 from agents.matches import Setting, play
+from envs.dogfight import rules as game
 from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from eval.gif import HOLD_MS, write_gif
 from eval.replay import SAMPLE_TICKS, Recorder, Recording, encode, page, write_replay
@@ -55,7 +56,7 @@ def duel():
         rows[row, [COLUMN["bullet_0_x"], COLUMN["bullet_0_y"]]] = -370 + 4 * offset, 300
         rows[row, COLUMN["bullet_0_life"]] = 59 - offset
     rows[60:, COLUMN["hp_1"]] = 4
-    rows[70:80, COLUMN["bullet_4_life"]] = np.arange(50, 40, -1)
+    rows[70:80, COLUMN["bullet_2_life"]] = np.arange(50, 40, -1)
     rows[100:136, COLUMN["stall_0"]] = np.arange(36, 0, -1)
     rows[199, COLUMN["hp_0"]] = 0
     return recording_of(rows, outcome=2)
@@ -114,7 +115,7 @@ def test_max_hp_is_that_of_the_match():
 def test_a_recorder_says_what_is_missing():
     with pytest.raises(ValueError, match="games=0"):
         Recorder(0)
-    batch = SimpleNamespace(trace=torch.zeros(1, 10, 41), outcome=torch.full((2,), -1), num_envs=2)
+    batch = SimpleNamespace(trace=torch.zeros(1, 10, len(TRACE_FIELDS)), outcome=torch.full((2,), -1), num_envs=2)
     with pytest.raises(ValueError, match=r"trace=1.*needs trace=2"):
         Recorder(2)(batch, 0)
     with pytest.raises(ValueError, match="match 0 has not ended"):
@@ -168,10 +169,10 @@ def test_bullets_fly_where_the_trace_has_them(rules):
     for recording in recorder.recordings(left="ace", right="dogfighter", rules=rules):
         expected = Counter()
         for row in recording.rows:
-            for slot in range(8):
+            for slot in range(2 * game.BULLETS_PER_FIGHTER):
                 x, y, life = (row[COLUMN[f"bullet_{slot}_{name}"]] for name in ("x", "y", "life"))
                 if life > 0:
-                    expected[int(row[COLUMN["tick"]]), slot // 4] += 1
+                    expected[int(row[COLUMN["tick"]]), slot // game.BULLETS_PER_FIGHTER] += 1
                     assert any(distance(b, row[COLUMN["tick"]], x, y) < 0.2 for b in encode(recording)["bullets"])
                     drawn += 1
         seen = Counter((tick, b[6]) for b in encode(recording)["bullets"] for tick in range(b[0], b[1] + 1))

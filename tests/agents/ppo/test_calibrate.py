@@ -31,11 +31,11 @@ def test_seconds_per_sample_are_scaled_to_the_whole_run(run, monkeypatch):
 
 def test_the_trial_leaves_the_run_as_it_was(run):
     def state():
-        draws = (run.actions.get_state(), run.shuffle.get_state())
+        draws = (run.actions.get_state(), run.learner.shuffle.get_state())
         return torch.cat([p.flatten() for p in run.network.parameters()]).clone(), run.batch.obs.clone(), *draws
 
     before, steps = state(), run.rollout.obs.clone()
     assert estimate_seconds(run) > 0.0
     assert all(torch.equal(a, b) for a, b in zip(before, state(), strict=True))
     assert torch.equal(run.rollout.obs, steps)
-    assert not run.optimizer.state
+    assert not run.learner.optimizer.state

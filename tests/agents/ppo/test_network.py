@@ -77,7 +77,7 @@ def test_log_probability_by_hand():
 def test_densities_and_entropy_agree_with_torch_distributions():
     net, obs = scattered(log_std_init=-0.7), some_obs()
     actions, _ = net.act(obs, generator=torch.Generator().manual_seed(1))
-    log_prob, ent, value = net.evaluate(obs, actions)
+    (log_prob, ent), value = net.evaluate(obs, actions), net.value(obs)
     output = net.actor(obs)
     normal = Normal(output[:, :2], net.log_std.exp())
     coin = Bernoulli(logits=output[:, 2])

@@ -62,7 +62,7 @@ def test_what_was_seen_and_done_is_stored_step_by_step():
     assert torch.equal(rollout.reward, rollout.actions[:, :, 0])
     assert len(rollout.reward.unique()) == 10
     for t in range(5):
-        log_prob, _, _ = network().evaluate(rollout.obs[t], rollout.actions[t])
+        log_prob, _ = network().evaluate(rollout.obs[t], rollout.actions[t])
         torch.testing.assert_close(rollout.log_prob[t], log_prob)
 
 

@@ -8,7 +8,7 @@ import torch
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
 from agents.ppo.rollout import Rollout, Samples
-from agents.ppo.update import adam, explained_variance, minibatches, normalize, surrogate, update, value_loss
+from agents.ppo.update import Learner, explained_variance, minibatches, normalize, surrogate, value_loss
 from configs.schema import NetworkConfig, PPOConfig
 
 KEYS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_max", "grad_norm"}
@@ -29,18 +29,13 @@ def network(seed=0):
     return ActorCritic(2, 1, 1, NetworkConfig(hidden=8), seed=seed)
 
 
-def run(net, samples, *, seed=0, learning_rate=1e-3, entropy=0.0, autocast=None, number=0, **options):
-    return update(
-        net,
-        adam(net, 1.0),
-        samples,
-        config=PPOConfig(**{"minibatch_size": 16, "epochs": 2, "target_kl": 0.0} | options),
-        autocast=autocast or Autocast("fp32", "cpu"),
-        number=number,
-        generator=torch.Generator().manual_seed(seed),
-        learning_rate=learning_rate,
-        entropy_coefficient=entropy,
-    )
+def run(net, samples, *, seed=0, learning_rate=1e-3, entropy=0.0, autocast=None, number=0, threads=1, **options):
+    config = PPOConfig(**{"minibatch_size": 16, "epochs": 2, "target_kl": 0.0} | options)
+    learner = Learner(net, config, autocast or Autocast("fp32", "cpu"), seed=seed, threads=threads)
+    try:
+        return learner.update(samples, number=number, learning_rate=learning_rate, entropy_coefficient=entropy)
+    finally:
+        learner.close()
 
 
 def batch_of(advantage, old_log_prob):
@@ -166,14 +161,11 @@ def test_the_gradient_is_clipped():
     samples = some_samples()
     samples = samples._replace(returns=samples.returns + 1e6)
     net = network()
-    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     before = weights(net)
     config = PPOConfig(minibatch_size=64, epochs=1, target_kl=0.0, max_grad_norm=0.5)
-    generator = torch.Generator().manual_seed(0)
-    options = {"learning_rate": 1.0, "entropy_coefficient": 0.0, "number": 0}
-    metrics = update(
-        net, optimizer, samples, config=config, autocast=Autocast("fp32", "cpu"), generator=generator, **options
-    )
+    learner = Learner(net, config, Autocast("fp32", "cpu"), seed=0)
+    learner.optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    metrics = learner.update(samples, number=0, learning_rate=1.0, entropy_coefficient=0.0)
     assert metrics["train/grad_norm"] > 1e3
     assert (weights(net) - before).norm().item() == pytest.approx(0.5, rel=1e-3)
 
@@ -201,6 +193,14 @@ def test_the_same_seed_twice_gives_the_same_bytes():
         run(net, some_samples(), seed=seed)
     assert torch.equal(weights(nets[0]), weights(nets[1]))
     assert not torch.equal(weights(nets[0]), weights(nets[2]))
+
+
+def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_other():
+    metrics, nets = [], [network() for _ in range(2)]
+    for net, threads in zip(nets, (1, 2), strict=True):
+        metrics.append(run(net, some_samples(), threads=threads, entropy=0.01))
+    assert metrics[0] == metrics[1]
+    assert torch.equal(weights(nets[0]), weights(nets[1]))
 
 
 @pytest.mark.parametrize("target_kl", [0.0, 0.05])
@@ -244,15 +244,14 @@ class Target:
 
 def train(seed, updates=15):
     net, env = network(seed), Target(64, seed)
-    optimizer, generator = adam(net, 1e-2), torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     rollout = Rollout(8, 64, 2, 2, device="cpu", max_truncations=1)
-    config = PPOConfig(epochs=4, minibatch_size=128)
+    learner = Learner(net, PPOConfig(epochs=4, minibatch_size=128), Autocast("fp32", "cpu"), seed=seed)
     rewards = []
     for number in range(updates):
         rollout.collect(env, net, generator)
         rollout.finish(net, 0.99, 0.95)
-        options = {"config": config, "autocast": Autocast("fp32", "cpu"), "generator": generator}
-        update(net, optimizer, rollout.flat(), number=number, learning_rate=1e-2, entropy_coefficient=0.0, **options)
+        learner.update(rollout.flat(), number=number, learning_rate=1e-2, entropy_coefficient=0.0)
         rewards.append(rollout.reward.mean().item())
     return rewards, net
 

@@ -72,13 +72,12 @@ def scattered(batch, rng):
 def _scatter_bullets(state, rng):
     """Two bullets a seat, half of them live, around the fighter they were meant for."""
     bullets, foes = state["bullets"], state["fighters"][:, [1, 1, 0, 0]]
-    slots = [0, 1, 4, 5]
     for name in ("x", "y"):
-        bullets[name][:, slots] = foes[name] + rng.uniform(-150, 150, foes.shape)
+        bullets[name] = foes[name] + rng.uniform(-150, 150, foes.shape)
     yaw = rng.uniform(-math.pi, math.pi, foes.shape)
-    bullets["dx"][:, slots], bullets["dy"][:, slots] = np.cos(yaw), np.sin(yaw)
+    bullets["dx"], bullets["dy"] = np.cos(yaw), np.sin(yaw)
     bullets["life"][:] = 0
-    bullets["life"][:, slots] = np.maximum(rng.integers(-30, 30, foes.shape), 0)
+    bullets["life"] = np.maximum(rng.integers(-30, 30, foes.shape), 0)
 
 
 def same_decisions(real, peer):

@@ -40,7 +40,8 @@ def hit_events(before, after, cooldown_ticks, challenge):
     """Hits of one tick read off two trace rows, as (shooter, kind); a crash into the ground is not a hit."""
     events = []
     for shooter in (0, 1):
-        lives = [f"bullet_{slot + 4 * shooter}_life" for slot in range(4)]
+        slots = range(rules.BULLETS_PER_FIGHTER)
+        lives = [f"bullet_{slot + len(slots) * shooter}_life" for slot in slots]
         fired = after[f"cooldown_{shooter}"] == cooldown_ticks and before[f"cooldown_{shooter}"] <= 1
         expected = sum(before[life] > 1 for life in lives) + fired
         consumed = expected - sum(after[life] > 0 for life in lives)
