@@ -1,7 +1,8 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
 Composes and checks the configuration, then hands it to `agents.ppo.loop.train`, which knows nothing of command lines.
-Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+`resume=NAME` continues a run. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C, 75 with
+SIGTERM.
 """
 
 from __future__ import annotations

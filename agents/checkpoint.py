@@ -53,8 +53,8 @@ def save_checkpoint(
     """
     _check_contract(path, contract, network.shape)
     header = {"format": FORMAT, "format_version": FORMAT_VERSION}
-    plain = header | {"shape": network.shape, "contract": dict(contract), "training": dict(training)}
-    data = pack(network.state_dict(), plain)
+    belongings = {"shape": network.shape, "contract": contract, "training": training}
+    data = pack(header | belongings | {"weights": network.state_dict()})
     # The old hash goes first: between the two writes a file is unlisted rather than listed with another's hash.
     _edit_manifest(path, None)
     write_atomically(path, data)
@@ -74,11 +74,13 @@ def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoin
     if version > FORMAT_VERSION:
         raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
     try:
-        shape, contract, training = (dict(content[key]) for key in ("shape", "contract", "training"))
+        shape, contract, training, weights = (
+            dict(content[key]) for key in ("shape", "contract", "training", "weights")
+        )
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: lacks its shape, contract or training summary") from error
+        raise CheckpointError(f"{path}: lacks its weights, shape, contract or training summary") from error
     _check_contract(path, contract, shape)
-    network = _rebuild(path, shape, content["weights"])
+    network = _rebuild(path, shape, weights)
     return Checkpoint(network.to(device).eval(), contract, training, path)
 
 

@@ -130,6 +130,29 @@ class Duel:
         self._sums.zero_()
         return Tally(wins, draws, losses, length, hp, returns)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides how play goes on, the batch included."""
+        return {
+            "batch": self.batch.state_dict(),
+            "opponents": torch.from_numpy(self.opponents),
+            "slots": self._actors.weights,
+            "generator": self._generator.get_state(),
+            "sums": self._sums,
+            "return": self._return,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from the `state_dict` of a duel of the same sizes."""
+        self.opponents = state["opponents"].cpu().numpy()
+        for name, weights in self._actors.weights.items():
+            weights.copy_(state["slots"][name])
+        self._generator.set_state(state["generator"].cpu())
+        self._sums.copy_(state["sums"])
+        self._seat_opponents(np.zeros(self.num_envs, dtype=bool))
+        self._return.copy_(state["return"])
+        self.batch.load_state_dict(state["batch"])
+        self._observe()
+
     def _act_snapshots(self) -> None:
         """Let every snapshot act in its matches, all in one forward."""
         slots, rows = self._gather.shape

@@ -1,24 +1,30 @@
-"""Where a run's numbers go: metrics.jsonl and TensorBoard always, Weights & Biases when asked for.
+"""Where a run's numbers go: JSON lines and TensorBoard always, Weights & Biases when asked for.
 
-The x-axis is env steps everywhere. A metrics.jsonl row is one JSON object with sorted keys, on disk before the next
-update starts; a value that is not finite is written as null, since JSON has no NaN. Weights & Biases gets env steps as
-a metric of its own, because its internal step starts again when an offline run resumes; whatever goes wrong there
-costs one warning and never the training.
+The x-axis is env steps everywhere. metrics.jsonl has one JSON object with sorted keys an update, events.jsonl one for
+everything that happened between; a value that is not finite is written as null, since JSON has no NaN. Both files are
+cut back to where they were when a run resumes. Weights & Biases gets env steps as a metric of its own, because its
+internal step starts again when an offline run resumes. Whatever goes wrong with a log costs one warning and never the
+training.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
 from configs.names import InputError, choose
 from configs.schema import WANDB_MODES, LoggerConfig
+
+METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
+WANDB = "Weights & Biases"
 
 
 class LoggerError(InputError):
@@ -31,7 +37,7 @@ class Sink(Protocol):
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row of metrics."""
 
-    def event(self, env_steps: int, text: str) -> None:
+    def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write that something happened."""
 
     def close(self) -> None:
@@ -41,9 +47,10 @@ class Sink(Protocol):
 class Logger:
     """Rows and events of one run, sent to every sink."""
 
-    def __init__(self, sinks: list[Sink]) -> None:
-        self._sinks = sinks
-        self._env_steps = 0
+    def __init__(self, lines: JsonLines, others: list[Sink], env_steps: int = 0) -> None:
+        self._lines = lines
+        self._sinks: list[Sink] = [lines, *others]
+        self._env_steps = env_steps
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row; values may be anything `float` accepts."""
@@ -52,10 +59,14 @@ class Logger:
         for sink in self._sinks:
             sink.log(env_steps, row)
 
-    def event(self, text: str) -> None:
-        """Write a line about something that happened since the last row, such as a new phase."""
+    def event(self, text: str, kind: str = "info") -> None:
+        """Write a line about something that happened since the last row, such as a new phase or an alert."""
         for sink in self._sinks:
-            sink.event(self._env_steps, text)
+            sink.event(self._env_steps, kind, text)
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far the logs have come, on disk; `open_logger` goes on from there."""
+        return {"env_steps": self._env_steps, "bytes": self._lines.sync()}
 
     def close(self) -> None:
         """Finish every sink; nothing may be logged afterwards."""
@@ -63,54 +74,100 @@ class Logger:
             sink.close()
 
 
-def open_logger(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> Logger:
-    """Open a run's logger in `folder`. `plain_config` is what Weights & Biases shows as the run's configuration.
+def open_logger(
+    config: LoggerConfig,
+    folder: Path,
+    run_name: str,
+    plain_config: Mapping[str, Any],
+    state: Mapping[str, Any] | None = None,
+) -> Logger:
+    """Open a run's logger in `folder`, at the moment of `state` (a `Logger.state_dict`), else at the beginning.
+
+    `plain_config` is what Weights & Biases shows as the run's configuration.
 
     Raises `UnknownNameError` for an unknown `logger.wandb` and `LoggerError` where the package for it is missing.
     """
     wandb = _open_wandb(config, folder, run_name, plain_config)
-    return Logger([JsonLines(folder / "metrics.jsonl"), TensorBoard(folder), wandb])
+    state = state or {"env_steps": 0, "bytes": {}}
+    lines = JsonLines(folder, state["bytes"])
+    tensorboard = Expendable("TensorBoard", TensorBoard(folder, state["env_steps"] + 1))
+    return Logger(lines, [tensorboard, wandb], state["env_steps"])
 
 
 class JsonLines:
-    """metrics.jsonl: {"env_steps": ..., metrics}, or {"env_steps": ..., "event": text}."""
+    """metrics.jsonl: {"env_steps": ..., metrics}; events.jsonl: {"env_steps": ..., "kind": ..., "event": text}.
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8")
+    `sizes` are the bytes to keep of each file, 0 where not given. A disk that is full or gone is warned about once.
+    """
+
+    def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
+        self._files = {name: _open_at(folder / name, sizes.get(name, 0)) for name in (METRICS, EVENTS)}
+        self._sizes = {name: file.tell() for name, file in self._files.items()}
+        self._warned = False
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write and flush one row."""
-        self._write({key: value if math.isfinite(value) else None for key, value in metrics.items()}, env_steps)
+        finite = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
+        self._write(METRICS, {"env_steps": env_steps} | finite)
 
-    def event(self, env_steps: int, text: str) -> None:
+    def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write and flush one event."""
-        self._write({"event": text}, env_steps)
+        self._write(EVENTS, {"env_steps": env_steps, "kind": kind, "event": text})
+
+    def sync(self) -> dict[str, int]:
+        """Bring both files to the disk; returns the bytes of whole lines in each."""
+        for file in self._files.values():
+            with suppress(OSError):
+                os.fsync(file.fileno())
+        return dict(self._sizes)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the files."""
+        for file in self._files.values():
+            with suppress(OSError):
+                file.close()
 
-    def _write(self, row: dict[str, Any], env_steps: int) -> None:
-        self._file.write(json.dumps({"env_steps": env_steps} | row, sort_keys=True, allow_nan=False) + "\n")
-        self._file.flush()
+    def _write(self, name: str, row: dict[str, Any]) -> None:
+        line = (json.dumps(row, sort_keys=True, allow_nan=False) + "\n").encode()
+        file, size = self._files[name], self._sizes[name]
+        try:
+            file.seek(size)  # over what an earlier attempt may have left of a line
+            if file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            file.truncate()
+            self._sizes[name] = size + len(line)
+        except OSError as error:
+            if not self._warned:
+                print(f"warning: {name} cannot be written ({error.strerror}); training goes on", file=sys.stderr)
+            self._warned = True
+
+
+def _open_at(path: Path, size: int) -> BinaryIO:
+    """Open `path` unbuffered, creating it if needed, cut to its first `size` bytes."""
+    path.touch()
+    file = path.open("r+b", buffering=0)
+    file.truncate(min(size, path.stat().st_size))
+    file.seek(0, os.SEEK_END)
+    return cast(BinaryIO, file)
 
 
 class TensorBoard:
     """An event file in the run's folder; the import waits until here because it is slow."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, first_step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder))
+        # What an interrupted run wrote beyond its last state is hidden.
+        self._writer = SummaryWriter(str(folder), purge_step=first_step)
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one scalar per metric."""
         for key, value in metrics.items():
             self._writer.add_scalar(key, value, env_steps)
 
-    def event(self, env_steps: int, text: str) -> None:
+    def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write a text entry."""
-        self._writer.add_text("event", text, env_steps)
+        self._writer.add_text(kind, text, env_steps)
 
     def close(self) -> None:
         """Close the event file."""
@@ -123,34 +180,31 @@ class NoSink:
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Do nothing."""
 
-    def event(self, env_steps: int, text: str) -> None:
+    def event(self, env_steps: int, kind: str, text: str) -> None:
         """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
-class WandB:
-    """A Weights & Biases run; the first failure is reported once, and then it is left alone."""
+class Expendable:
+    """A sink whose first failure is reported once; then it is left alone, and training goes on without it."""
 
-    def __init__(self, run: Any) -> None:
-        self._run = run
+    def __init__(self, name: str, sink: Sink) -> None:
+        self._name, self._sink = name, sink
         self._alive = True
-        # Every metric's x-axis is ours: env steps.
-        run.define_metric("env_steps")
-        run.define_metric("*", step_metric="env_steps")
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Send one row."""
-        self._try(lambda: self._run.log({"env_steps": env_steps, **metrics}))
+        """Write one row, if it still works."""
+        self._try(lambda: self._sink.log(env_steps, metrics))
 
-    def event(self, env_steps: int, text: str) -> None:
-        """Send an event as a text value."""
-        self._try(lambda: self._run.log({"env_steps": env_steps, "event": text}))
+    def event(self, env_steps: int, kind: str, text: str) -> None:
+        """Write that something happened, if it still works."""
+        self._try(lambda: self._sink.event(env_steps, kind, text))
 
     def close(self) -> None:
-        """Finish the run, which uploads what is left."""
-        self._try(self._run.finish)
+        """Finish writing, if it still works."""
+        self._try(self._sink.close)
 
     def _try(self, action: Callable[[], object]) -> None:
         if not self._alive:
@@ -159,7 +213,29 @@ class WandB:
             action()
         except Exception as error:
             self._alive = False
-            _warn(error)
+            _warn(self._name, error)
+
+
+class WandB:
+    """A Weights & Biases run."""
+
+    def __init__(self, run: Any) -> None:
+        self._run = run
+        # Every metric's x-axis is ours: env steps.
+        run.define_metric("env_steps")
+        run.define_metric("*", step_metric="env_steps")
+
+    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
+        """Send one row."""
+        self._run.log({"env_steps": env_steps, **metrics})
+
+    def event(self, env_steps: int, kind: str, text: str) -> None:
+        """Send an event as a text value."""
+        self._run.log({"env_steps": env_steps, kind: text})
+
+    def close(self) -> None:
+        """Finish the run, which uploads what is left."""
+        self._run.finish()
 
 
 def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> Sink:
@@ -170,19 +246,18 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
     # Our package is called agents, which W&B would take for a language-model library and advertise a tracer.
     os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")
     try:
-        return WandB(
-            wandb.init(
-                project=config.wandb_project,
-                name=run_name,
-                dir=str(folder),
-                config=dict(plain_config),
-                mode=mode,
-                # What is logged here is enough: no console output, source code or git state is sent along.
-                settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False),
-            )
+        run = wandb.init(
+            project=config.wandb_project,
+            name=run_name,
+            dir=str(folder),
+            config=dict(plain_config),
+            mode=mode,
+            # What is logged here is enough: no console output, source code or git state is sent along.
+            settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False),
         )
+        return Expendable(WANDB, WandB(run))
     except Exception as error:
-        _warn(error)
+        _warn(WANDB, error)
         return NoSink()
 
 
@@ -197,6 +272,6 @@ def _import_wandb(mode: str) -> Any:
     return wandb
 
 
-def _warn(error: Exception) -> None:
+def _warn(name: str, error: Exception) -> None:
     reason = " ".join(str(error).split()) or type(error).__name__
-    print(f"warning: Weights & Biases is off for the rest of this run: {reason}", file=sys.stderr)
+    print(f"warning: {name} is off for the rest of this run: {reason}", file=sys.stderr)

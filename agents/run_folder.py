@@ -1,7 +1,8 @@
 """One folder per run, under a name a person can say: adjective-callsign-run.
 
 Made-up names come from the operating system's entropy, not the run's seed, so that two runs of one seed get two names;
-the folder is created exclusively, so that two runs never write into one.
+a folder is created exclusively, and its lock keeps two trainers from ever writing into one. Opening a folder again is
+how a run is continued.
 """
 
 from __future__ import annotations
@@ -44,6 +45,22 @@ class RunFolder:
     path: Path
 
     @classmethod
+    def open(cls, root: Path, name: str) -> RunFolder | None:
+        """The folder that the run `name` already has under `root`, or None.
+
+        Raises `RunFolderError` if there is something called so that is no run's folder.
+        """
+        if not name:
+            return None
+        _check("name", name, FOLDER)
+        folder = cls(root / name)
+        if folder.config.exists():
+            return folder
+        if folder.path.exists():
+            raise RunFolderError(f"name={name!r}: {folder.path} exists and is no run's folder; choose another name")
+        return None
+
+    @classmethod
     def create(cls, root: Path, name: str = "", run: str | None = None) -> RunFolder:
         """Make a new folder under `root`: `name` if given, else a made-up name ending in `run`.
 
@@ -74,14 +91,19 @@ class RunFolder:
         return self.path / "config.yaml"
 
     @property
-    def metrics(self) -> Path:
-        """One JSON object per logged row."""
-        return self.path / "metrics.jsonl"
-
-    @property
     def pool(self) -> Path:
         """The folder of frozen snapshots."""
         return self.path / "pool"
+
+    @property
+    def state(self) -> Path:
+        """The folder of training states, from which the run can be continued."""
+        return self.path / "state"
+
+    @property
+    def best(self) -> Path:
+        """The policy that did best in the checks of this run."""
+        return self.path / "best.pt"
 
     @property
     def final(self) -> Path:
@@ -96,6 +118,16 @@ class RunFolder:
         """Name the checkpoint of an event such as pre_brawler; raises `RunFolderError` unless it may be called that."""
         _check("snapshot", name, SNAPSHOT)
         return self.path / f"{name}.pt"
+
+    def read_config(self) -> dict[str, Any]:
+        """The configuration the run was begun with, plain data; raises `RunFolderError` if it cannot be read."""
+        try:
+            plain = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise RunFolderError(f"{self.config}: cannot be read; restore it or choose another name=") from error
+        if not isinstance(plain, dict):
+            raise RunFolderError(f"{self.config}: is no configuration; restore it or choose another name=")
+        return plain
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the whole configuration, plain data in the schema's order, as YAML."""

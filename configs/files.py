@@ -7,7 +7,9 @@ the folder is synced last, so that the name itself survives a power cut.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -34,3 +36,22 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def publish_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Make the folder `path` holding `files`, in one step; one that stands there already is replaced.
+
+    Raises `OSError` where there is no room or no permission; then `path` is as it was.
+    """
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        for name, data in files.items():
+            write_atomically(temporary / name, data)
+        temporary.chmod(0o755)
+        if path.exists():
+            shutil.rmtree(path)
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    _sync_folder(path.parent)

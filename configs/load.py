@@ -39,9 +39,16 @@ def load(overrides: Sequence[str]) -> RunConfig:
     `phases.0.updates=20`. Raises `InputError`: one line that says what is wrong and what would be right.
     """
     parsed = [_parse(text) for text in overrides]
-    name = _run_name(parsed)
-    settings = [text.lstrip("+") for text, override in zip(overrides, parsed, strict=True) if not _names_run(override)]
-    config = from_plain({**_compose([f"+run={name}", *(f"++{text}" for text in settings)]), "run": name})
+    settings = [
+        f"++{text.lstrip('+')}" for text, override in zip(overrides, parsed, strict=True) if not _names_run(override)
+    ]
+    stored = _stored(parsed)
+    if stored is None:
+        name = _run_name(parsed)
+        config = from_plain({**_compose([f"+run={name}", *settings], to_plain(RunConfig())), "run": name})
+    else:
+        config = from_plain(_compose(settings, stored))
+        config.name = config.resume
     validate(config)
     return config
 
@@ -71,6 +78,23 @@ def _parse(text: str) -> Override:
     return override
 
 
+def _stored(parsed: Sequence[Override]) -> dict[str, Any] | None:
+    """The configuration of the run that `resume=` names, None where there is no such override."""
+    given = {override.key_or_group: str(override.value()) for override in parsed}
+    if not given.get("resume"):
+        return None
+    for key in ("run", "name"):
+        if key in given:
+            raise ConfigError(f"resume={given['resume']} and {key}={given[key]}: a resumed run keeps its own; give one")
+    root = CONFIG_DIR.parent / given.get("checkpoint_dir", RunConfig.checkpoint_dir)
+    names = sorted(path.parent.name for path in root.glob("*/config.yaml"))
+    path = root / choose("run to resume", given["resume"], names) / "config.yaml"
+    try:
+        return to_plain(from_plain(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: is no configuration of this version: {error}") from error
+
+
 def _names_run(override: Override) -> bool:
     return override.key_or_group == "run"
 
@@ -83,8 +107,8 @@ def _run_name(parsed: Sequence[Override]) -> str:
     return choose("run", names[0], runs())
 
 
-def _compose(overrides: Sequence[str]) -> dict[str, Any]:
-    ConfigStore.instance().store("schema", node=to_plain(RunConfig()))
+def _compose(overrides: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
+    ConfigStore.instance().store("schema", node=base)
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
             composed = OmegaConf.to_container(compose("config", overrides=list(overrides)), resolve=True)

@@ -29,7 +29,8 @@ POSITIVE = "[1, 10000000]"
 DEVICE = Form(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:N such as cuda:1")
 FOLDER = Form(r"(?!released$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_', '-', and not 'released'")
 SNAPSHOT = Form(
-    r"(?!final$|step_)[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_', '-', and neither 'final' nor 'step_...'"
+    r"(?!final$|best$|step_)[A-Za-z][A-Za-z0-9_-]{0,63}",
+    "letters, digits, '_', '-', but not 'final', 'best' or 'step_...'",
 )
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
@@ -213,7 +214,16 @@ class RunConfig:
     """auto (cuda where there is one), cpu, cuda, cuda:1 ..."""
     threads: int = option(0, "[0, 4096]")
     """CPU threads for torch and the simulator; 0 is every core this process may use."""
+    resume: str = option("", FOLDER)
+    """Continue the run of this name, with its own configuration; a `name` that exists is continued as well."""
     checkpoint_every: int = option(50, POSITIVE)
+    """Updates between training states, and between the policies step_<env steps>.pt."""
+    checkpoint_minutes: float = option(10.0, "[0, 100000]")
+    """A training state at least this often, if updates are long; 0 leaves it to `checkpoint_every`."""
+    keep_states: int = option(3, "[1, 1000]")
+    """Training states kept; the policies all stay."""
+    grace_seconds: float = option(25.0, "(0, 86400]")
+    """After Ctrl-C or SIGTERM the update in progress has this long to finish and be saved."""
     max_updates: int = option(0, COUNT)
     """Stop after this many updates although the schedule is longer; 0 runs it whole."""
     env: EnvConfig = field(default_factory=EnvConfig)

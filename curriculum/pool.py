@@ -2,13 +2,14 @@
 
 Each snapshot is one file of weights named by its update, `snapshot_000150.pt`, written atomically; `index.json` beside
 them holds rating and results, so a pool reopens as it was left. When the pool is full the oldest snapshot leaves, or
-the weakest by rating; the newest always stays, since it is the best test of whether the learner still improves.
+the weakest by rating; the newest always stays, since it is the best test of whether the learner still improves. The
+file of one that left stays until `sweep`, because a run that resumes from an earlier moment may need it again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ class Pool:
         """
         if self._snapshots and update <= self._snapshots[-1].update:
             raise ValueError(f"update={update} is not after the newest snapshot's, {self._snapshots[-1].update}")
-        data = pack(weights, {"shape": self._shape})
+        data = pack({"shape": self._shape, "weights": weights})
         snapshot = Snapshot(f"snapshot_{update:06d}", update, rating, sha256(data))
         write_atomically(self.path(snapshot.name), data)
         self._snapshots.append(snapshot)
@@ -108,6 +109,21 @@ class Pool:
         self._check_shape(path, content.get("shape"))
         return content["weights"]
 
+    def rows(self) -> list[dict[str, Any]]:
+        """The index as plain data, for `restore`."""
+        return [asdict(snapshot) for snapshot in self._snapshots]
+
+    def restore(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Go back to the snapshots that `rows` lists."""
+        self._snapshots = [Snapshot(**row) for row in rows]
+        self._write_index()
+
+    def sweep(self, needed: Iterable[str] = ()) -> None:
+        """Delete the files of snapshots that are neither in the pool nor `needed`."""
+        kept = {self.path(name) for name in [*needed, *(snapshot.name for snapshot in self._snapshots)]}
+        for path in set(self.folder.glob("snapshot_*.pt")) - kept:
+            path.unlink(missing_ok=True)
+
     def record(self, results: Mapping[str, tuple[int, int, int]], ratings: Mapping[str, float] | None = None) -> None:
         """Add the learner's (wins, draws, losses) per snapshot, and set the ratings given, then save the index."""
         for name, (wins, draws, losses) in results.items():
@@ -124,7 +140,7 @@ class Pool:
         return self.folder / f"{name}.pt"
 
     def _evict(self) -> list[str]:
-        """Shrink to capacity. The index forgets a snapshot before its file goes, so it never lists a missing one."""
+        """Shrink to capacity; the files stay until `sweep`."""
         leaving: list[Snapshot] = []
         while len(self._snapshots) > self.capacity:
             candidates = self._snapshots[:-1]
@@ -132,8 +148,6 @@ class Pool:
             leaving.append(min(candidates, key=lambda s: s.rating) if weakest else candidates[0])
             self._snapshots.remove(leaving[-1])
         self._write_index()
-        for snapshot in leaving:
-            self.path(snapshot.name).unlink(missing_ok=True)
         return [snapshot.name for snapshot in leaving]
 
     def _check_shape(self, path: Path, shape: Any) -> None:
@@ -145,8 +159,7 @@ class Pool:
                 raise PoolError(f"{path}: {key}={found.get(key)}, this run has {ours}; use a pool of the same shape")
 
     def _write_index(self) -> None:
-        rows = [asdict(snapshot) for snapshot in self._snapshots]
-        write_atomically(self.folder / INDEX, json.dumps(rows, indent=1) + "\n")
+        write_atomically(self.folder / INDEX, json.dumps(self.rows(), indent=1) + "\n")
 
     def _read_index(self) -> list[Snapshot]:
         path = self.folder / INDEX

@@ -1,16 +1,15 @@
 """Tensors and plain data in one file: equal content gives equal bytes, and damage is noticed when reading.
 
 The file is what `torch.save` writes (a zip of raw tensor bytes and one pickle), so `torch.load(weights_only=True)`
-reads it anywhere. Three things are added: the archive is built in memory under a fixed name and plain data passes
-through JSON, so the bytes depend on the content alone; reading checks every member's CRC-32, which `torch.load` does
-not; and code is never unpickled. Checkpoints and pool snapshots both live in such files.
+reads it anywhere. Three things are added: the archive is built in memory under a fixed name from fresh copies, so the
+bytes depend on the content alone; reading checks every member's CRC-32, which `torch.load` does not; and code is never
+unpickled. Policies, pool snapshots and training states all live in such files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import json
 import pickle
 import zipfile
 from collections.abc import Mapping
@@ -25,20 +24,18 @@ class TensorFileError(ValueError):
     """Bytes that are damaged, or were never written by `pack`. The message is a phrase to put after a file's name."""
 
 
-def pack(weights: Mapping[str, torch.Tensor], plain: Mapping[str, Any]) -> bytes:
-    """Build the bytes of a file holding `weights` (copied to the CPU) and `plain`, data that JSON can express.
+def pack(content: Mapping[str, Any]) -> bytes:
+    """Build the bytes of a file holding `content`: dicts and lists of tensors, numbers, text and None.
 
-    `plain` comes back from `unpack` as JSON would return it (tuples as lists). Raises `TypeError` for anything else.
+    It comes back from `unpack` with tuples as lists and every tensor on its own. Raises `TypeError` for anything else.
     """
-    content = json.loads(json.dumps(dict(plain)))
-    content["weights"] = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in weights.items()}
     buffer = io.BytesIO()
-    torch.save(content, buffer)
+    torch.save(_copy(content, {}), buffer)
     return buffer.getvalue()
 
 
 def unpack(data: bytes, device: str | torch.device = "cpu") -> dict[str, Any]:
-    """Return what `pack` was given: the plain data, and under "weights" the tensors, on `device`.
+    """Return what `pack` was given, its tensors on `device`.
 
     Raises `TensorFileError` for truncated or altered bytes, and for files that hold more than tensors and plain data.
     """
@@ -49,14 +46,29 @@ def unpack(data: bytes, device: str | torch.device = "cpu") -> dict[str, Any]:
         raise TensorFileError("holds something other than tensors and plain data, so it was not opened") from error
     except (RuntimeError, EOFError, KeyError) as error:
         raise TensorFileError("is not a file of tensors") from error
-    if not isinstance(content, dict) or not isinstance(content.get("weights"), dict):
-        raise TensorFileError("holds no weights")
+    if not isinstance(content, dict):
+        raise TensorFileError("is not a file of named tensors")
     return content
 
 
 def sha256(data: bytes) -> str:
     """Return the hexadecimal SHA-256 of `data`."""
     return hashlib.sha256(data).hexdigest()
+
+
+def _copy(value: Any, texts: dict[str, str]) -> Any:
+    """Copy `value`, with one object for equal `texts`: a pickle would tell equal objects from the same one."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("cpu", copy=True).contiguous()
+    if isinstance(value, Mapping):
+        return {_copy(key, texts): _copy(item, texts) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copy(item, texts) for item in value]
+    if isinstance(value, str):
+        return texts.setdefault(value, value)
+    if value is None or type(value) in (bool, int, float):
+        return value
+    raise TypeError(f"{type(value).__name__} is neither a tensor nor plain data: {value!r}")
 
 
 def _check_archive(data: bytes) -> None:

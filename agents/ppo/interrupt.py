@@ -1,4 +1,7 @@
-"""Ctrl-C as a request: the update in progress is finished and its policy saved. A second Ctrl-C stops at once."""
+"""Ctrl-C and SIGTERM as requests: the update in progress is finished and saved, if it ends within the grace time.
+
+A second signal, or the end of the grace time, stops at once and saves nothing; the last training state is whole.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,60 @@ import threading
 from types import FrameType, TracebackType
 
 STDERR = 2
+EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 75}
+"""130 is what shells say of Ctrl-C; 75 (EX_TEMPFAIL) tells whoever sent SIGTERM to start the run again."""
+
+
+class Stopped(SystemExit):
+    """The run was asked to stop and did; `code` is the exit code."""
 
 
 class StopRequest:
-    """Within this context the first SIGINT sets `asked`; the second raises `KeyboardInterrupt`.
+    """Within this context the first SIGINT or SIGTERM sets `signal`; a second, or `grace` seconds, raise `Stopped`.
 
     Outside the main thread signals cannot be handled, and nothing changes.
     """
 
-    def __init__(self) -> None:
-        self.asked = False
+    def __init__(self, grace: float) -> None:
+        self.grace = grace
+        self.signal = 0
         self._main = threading.current_thread() is threading.main_thread()
+
+    @property
+    def asked(self) -> bool:
+        """Whether a signal has come."""
+        return self.signal != 0
+
+    @property
+    def exit_code(self) -> int:
+        """What the process ends with after this signal, 0 without one."""
+        return EXIT_CODES[signal.Signals(self.signal)] if self.asked else 0
 
     def __enter__(self) -> StopRequest:
         if self._main:
-            self._previous = signal.signal(signal.SIGINT, self._ask)
+            handlers = {signal.SIGINT: self._ask, signal.SIGTERM: self._ask, signal.SIGALRM: self._over}
+            self._previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._main:
-            signal.signal(signal.SIGINT, self._previous)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for number, handler in self._previous.items():
+                signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-        # Not print: the signal may have come in the middle of one.
-        os.write(STDERR, b"\nstopping after this update; press Ctrl-C again to stop at once\n")
+            _tell("stopped at once; the last training state is whole")
+            raise Stopped(EXIT_CODES[signal.Signals(number)])
+        self.signal = number
+        signal.setitimer(signal.ITIMER_REAL, self.grace)
+        _tell("stopping after this update; once more (Ctrl-C) to stop at once")
+
+    def _over(self, number: int, frame: FrameType | None) -> None:
+        _tell(f"the update did not end within {self.grace:g} s; the last training state is whole")
+        raise Stopped(self.exit_code)
+
+
+def _tell(text: str) -> None:
+    # Not print: the signal may have come in the middle of one.
+    os.write(STDERR, f"\n{text}\n".encode())

@@ -10,11 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from agents.ppo.calibrate import estimate_seconds
-from agents.ppo.interrupt import StopRequest
+from agents.ppo.interrupt import Stopped, StopRequest
 from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
 from agents.ppo.progress import duration
 from agents.ppo.run import Run
 from agents.ppo.stopwatch import Stopwatch
+from configs.names import InputError
 from configs.schema import EventConfig, RunConfig
 from curriculum.schedule import Plan, Position
 
@@ -22,33 +23,49 @@ from curriculum.schedule import Plan, Position
 def train(config: RunConfig) -> Path:
     """Train as `config` says, which must have passed `configs.validate`; returns the path of the final checkpoint.
 
-    A relative `checkpoint_dir` lies in the repository. On Ctrl-C the update in progress is finished and the final
-    checkpoint written, marked as interrupted; then `KeyboardInterrupt` is raised. Raises `InputError` where the
-    machine or the folder does not allow what the configuration asks.
+    A relative `checkpoint_dir` lies in the repository. A run whose folder exists is continued. On Ctrl-C or SIGTERM the
+    update in progress is finished and saved, marked as interrupted; then `Stopped` is raised, a `SystemExit`. Raises
+    `InputError` where the machine or the folder does not allow what the configuration asks.
     """
     run = Run(config)
     try:
-        with StopRequest() as stop:
-            _introduce(run)
-            _train(run, stop)
+        with StopRequest(config.grace_seconds) as stop:
+            if run.position is None or run.updates_done >= run.updates:
+                run.say(f"nothing left to do: {run.updates_done} of {run.updates} updates are done")
+            else:
+                _introduce(run)
+                _train(run, stop)
     finally:
         run.close()
     if stop.asked:
-        raise KeyboardInterrupt
+        raise Stopped(stop.exit_code)
     return run.folder.final
 
 
 def _train(run: Run, stop: StopRequest) -> None:
     """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
-    position: Position | None = run.schedule.start()
-    while position is not None:
-        plan = run.schedule.plan(position, run.league.scores.win_rates())
-        _update(run, plan, position)
-        if stop.asked or plan.update + 1 == run.updates:
-            break
-        position = run.schedule.next(position, run.league.scores.win_rates())
-    run.save(run.folder.final, plan, interrupted=stop.asked)
-    run.say(f"{'interrupted' if stop.asked else 'done'} after {plan.update + 1} updates: {run.folder.final}")
+    while run.position is not None and run.updates_done < run.updates and not stop.asked:
+        plan = run.schedule.plan(run.position, run.league.scores.win_rates())
+        _update(run, plan, run.position)
+        run.phase, run.updates_done = plan.phase, plan.update + 1
+        run.position = run.schedule.next(run.position, run.league.scores.win_rates())
+        if run.state_is_due():
+            run.save_state()
+    _finish(run, plan, stop)
+
+
+def _finish(run: Run, plan: Plan, stop: StopRequest) -> None:
+    """Save the policy, then the state: with a state of this update there is always the policy, too."""
+    try:
+        run.save(run.folder.final, plan, interrupted=stop.asked)
+    except OSError as error:
+        raise InputError(
+            f"{run.folder.final}: cannot be written ({error.strerror}); free some space, resume"
+        ) from error
+    run.save_state()
+    run.say(f"{'interrupted' if stop.asked else 'done'} after {run.updates_done} updates: {run.folder.final}")
+    if stop.asked:
+        run.say(f"continue with: python train.py resume={run.folder.name}")
 
 
 def _update(run: Run, plan: Plan, position: Position) -> None:
@@ -62,7 +79,9 @@ def _update(run: Run, plan: Plan, position: Position) -> None:
     metrics |= _results(run, plan)
     metrics |= run.checks.after(plan.update, run.network, run.batch.contract, plan.bots)
     if (plan.update + 1) % run.config.checkpoint_every == 0:
-        run.save(run.folder.step(run.env_steps(plan)), plan)
+        run.keep(run.folder.step(run.env_steps(plan)), plan)
+    if run.checks.improved:
+        run.keep(run.folder.best, plan)
     metrics |= watch.metrics(steps=run.steps_per_update, simulator_seconds=simulator_seconds)
     run.logger.log(run.env_steps(plan), metrics)
     run.progress.update(plan, run.league.scores.win_rates(), metrics["time/steps_per_second"])
@@ -81,7 +100,7 @@ def _prepare(run: Run, plan: Plan) -> None:
 def _happen(run: Run, event: EventConfig, plan: Plan) -> None:
     """A snapshot under its own name, and then exploration begun anew."""
     if event.snapshot:
-        run.save(run.folder.named(event.snapshot), plan, done=False)
+        run.keep(run.folder.named(event.snapshot), plan, done=False)
     if event.log_std is not None:
         run.learner.reset_log_std(event.log_std)
 

@@ -15,6 +15,11 @@ class Progress:
     def __init__(self, updates: int, *, shown: bool) -> None:
         self._bar = tqdm(total=updates, unit="update", file=sys.stderr, disable=not shown, dynamic_ncols=True)
 
+    def skip(self, updates: int) -> None:
+        """Begin after `updates` that were done before; they do not count for the speed."""
+        self._bar.initial = updates
+        self._bar.reset()
+
     def say(self, text: str) -> None:
         """Print a line without tearing the bar."""
         tqdm.write(text, file=sys.stdout)

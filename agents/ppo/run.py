@@ -1,12 +1,15 @@
-"""Everything one training run holds, built from its configuration; `loop.py` says what is done with it.
+"""Everything one training run holds, built from its configuration or set back to where it was last saved.
 
+`loop.py` says what is done with it. A run whose folder exists goes on from the newest good training state there.
 Every use of chance has a generator of its own, begun by a number derived from `config.seed`, so that drawing more of
 one kind (an extra check, say) leaves all the others as they were.
 """
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +25,16 @@ from agents.ppo.precision import Autocast
 from agents.ppo.progress import Progress
 from agents.ppo.rollout import Rollout
 from agents.ppo.selfplay import League
+from agents.ppo.training_state import capture, inexact, restore, summary
 from agents.ppo.update import Learner
 from agents.run_folder import RunFolder
-from configs.plain import to_plain
+from agents.run_lock import RunLock
+from agents.state_folder import StateFolder, TrainingState
+from configs.drift import drift
+from configs.plain import from_plain, to_plain
 from configs.schema import RunConfig
 from curriculum.pool import Pool
-from curriculum.schedule import Plan, Schedule
+from curriculum.schedule import Plan, Position, Schedule
 from envs.dogfight.batch import DogfightBatch
 from envs.dogfight.rules import MAX_TICKS
 
@@ -36,7 +43,10 @@ SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "che
 
 
 class Run:
-    """The parts of a run. Making one creates its folder; `close` ends what it opened."""
+    """The parts of a run. Making one creates its folder or continues what is in it; `close` ends what it opened.
+
+    `position` is the next update's place in the schedule, None at its end; `updates_done` counts finished updates.
+    """
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
@@ -46,6 +56,9 @@ class Run:
         seeds = derive_seeds(config.seed)
         self.schedule = Schedule(config.phases)
         self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
+        self.position: Position | None = self.schedule.start()
+        self.updates_done = 0
+        self.phase = config.phases[0].name
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
         self.batch = make_batch(config, self.device, self.threads, seed=seeds["env"])
         self.network = make_network(config, self.batch, seed=seeds["network"])
@@ -57,21 +70,57 @@ class Run:
         self._open(seeds)
 
     def _open(self, seeds: dict[str, int]) -> None:
-        """Make the folder and what writes into it, once nothing else can be refused any more."""
-        config = self.config
-        self.folder = RunFolder.create(ROOT / config.checkpoint_dir, config.name, config.run)
-        self.folder.write_config(to_plain(config))
+        """Make or open the folder and what writes into it, once nothing else can be refused any more."""
+        config, root = self.config, ROOT / self.config.checkpoint_dir
+        existing = RunFolder.open(root, config.name)
+        changed = drift(from_plain(existing.read_config()), config) if existing else {}
+        self.folder = existing or RunFolder.create(root, config.name, config.run)
+        self.lock = RunLock(self.folder.path)
+        if existing is None:
+            self.folder.write_config(to_plain(config))
+        alerts: list[str] = []
+        self.states = StateFolder(self.folder.state, config.keep_states, alerts.append)
+        self.states.clean()
+        found = self.states.latest() if existing else None
         pool = Pool(self.folder.pool, config.self_play.pool_size, config.self_play.eviction, shape=self.network.shape)
-        self.league = League(self.duel, pool, config.self_play, seed=seeds["league"])
-        self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config))
+        self.league = League(self.duel, pool, config.self_play, self.alert, seed=seeds["league"])
+        logs = found.content["logger"] if found else None
+        self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
         self.progress = Progress(self.updates, shown=config.logger.progress)
         setting = check_setting(config, self.device, self.threads)
-        self.checks = Checks(config.evaluation, setting, self.say, seed=seeds["checks"])
+        self.checks = Checks(config.evaluation, setting, self.alert, seed=seeds["checks"])
+        for text in alerts:
+            self.alert(text)
+        self.states.alert = self.alert
+        self._saved_at = time.monotonic()
+        if existing:
+            self._resume(found, changed)
+
+    def _resume(self, found: TrainingState | None, changed: dict[str, tuple[Any, Any]]) -> None:
+        """Go back to the state that was `found`, and say what is different from then."""
+        if found is None:
+            self.league.pool.restore([])
+            self.say("there is no training state yet: the run begins anew")
+            return
+        reasons = inexact(found.summary, self)
+        restore(self, found.content, matches=found.summary["num_envs"] == self.batch.num_envs)
+        self.phase = found.summary["phase"]
+        self.progress.skip(self.updates_done)
+        self.say(f"resumed after update {self.updates_done} from {found.path.name}")
+        for key, (before, now) in changed.items():
+            self.say(f"option changed: {key} was {before} and is {now}")
+        if reasons:
+            self.say(f"inexact resume: {'; '.join(reasons)}")
 
     def say(self, text: str) -> None:
         """Tell the person at the terminal, and the log."""
         self.progress.say(text)
         self.logger.event(text)
+
+    def alert(self, text: str) -> None:
+        """Say that something is wrong although training goes on."""
+        self.progress.say(f"alert: {text}")
+        self.logger.event(text, kind="alert")
 
     def env_steps(self, plan: Plan) -> int:
         """Decisions of the learner up to the end of the update that `plan` is for, over all matches."""
@@ -94,12 +143,35 @@ class Run:
         }
         save_checkpoint(path, self.network, contract=self.batch.contract, training=training)
 
+    def keep(self, path: Path, plan: Plan, *, done: bool = True) -> None:
+        """Save the policy if that is possible; a full or vanished disk is an alert and no end."""
+        try:
+            self.save(path, plan, done=done)
+        except OSError as error:
+            self.alert(f"{path.name} is not saved ({error.strerror}); training goes on")
+
+    def save_state(self) -> None:
+        """Publish the training state, and drop files that no kept state needs; where that fails, training goes on."""
+        self._saved_at = time.monotonic()
+        try:
+            self.states.publish(self.updates_done, capture(self), summary(self))
+            self.league.pool.sweep(name for state in self.states.summaries() for name in state["pool"])
+        except OSError as error:
+            self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
+
+    def state_is_due(self) -> bool:
+        """Whether enough updates or minutes have passed for another training state."""
+        minutes = self.config.checkpoint_minutes
+        late = minutes > 0 and time.monotonic() - self._saved_at >= 60.0 * minutes
+        return late or self.updates_done % self.config.checkpoint_every == 0
+
     def close(self) -> None:
-        """End the logs, the bar and all threads."""
+        """End the logs, the bar and all threads, and let another trainer in."""
         self.progress.close()
         self.logger.close()
         self.learner.close()
         self.batch.close()
+        self.lock.release()
 
 
 def derive_seeds(seed: int) -> dict[str, int]:

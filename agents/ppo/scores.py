@@ -38,6 +38,14 @@ class Scores:
         """Drop an opponent that is no longer met."""
         self._results.pop(name, None)
 
+    def state_dict(self) -> dict[str, list[float]]:
+        """What is remembered, as plain data."""
+        return {name: result.tolist() for name, result in self._results.items()}
+
+    def load_state_dict(self, state: Mapping[str, list[float]]) -> None:
+        """Remember what `state` says and nothing else."""
+        self._results = {name: np.array(result) for name, result in state.items()}
+
     def win_rates(self) -> dict[str, float]:
         """Wins by games of every opponent met in at least `KNOWN` games."""
         return {name: float(r[0] / r.sum()) for name, r in self._results.items() if r.sum() >= KNOWN}

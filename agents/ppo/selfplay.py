@@ -8,6 +8,9 @@ schedule), as Elo ratings of everyone, and as totals in the pool's index.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from agents.duel import Duel, Tally
@@ -17,7 +20,7 @@ from configs.schema import SelfPlayConfig
 from curriculum.elo import Ratings
 from curriculum.mix import deal
 from curriculum.pfsp import draw, weights
-from curriculum.pool import Pool
+from curriculum.pool import Pool, PoolError
 from curriculum.schedule import Plan
 from envs.dogfight.rules import BOTS
 
@@ -25,10 +28,15 @@ Results = dict[str, tuple[int, int, int]]
 
 
 class League:
-    """Deals opponents to `duel` and keeps their records. `seed` begins the draws from the pool."""
+    """Deals opponents to `duel` and keeps their records.
 
-    def __init__(self, duel: Duel, pool: Pool, config: SelfPlayConfig, *, seed: int) -> None:
-        self.duel, self.pool, self.config = duel, pool, config
+    `alert` is told when a snapshot cannot be written or read. `seed` begins the draws from the pool.
+    """
+
+    def __init__(
+        self, duel: Duel, pool: Pool, config: SelfPlayConfig, alert: Callable[[str], None] = print, *, seed: int
+    ) -> None:
+        self.duel, self.pool, self.config, self.alert = duel, pool, config, alert
         self.scores = Scores()
         self.ratings = Ratings(config.elo_k)
         self.slots = [""] * duel.slots
@@ -55,12 +63,38 @@ class League:
             ratings = {name: self.ratings.opponents[name] for name in sorted(met)}
             self.pool.record({name: results[name] for name in ratings}, ratings)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Pool, records and draws to come, as plain data; the snapshots' weights stay in the pool's files."""
+        return {
+            "pool": self.pool.rows(),
+            "scores": self.scores.state_dict(),
+            "learner": self.ratings.learner,
+            "opponents": self.ratings.opponents,
+            "slots": self.slots,
+            "rng": self._rng.bit_generator.state,
+            "drawn_at": self._drawn_at,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`; the duel is restored apart."""
+        self.pool.restore(state["pool"])
+        self.scores.load_state_dict(state["scores"])
+        self.ratings.learner, self.ratings.opponents = state["learner"], dict(state["opponents"])
+        self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
+        self._rng.bit_generator.state = state["rng"]
+
     def _snapshot(self, update: int, network: ActorCritic) -> set[str]:
         """Freeze the learner if a snapshot is due; returns the names that left the pool for it."""
         newest = self.pool.snapshots[-1:]
         if newest and update - newest[0].update < self.config.snapshot_every:
             return set()
-        gone = self.pool.add(update, network.state_dict(), rating=self.ratings.learner)
+        try:
+            gone = self.pool.add(update, network.state_dict(), rating=self.ratings.learner)
+        except OSError as error:
+            if not newest:
+                raise PoolError(f"{self.pool.folder}: cannot be written ({error.strerror}); free some space") from error
+            self.alert(f"no snapshot is taken ({error.strerror}); the pool stays as it is")
+            return set()
         self.ratings.enter(self.pool.snapshots[-1].name, self.ratings.learner)
         for name in gone:
             self.ratings.leave(name)
@@ -74,9 +108,20 @@ class League:
         drawn = keep_places(draw(names, weight, self.duel.slots, self._rng), self.slots)
         for slot, name in enumerate(drawn):
             if name != self.slots[slot]:
-                self.duel.load_slot(slot, self.pool.load(name, self.duel.device))
-        self.slots = drawn
+                self._fill(slot, name)
         self._drawn_at = update
+
+    def _fill(self, slot: int, name: str) -> None:
+        """Seat a snapshot; one that cannot be read leaves the slot to whoever has it."""
+        try:
+            weights = self.pool.load(name, self.duel.device)
+        except PoolError as error:
+            if not self.slots[slot]:
+                raise
+            self.alert(f"{error}; {self.slots[slot]} plays on in its place")
+            return
+        self.duel.load_slot(slot, weights)
+        self.slots[slot] = name
 
     def _shares(self, plan: Plan) -> np.ndarray:
         """Share of all matches per opponent index: the bots, then the slots in equal parts."""

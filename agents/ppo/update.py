@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,6 +75,22 @@ class Learner:
         """Begin exploration anew, without the momentum that would carry on from the old value."""
         self.network.reset_log_std(log_std)
         self.optimizer.state.pop(self.network.log_std, None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Network, optimizer, gradient scaler and the order of samples to come."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.autocast.scaler.state_dict(),
+            "shuffle": self.shuffle.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from the `state_dict` of a learner of the same network shape."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.autocast.scaler.load_state_dict(state["scaler"])
+        self.shuffle.set_state(state["shuffle"].cpu())
 
     def close(self) -> None:
         """End the learner's thread."""

@@ -49,7 +49,14 @@ RESULTS = (
 )
 """Tensors of the batch that a step writes."""
 
-_STRUCTS = {"fighters": Fighter, "bullets": Bullet, "memory": BotMemory, "physics": Physics, "clock": Clock}
+_CARRIED = ("obs", "ranges", "bots", "match_id", "invalid_actions")  # earlier frames exist in the observations only
+_STRUCTS: dict[str, Any] = {
+    "fighters": Fighter,
+    "bullets": Bullet,
+    "memory": BotMemory,
+    "physics": Physics,
+    "clock": Clock,
+}
 
 
 def observation_size(rule_set: str, observe_physics: bool = True) -> int:
@@ -190,7 +197,7 @@ class DogfightBatch:
         """Randomize physics within `ranges` [13, 2] (low, high) from each match's next beginning on."""
         values = np.asarray(ranges, dtype=np.float32)
         _check_ranges(values)
-        self._ranges.copy_(torch.from_numpy(values))
+        self.ranges.copy_(torch.from_numpy(values))
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """Host copies of the state, as structured arrays.
@@ -205,6 +212,22 @@ class DogfightBatch:
             target = getattr(self._world, name)
             wp.copy(target, wp.array(values, dtype=_STRUCTS[name], device=self._wp_device))
         self._run(observe_kernel, [self._world, self._results, self._settings])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides how play goes on, as tensors and numbers; `load_state_dict` continues from there."""
+        arrays = {name: torch.from_numpy(rows.reshape(-1).view(np.uint8)) for name, rows in self.snapshot().items()}
+        return {"arrays": arrays, "seed": self._settings.seed} | {name: getattr(self, name) for name in _CARRIED}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict` of a batch with the same options and number of matches."""
+        self._settings.seed = state["seed"]
+        self._recorded = []
+        for name, kind in _STRUCTS.items():
+            rows = state["arrays"][name].cpu().numpy().view(kind.numpy_dtype())
+            target = getattr(self._world, name)
+            wp.copy(target, wp.array(rows.reshape(target.shape), dtype=kind, device=self._wp_device))
+        for name in _CARRIED:
+            getattr(self, name).copy_(state[name])
 
     def close(self) -> None:
         """End the worker threads."""
@@ -226,7 +249,7 @@ class DogfightBatch:
         self.trace = new(trace, self.action_repeat, len(TRACE_FIELDS))
         self.bots = torch.full((n, 2), game.ACTIONS, dtype=torch.int32, device=self.device)
         self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
-        self._ranges = new(len(game.PARAMETERS), 2)
+        self.ranges = new(len(game.PARAMETERS), 2)
         self._actions = new(n, 2, ACTION_SIZE)
         self._restart = new(n, dtype=torch.bool)
         self._bind()
@@ -239,7 +262,7 @@ class DogfightBatch:
             setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
         self._world.physics = wp.zeros(n, dtype=Physics, device=self._wp_device)
         self._world.clock = wp.zeros(n, dtype=Clock, device=self._wp_device)
-        for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self._ranges}.items():
+        for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self.ranges}.items():
             setattr(self._world, name, wp.from_torch(tensor))
         self._results = Results()
         for name in RESULTS:

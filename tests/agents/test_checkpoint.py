@@ -39,7 +39,7 @@ def saved(path, **changes):
 def rewrite(path, **changes):
     """Change what the file says, as a well-formed file without a manifest entry."""
     content = unpack(path.read_bytes()) | changes
-    path.write_bytes(pack(content.pop("weights"), content))
+    path.write_bytes(pack(content))
     (path.parent / "manifest.json").unlink()
 
 
@@ -119,7 +119,7 @@ def test_one_flipped_bit(tmp_path, with_manifest):
 
 def test_a_well_formed_file_that_is_not_the_listed_one(tmp_path):
     path = saved(tmp_path / "final.pt")
-    path.write_bytes(pack(network(seed=1).state_dict(), {}))
+    path.write_bytes(pack({"weights": network(seed=1).state_dict()}))
     with pytest.raises(CheckpointError, match=r"SHA-256 is not the one in manifest\.json"):
         load_checkpoint(path)
 
@@ -130,7 +130,7 @@ def test_something_else(tmp_path):
     with pytest.raises(CheckpointError, match=r"notes\.pt: is not a file of tensors"):
         load_checkpoint(text)
     tensors = tmp_path / "tensors.pt"
-    tensors.write_bytes(pack({"w": torch.zeros(1)}, {}))
+    tensors.write_bytes(pack({"weights": {"w": torch.zeros(1)}}))
     with pytest.raises(CheckpointError, match=r"tensors\.pt: is not a Sparring checkpoint"):
         load_checkpoint(tensors)
     with pytest.raises(CheckpointError, match="cannot be read"):
@@ -167,7 +167,7 @@ def test_incomplete_contract(tmp_path):
     contract = {key: CONTRACT[key] for key in CONTRACT if key != "rules"}
     with pytest.raises(CheckpointError, match="its contract lacks rules"):
         load_checkpoint(saved(tmp_path / "final.pt", contract=contract))
-    with pytest.raises(CheckpointError, match="lacks its shape, contract or training"):
+    with pytest.raises(CheckpointError, match="lacks its weights, shape, contract or training"):
         load_checkpoint(saved(tmp_path / "final.pt", contract=None))
 
 

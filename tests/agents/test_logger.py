@@ -2,13 +2,15 @@
 
 import importlib
 import json
+import resource
+import signal
 import sys
 import types
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from agents.logger import LoggerError, open_logger
+from agents.logger import JsonLines, LoggerError, open_logger
 from configs.names import UnknownNameError
 from configs.schema import LoggerConfig
 
@@ -61,8 +63,8 @@ def test_metrics_jsonl_has_sorted_keys_and_null_for_nan(tmp_path):
     assert (tmp_path / "metrics.jsonl").read_text().splitlines() == [
         '{"env_steps": 512, "rollout/win_rate": 0.25, "train/entropy": 1.5}',
         '{"env_steps": 1024, "train/entropy": null}',
-        '{"env_steps": 1024, "event": "phase selfplay"}',
     ]
+    assert (tmp_path / "events.jsonl").read_text() == '{"env_steps": 1024, "event": "phase selfplay", "kind": "info"}\n'
 
 
 def test_every_row_is_on_disk_at_once(tmp_path):
@@ -116,7 +118,7 @@ def test_wandb_gets_rows_with_env_steps_as_their_axis(tmp_path, monkeypatch):
 def test_a_failing_start_costs_one_warning_and_no_training(tmp_path, monkeypatch, capsys):
     fake_wandb(monkeypatch, RuntimeError("no API key\nconfigured"))
     run_logger(tmp_path, "online")
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
     warnings = capsys.readouterr().err.splitlines()
     assert len(warnings) == 1
     assert "no API key configured" in warnings[0]
@@ -128,7 +130,7 @@ def test_a_connection_lost_later_costs_one_warning(tmp_path, monkeypatch, capsys
     run_logger(tmp_path, "online")
     assert run.attempts == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
 
 
 def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
@@ -140,3 +142,44 @@ def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
     content = record.read_bytes()
     assert b"rollout/win_rate" in content
     assert b"env_steps" in content
+
+
+def test_a_resumed_logger_forgets_what_came_after_the_state(tmp_path):
+    logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {})
+    logger.log(512, {"a": 1})
+    logger.event("kept", kind="alert")
+    state = logger.state_dict()
+    logger.log(1024, {"a": 2})
+    logger.event("forgotten")
+    logger.close()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"half a li')
+    logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {}, state)
+    assert logger.state_dict() == state
+    logger.log(1024, {"a": 3})
+    logger.close()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["env_steps"], row["a"]) for row in rows] == [(512, 1.0), (1024, 3.0)]
+    assert [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == ["kept"]
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("a")] == [(512, 1.0), (1024, 3.0)]
+
+
+def test_a_full_disk_costs_one_warning_and_leaves_whole_lines(tmp_path, capsys):
+    lines = JsonLines(tmp_path, {})
+    lines.log(1, {"a": 1.0})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "metrics.jsonl").stat().st_size + 10, before[1]))
+    try:
+        lines.log(2, {"a": 2.0})
+        lines.log(3, {"a": 3.0})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    warning = "warning: metrics.jsonl cannot be written (No space left on device); training goes on\n"
+    assert capsys.readouterr().err == warning
+    lines.log(4, {"a": 4.0})
+    lines.close()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == [1, 4]

@@ -64,8 +64,8 @@ def test_a_place_that_cannot_be_had_is_named(tmp_path):
 
 def test_what_lies_where(tmp_path):
     folder = RunFolder(tmp_path / "dark-ghost")
-    paths = [folder.config, folder.metrics, folder.pool, folder.final, folder.step(4096), folder.named("pre_brawler")]
-    names = ["config.yaml", "metrics.jsonl", "pool", "final.pt", "step_4096.pt", "pre_brawler.pt"]
+    paths = [folder.config, folder.state, folder.pool, folder.final, folder.step(4096), folder.named("pre_brawler")]
+    names = ["config.yaml", "state", "pool", "final.pt", "step_4096.pt", "pre_brawler.pt"]
     assert paths == [folder.path / name for name in names]
     with pytest.raises(RunFolderError, match=r"snapshot='\.\./x': must be letters"):
         folder.named("../x")
@@ -78,3 +78,27 @@ def test_the_configuration_is_yaml_in_the_given_order(tmp_path):
     text = folder.config.read_text()
     assert yaml.safe_load(text) == config
     assert text.index("seed") < text.index("env") < text.index("bots")
+
+
+def test_a_run_is_opened_again_by_its_name(tmp_path):
+    assert RunFolder.open(tmp_path, "mine") is None
+    assert RunFolder.open(tmp_path, "") is None
+    folder = RunFolder.create(tmp_path, "mine")
+    folder.write_config({"seed": 1})
+    assert RunFolder.open(tmp_path, "mine") == folder
+    assert folder.read_config() == {"seed": 1}
+
+
+def test_a_folder_that_is_no_run_is_not_opened(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(RunFolderError, match=r"name='mine': .* exists and is no run's folder; choose another name"):
+        RunFolder.open(tmp_path, "mine")
+
+
+@pytest.mark.parametrize("text", ["[1, 2", "just text", None])
+def test_an_unreadable_configuration_is_named(tmp_path, text):
+    folder = RunFolder.create(tmp_path, "mine")
+    if text:
+        folder.config.write_text(text)
+    with pytest.raises(RunFolderError, match=r"config\.yaml: (cannot be read|is no configuration)"):
+        folder.read_config()

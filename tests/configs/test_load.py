@@ -3,11 +3,14 @@
 import logging
 import os
 import re
+from dataclasses import replace
 
 import pytest
+import yaml
 
 from configs.load import CONFIG_DIR, load, runs
 from configs.names import ConfigError, InputError, UnknownNameError
+from configs.plain import to_plain
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 
@@ -120,3 +123,37 @@ def test_composing_leaves_no_trace(tmp_path, monkeypatch):
 def test_twice_the_same_command_line_is_the_same_configuration():
     arguments = ["+run=unified_dr_cpu", "seed=9"]
     assert load(arguments) == load(arguments)
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """The configuration of a run called mine, stored where `checkpoint_dir` points to."""
+    config = load(["+run=quickstart", "seed=9", f"checkpoint_dir={tmp_path}", "name=mine"])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
+    return config
+
+
+def test_a_resumed_run_brings_its_own_configuration(begun):
+    config = load(["resume=mine", f"checkpoint_dir={begun.checkpoint_dir}", "max_updates=7"])
+    assert config == replace(begun, resume="mine", max_updates=7)
+    assert config.seed == 9
+
+
+def test_resuming_names_the_run_once(begun):
+    for extra in ("+run=quickstart", "name=other"):
+        with pytest.raises(ConfigError, match=r"resume=mine and (run=quickstart|name=other): a resumed run keeps its"):
+            load(["resume=mine", extra])
+
+
+def test_an_unknown_run_to_resume_names_the_nearest(begun):
+    with pytest.raises(UnknownNameError, match=r"unknown run to resume 'mime': choose from mine; did you mean 'mine'"):
+        load(["resume=mime", f"checkpoint_dir={begun.checkpoint_dir}"])
+
+
+def test_a_stored_configuration_that_cannot_be_read_is_named(begun, tmp_path):
+    (tmp_path / "mine" / "config.yaml").write_text("ppo: {clips: 1}")
+    with pytest.raises(
+        ConfigError, match=r"config\.yaml: is no configuration of this version: unknown key 'ppo\.clips'"
+    ):
+        load(["resume=mine", f"checkpoint_dir={tmp_path}"])

@@ -42,11 +42,27 @@ def test_later_training_does_not_change_a_snapshot(tmp_path):
     assert pool.load("snapshot_000050")["actor.weight"].sum() == 4 * 59
 
 
-def test_oldest_leaves_first_with_its_file(tmp_path):
+def test_oldest_leaves_first(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0, 1100.0], capacity=2)
     assert names(pool) == ["snapshot_000100", "snapshot_000150"]
-    assert not (tmp_path / "snapshot_000050.pt").exists()
     assert pool.add(200, weights(4), rating=1.0) == ["snapshot_000100"]
+
+
+def test_files_go_when_nothing_needs_them_any_more(tmp_path):
+    pool = filled(tmp_path, [1000.0, 900.0, 1100.0, 950.0], capacity=1)
+    pool.sweep(["snapshot_000100"])
+    assert sorted(path.stem for path in tmp_path.glob("*.pt")) == ["snapshot_000100", "snapshot_000200"]
+
+
+def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
+    pool = filled(tmp_path, [1000.0, 900.0], capacity=2)
+    pool.record({"snapshot_000050": (1, 2, 3)})
+    earlier = pool.rows()
+    pool.add(150, weights(3), rating=1.0)
+    pool.restore(json.loads(json.dumps(earlier)))
+    assert names(pool) == ["snapshot_000050", "snapshot_000100"]
+    assert Pool(tmp_path, 2, shape=SHAPE).rows() == earlier
+    assert torch.equal(pool.load("snapshot_000050")["actor.weight"], weights(1)["actor.weight"])
 
 
 def test_weakest_leaves_first_but_never_the_newest(tmp_path):

@@ -90,8 +90,8 @@ def test_the_alert_needs_a_height_to_fall_from_and_speaks_once_per_fall(played):
     alerts = [after(checks, update)["guard/check_alert"] for update in range(6)]
     assert alerts == [0, 0, 1, 1, 0, 1]
     assert said == [
-        "alert: after update 2 it wins 70% against ace, below 80% reached before",
-        "alert: after update 5 it wins 20% against ace, below 80% reached before",
+        "after update 2 it wins 70% against ace, below 80% reached before",
+        "after update 5 it wins 20% against ace, below 80% reached before",
     ]
 
 

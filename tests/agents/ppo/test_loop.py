@@ -1,66 +1,20 @@
 """A whole run in small: three phases with self-play, what it leaves behind, and the same again bit for bit."""
 
-import json
 import signal
-from dataclasses import replace
 
 import pytest
 import torch
 
 from agents.checkpoint import load_checkpoint
 from agents.ppo.checks import Checks
+from agents.ppo.interrupt import Stopped
 from agents.ppo.loop import anneal, train
 from agents.run_folder import RunFolderError
 from configs.names import ConfigError
 from configs.plain import to_plain
-from configs.schema import (
-    EnvConfig,
-    EvaluationConfig,
-    EventConfig,
-    LoggerConfig,
-    NetworkConfig,
-    PhaseConfig,
-    PPOConfig,
-    RandomizationConfig,
-    RunConfig,
-    SelfPlayConfig,
-    StageConfig,
-)
-from configs.validate import validate
+from configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
 from curriculum.pool import Pool
-
-STEPS, ENVS = 16, 8
-PHASES = [
-    PhaseConfig("curriculum", 1, stages=[StageConfig(bots=["do_nothing", "ace"])]),
-    PhaseConfig("transition", 1, scripted_start=0.5, events=[EventConfig(snapshot="before", log_std=-1.5)]),
-    PhaseConfig("selfplay", 1, scripted_start=0.2, randomization=[RandomizationConfig(level="full")]),
-]
-
-
-def config(folder, **options):
-    """Steps of a whole second, so that a match is over after 90 of them at most."""
-    small = RunConfig(
-        name="small",
-        checkpoint_dir=str(folder),
-        device="cpu",
-        threads=1,
-        checkpoint_every=2,
-        env=EnvConfig(num_envs=ENVS, action_repeat=120),
-        network=NetworkConfig(hidden=16),
-        ppo=PPOConfig(rollout_steps=STEPS, epochs=2, minibatch_size=64, precision="fp32"),
-        phases=PHASES,
-        self_play=SelfPlayConfig(snapshot_every=1, pool_size=3, slots=2, deal_every=1),
-        evaluation=EvaluationConfig(games=2, check_bot="ace", check_every=3),
-        logger=LoggerConfig(progress=False),
-    )
-    small = replace(small, **options)
-    validate(small)
-    return small
-
-
-def metrics(folder):
-    rows = [json.loads(line) for line in (folder / "small" / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if "event" not in row]
+from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +28,8 @@ def test_the_folder_holds_what_a_run_leaves_behind(finished):
     names = {path.name for path in finished.iterdir()}
     events = {name for name in names if name.startswith("events.out.tfevents")}
     step = f"step_{2 * STEPS * ENVS}.pt"
-    assert names - events == {"config.yaml", "manifest.json", "metrics.jsonl", "pool", "before.pt", step, "final.pt"}
+    logs = {"config.yaml", "manifest.json", "metrics.jsonl", "events.jsonl", "lock"}
+    assert names - events == logs | {"pool", "state", "before.pt", step, "final.pt"}
     assert len(events) == 1
 
 
@@ -130,22 +85,26 @@ def test_checks_do_not_change_the_course(finished, tmp_path):
     assert torch.equal(unchecked, torch.cat([p.flatten() for p in network.parameters()]))
 
 
-def test_ctrl_c_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch, capsys, number, code):
     after = Checks.after
 
     def interrupted(*arguments):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
         return after(*arguments)
 
     monkeypatch.setattr(Checks, "after", interrupted)
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
+    before = signal.getsignal(number)
+    with pytest.raises(Stopped) as stopped:
         train(config(tmp_path))
-    assert signal.getsignal(signal.SIGINT) is before
+    assert stopped.value.code == code
+    assert signal.getsignal(number) is before
     training = load_checkpoint(tmp_path / "small" / "final.pt").training
     assert (training["update"], training["interrupted"]) == (1, True)
     assert len(metrics(tmp_path)) == 1
-    assert f"interrupted after 1 updates: {tmp_path / 'small' / 'final.pt'}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"interrupted after 1 updates: {tmp_path / 'small' / 'final.pt'}" in out
+    assert "continue with: python train.py resume=small" in out
 
 
 def test_max_updates_cuts_the_schedule(tmp_path, capsys):

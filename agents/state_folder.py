@@ -1,0 +1,132 @@
+"""Training states on disk: everything a run needs to go on, published whole, verified when read, the last few kept.
+
+    <run>/state/update_000350/state.pt        tensors and plain data (`curriculum.tensor_file`)
+                              manifest.json   format, SHA-256 of state.pt, a summary: readable without torch
+
+A state is a folder that appears in one step, so it is there or it is not. A damaged one is renamed, `.damaged`, and the
+one before it is taken; with none left a run ends with a message, because starting anew would hide the loss.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.files import publish_folder
+from configs.names import InputError
+from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+
+FORMAT = "sparring-training-state"
+FORMAT_VERSION = 1
+STATE, MANIFEST, PREFIX, DAMAGED = "state.pt", "manifest.json", "update_", ".damaged"
+
+
+class StateError(InputError):
+    """Training states that cannot be used; the message is one line naming them and what to do."""
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """A state that was read and verified."""
+
+    content: dict[str, Any]
+    summary: dict[str, Any]
+    path: Path
+
+
+class StateFolder:
+    """The states in `folder`, of which the last `keep` stay; `alert` is told about damaged ones."""
+
+    def __init__(self, folder: Path, keep: int, alert: Callable[[str], None]) -> None:
+        self.folder, self.keep, self.alert = folder, keep, alert
+
+    def publish(self, update: int, content: Mapping[str, Any], summary: Mapping[str, Any]) -> Path:
+        """Write the state after `update` updates with a `summary` of plain data, and drop the oldest beyond `keep`.
+
+        Raises `OSError` where it cannot be written; the states before it are untouched then.
+        """
+        self.folder.mkdir(exist_ok=True)
+        data = pack(content)
+        manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": sha256(data), "bytes": len(data)}
+        text = json.dumps(manifest | {"summary": dict(summary)}, indent=1) + "\n"
+        path = self.folder / f"{PREFIX}{update:06d}"
+        publish_folder(path, {STATE: data, MANIFEST: text.encode()})
+        for old in self.paths()[: -self.keep]:
+            shutil.rmtree(old, ignore_errors=True)
+        return path
+
+    def paths(self) -> list[Path]:
+        """The states' folders, oldest first, whether good or not."""
+        return sorted(path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and path.suffix != DAMAGED)
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """What the states' manifests say, oldest first; those that cannot be read are left out."""
+        found = []
+        for path in self.paths():
+            try:
+                found.append(_read_manifest(path)["summary"])
+            except StateError:
+                continue
+        return found
+
+    def latest(self) -> TrainingState | None:
+        """The newest good state, or None if none was ever written; damaged ones are put aside with an alert.
+
+        Raises `StateError` if there are states and every one of them is damaged, or if one has a newer format.
+        """
+        paths = self.paths()
+        for path in reversed(paths):
+            try:
+                return read_state(path)
+            except DamagedStateError as error:
+                aside = path.with_name(path.name + DAMAGED)
+                shutil.rmtree(aside, ignore_errors=True)
+                path.rename(aside)
+                self.alert(f"{error}; it is kept as {aside.name}, and the state before it is used")
+        if paths or list(self.folder.glob(f"{PREFIX}*{DAMAGED}")):
+            raise StateError(f"{self.folder}: every state in it is damaged; begin a new run under another name=")
+        return None
+
+    def clean(self) -> None:
+        """Remove what a killed process left half written."""
+        for path in self.folder.glob(".*.tmp"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class DamagedStateError(StateError):
+    """A state whose bytes are not the ones that were written."""
+
+
+def read_state(path: Path) -> TrainingState:
+    """Read and verify the state in the folder `path`.
+
+    Raises `DamagedStateError` where files are missing or altered, `StateError` for a newer format.
+    """
+    manifest = _read_manifest(path)
+    try:
+        data = (path / STATE).read_bytes()
+        if sha256(data) != manifest["sha256"]:
+            raise DamagedStateError(f"{path}: is damaged, its SHA-256 is not the one in {MANIFEST}")
+        return TrainingState(unpack(data), manifest["summary"], path)
+    except OSError as error:
+        raise DamagedStateError(f"{path / STATE}: cannot be read ({error.strerror})") from error
+    except TensorFileError as error:
+        raise DamagedStateError(f"{path / STATE}: {error}") from error
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        version, _ = manifest["format_version"], (manifest["sha256"], manifest["summary"]["update"])
+        if manifest["format"] != FORMAT or type(version) is not int:
+            raise DamagedStateError(f"{file}: is not the manifest of a training state")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedStateError(f"{file}: is missing or damaged") from error
+    if version > FORMAT_VERSION:
+        raise StateError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
+    return dict(manifest)

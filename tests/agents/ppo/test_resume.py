@@ -1,0 +1,219 @@
+"""A run that was cut goes on bit for bit, from the newest good state, and never silently from the beginning."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.checkpoint import load_checkpoint
+from agents.ppo.loop import train
+from agents.run_lock import RunLock, RunLockedError
+from agents.state_folder import StateError, read_state
+from configs.names import ConfigError
+from configs.plain import to_plain
+from configs.schema import EvaluationConfig, PhaseConfig, RandomizationConfig, StageConfig
+from tests.agents.ppo.small_run import PHASES, config, metrics
+
+LONG = [
+    PhaseConfig("curriculum", 3, adaptive=0.5, stages=[StageConfig(0, ["do_nothing"]), StageConfig(2, ["ace"])]),
+    replace(PHASES[1], updates=2),
+    PhaseConfig(
+        "selfplay",
+        3,
+        scripted_start=0.2,
+        scripted_end=0.2,
+        randomization=[RandomizationConfig(level="full", over=2, steps=2)],
+    ),
+]
+"""Eight updates: a new bot at 2, an event and the first snapshot at 3, wider physics at 5 and 6."""
+
+
+def long(folder, **options):
+    checks = EvaluationConfig(every=2, games=2, check_bot="ace", check_every=3)
+    return config(folder, phases=LONG, evaluation=checks, checkpoint_every=100, **options)
+
+
+def flat(value, key=""):
+    """Every leaf of a state by its path; tensors as bytes, so that comparing is exact."""
+    if isinstance(value, torch.Tensor):
+        return {key: (str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).tolist())}
+    if isinstance(value, dict):
+        return {k: v for name, item in value.items() for k, v in flat(item, f"{key}/{name}").items()}
+    if isinstance(value, list):
+        return {k: v for index, item in enumerate(value) for k, v in flat(item, f"{key}/{index}").items()}
+    return {key: value}
+
+
+def state_of(root):
+    content = flat(read_state(max((root / "small" / "state").glob("update_*"))).content)
+    return {key: value for key, value in content.items() if not key.startswith("/logger/bytes")}
+
+
+def untimed(rows):
+    return [{key: value for key, value in row.items() if not key.startswith("time/")} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that was never cut."""
+    root = tmp_path_factory.mktemp("whole")
+    train(long(root))
+    return root
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5, 7])
+def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
+    train(long(tmp_path, max_updates=cut))
+    train(long(tmp_path))
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+    for name in ("final.pt", "before.pt", "best.pt"):
+        weights = [load_checkpoint(root / "small" / name).network.state_dict() for root in (tmp_path, whole)]
+        assert flat(weights[0]) == flat(weights[1])
+
+
+def test_an_evicted_snapshot_stays_as_long_as_a_state_needs_it(whole, tmp_path):
+    train(replace(long(tmp_path), checkpoint_every=1))
+    folder = tmp_path / "small"
+    assert [row["name"] for row in json.loads((folder / "pool" / "index.json").read_text())] == names(5, 6, 7)
+    assert sorted(path.stem for path in (folder / "pool").glob("*.pt")) == names(3, 5, 6, 7)
+    for update in (7, 8):
+        shutil.rmtree(folder / "state" / f"update_{update:06d}")
+    train(replace(long(tmp_path), keep_states=1))
+    assert state_of(tmp_path) == state_of(whole)
+    assert sorted(path.stem for path in (folder / "pool").glob("*.pt")) == names(5, 6, 7)
+
+
+def names(*updates):
+    return [f"snapshot_{update:06d}" for update in updates]
+
+
+def start(folder, *options):
+    """The command line on the small run's configuration, as a process of its own."""
+    root = Path(__file__).resolve().parents[3]
+    code = (
+        "import sys, json; sys.path.insert(0, sys.argv[1])\n"
+        "from agents.ppo.loop import train\nfrom configs.plain import from_plain\n"
+        "train(from_plain(json.loads(sys.argv[2])))"
+    )
+    plain = json.dumps(to_plain(long(folder)) | dict(options))
+    return subprocess.Popen([sys.executable, "-c", code, str(root), plain], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_run_goes_on_bit_for_bit(whole, tmp_path):
+    process = start(tmp_path, ("checkpoint_every", 1))
+    rows = tmp_path / "small" / "metrics.jsonl"
+    while not rows.exists() or rows.read_text().count("\n") < 4:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert train(long(tmp_path)).exists()
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+
+
+def test_two_trainers_never_share_a_folder(whole):
+    lock = RunLock(whole / "small")
+    with pytest.raises(RunLockedError, match=r"small: process \d+ on .* is training there; stop it first or choose"):
+        train(long(whole))
+    lock.release()
+    assert train(long(whole)).exists()  # what a dead owner wrote into the file does not matter
+
+
+def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
+    before = {path: path.read_bytes() for path in (whole / "small").glob("*.pt")}
+    train(long(whole))
+    assert "nothing left to do: 8 of 8 updates are done" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in (whole / "small").glob("*.pt")} == before
+
+
+@pytest.fixture
+def half(tmp_path):
+    """A run with states after updates 1, 2 and 3."""
+    train(replace(long(tmp_path, max_updates=3), checkpoint_every=1))
+    return tmp_path
+
+
+def states(root):
+    return sorted(path.name for path in (root / "small" / "state").iterdir())
+
+
+def damage(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_a_damaged_newest_state_is_put_aside_and_the_one_before_is_used(whole, half, capsys):
+    damage(half / "small" / "state" / "update_000003" / "state.pt")
+    train(long(half))
+    out = capsys.readouterr().out
+    assert "alert: " in out
+    assert "update_000003: is damaged, its SHA-256 is not the one in manifest.json; it is kept as" in out
+    assert "resumed after update 2 from update_000002" in out
+    assert "update_000003.damaged" in states(half)
+    assert state_of(half) == state_of(whole)
+    alerts = [json.loads(line) for line in (half / "small" / "events.jsonl").read_text().splitlines()]
+    assert any(row["kind"] == "alert" and "damaged" in row["event"] for row in alerts)
+
+
+@pytest.mark.parametrize("file", ["state.pt", "manifest.json"])
+def test_with_every_state_damaged_the_run_ends_with_a_message_again_and_again(half, file):
+    for path in (half / "small" / "state").iterdir():
+        (path / file).write_bytes(b"") if path.name.endswith("1") else (path / file).unlink()
+    for _ in range(2):
+        with pytest.raises(StateError, match="every state in it is damaged; begin a new run under another name="):
+            train(long(half))
+    assert len(metrics(half)) == 3
+
+
+def test_a_state_of_a_newer_format_is_refused_and_kept(half):
+    manifest = half / "small" / "state" / "update_000003" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format_version": 1', '"format_version": 2'))
+    with pytest.raises(StateError, match="has format 2, this Sparring reads up to 1; update it"):
+        train(long(half))
+    assert "update_000003" in states(half)
+
+
+def test_without_any_state_the_run_begins_anew_and_says_so(whole, half, capsys):
+    shutil.rmtree(half / "small" / "state")
+    train(long(half))
+    assert "there is no training state yet: the run begins anew" in capsys.readouterr().out
+    assert state_of(half) == state_of(whole)
+
+
+def test_options_that_change_what_is_learned_are_refused_by_name(half):
+    with pytest.raises(ConfigError, match=r"ppo\.clip=0\.3: the run was begun with 0\.2, and what it learned depends"):
+        train(replace(long(half), ppo=replace(long(half).ppo, clip=0.3)))
+    with pytest.raises(ConfigError, match=r"phases\.2\.updates=4: the run was begun with 3"):
+        train(replace(long(half), phases=[*LONG[:2], replace(LONG[2], updates=4)]))
+
+
+def test_harmless_changes_are_said(half, capsys):
+    train(replace(long(half), max_updates=4, keep_states=2))
+    out = capsys.readouterr().out
+    assert "option changed: max_updates was 3 and is 4" in out
+    assert "option changed: keep_states was 3 and is 2" in out
+    assert "inexact" not in out
+    assert len(states(half)) == 2
+
+
+def test_another_number_of_matches_is_an_inexact_resume(half, capsys):
+    small = long(half)
+    train(replace(small, env=replace(small.env, num_envs=16)))
+    out = capsys.readouterr().out
+    assert "inexact resume: num_envs was 8 and is 16" in out
+    assert load_checkpoint(half / "small" / "final.pt").training["update"] == 8
+
+
+def test_saving_by_the_clock_does_not_change_the_course(whole, tmp_path):
+    train(replace(long(tmp_path), checkpoint_minutes=1e-9))
+    assert len(states(tmp_path)) == 3
+    assert state_of(tmp_path) == state_of(whole)
