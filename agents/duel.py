@@ -62,7 +62,7 @@ class Duel:
 
     `obs` and `final_obs` are overwritten by the next step. `opponents` [N] says who is met where; all matches begin
     against bot 0. `seed` begins the draws of the snapshots' actions. `simulator_seconds` adds up the time spent in
-    the simulator; on an accelerator it only covers the launches.
+    the simulator; on an accelerator it only covers the launches. `quarantined` counts matches that were not finite.
     """
 
     def __init__(self, batch: DogfightBatch, *, slots: int, network_shape: dict[str, Any], seed: int) -> None:
@@ -82,6 +82,7 @@ class Duel:
         self._result_row = (match % 2 * 4 + 1).int()
         self._sums = torch.zeros(FIRST_SLOT + slots, 6, dtype=torch.float64, device=device)
         self._return = torch.zeros(n, dtype=torch.float64, device=device)
+        self.quarantined = torch.zeros((), dtype=torch.int64, device=device)
         self._seat_opponents(np.ones(n, dtype=bool))
 
     @property
@@ -100,6 +101,7 @@ class Duel:
         self._observe()
         torch.index_select(self.batch.final_obs.flatten(0, 1), 0, self._mine, out=self.final_obs)
         reward = self.batch.reward.flatten().index_select(0, self._mine)
+        reward = self._quarantine(reward)
         self._count(reward)
         return self.obs, reward, self.batch.terminated, self.batch.truncated
 
@@ -139,6 +141,7 @@ class Duel:
             "generator": self._generator.get_state(),
             "sums": self._sums,
             "return": self._return,
+            "quarantined": self.quarantined,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -150,6 +153,7 @@ class Duel:
         self._sums.copy_(state["sums"])
         self._seat_opponents(np.zeros(self.num_envs, dtype=bool))
         self._return.copy_(state["return"])
+        self.quarantined.copy_(state["quarantined"])
         self.batch.load_state_dict(state["batch"])
         self._observe()
 
@@ -162,6 +166,21 @@ class Duel:
 
     def _observe(self) -> None:
         torch.index_select(self.batch.obs.flatten(0, 1), 0, self._mine, out=self.obs)
+
+    def _quarantine(self, reward: Tensor) -> Tensor:
+        """Begin matches anew that are not finite; their step ends the episode, is worth nothing and counts nowhere."""
+        last = self.batch.truncated & ~self.final_obs.isfinite().all(dim=1)
+        bad = ~(reward.isfinite() & self.obs.isfinite().all(dim=1)) | last
+        if self.device.type == "cpu" and not bad.any():  # elsewhere the question would cost a wait
+            return reward
+        self.quarantined += bad.sum()
+        self.batch.assign(None, bad)
+        self.batch.outcome.masked_fill_(bad, -1)
+        self.batch.terminated |= bad
+        self.batch.truncated &= ~bad
+        self._return.masked_fill_(bad, 0.0)
+        self._observe()
+        return reward.masked_fill(bad, 0.0)
 
     def _count(self, reward: Tensor) -> None:
         """Add the matches that ended to their opponents' sums."""

@@ -100,6 +100,9 @@ class PPOConfig:
     max_grad_norm: float = option(0.5, "(0, 1000]")
     target_kl: float = option(0.05, "[0, 100]")
     """0 switches the stop off."""
+    adaptive_kl: float = option(0.0, "[0, 100]")
+    """Above 0 the learning rate follows the KL instead of the clock: down by 1.5 when an update's mean KL is over twice
+    this, up by 1.5 when it is under half of it."""
     log_ratio_clamp: float = option(20.0, "(0, 80]")
     precision: str = option("auto", PRECISIONS)
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device has it natively, else fp32."""
@@ -191,6 +194,19 @@ class EvaluationConfig:
 
 
 @dataclass
+class GuardConfig:
+    """What happens when an update breaks the policy; the ladder is in `agents/ppo/guard.py`."""
+
+    enabled: bool = True
+    restore_kl: float = option(10.0, "[1, 1000000]")
+    """An update whose KL passes this many times `ppo.target_kl` is taken back."""
+    cut: float = option(0.5, "(0, 1]")
+    """What the learning rate is multiplied by when that happens."""
+    window: int = option(50, POSITIVE)
+    """Updates within which a second broken update goes back to the last training state, and a third ends the run."""
+
+
+@dataclass
 class LoggerConfig:
     """TensorBoard and metrics.jsonl are always written."""
 
@@ -232,4 +248,5 @@ class RunConfig:
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=list(BOTS))])])
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    guard: GuardConfig = field(default_factory=GuardConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)

@@ -70,7 +70,7 @@ def collection(num_envs, steps=6):
     duel = Duel(batch, slots=2, network_shape=network.shape, seed=0)
     duel.assign(np.arange(num_envs) % (FIRST_SLOT + 2))
     rollout = Rollout(steps, num_envs, 59, 3, device="cpu", max_truncations=steps)
-    rollout.device = torch.device("meta")
+    rollout.device = duel.device = torch.device("meta")
     return rollout, lambda: rollout.collect(duel, network, torch.Generator().manual_seed(0))
 
 

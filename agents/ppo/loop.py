@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agents.ppo.calibrate import estimate_seconds
+from agents.ppo.guard import LearningFailed, Verdict
 from agents.ppo.interrupt import Stopped, StopRequest
 from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
 from agents.ppo.progress import duration
@@ -44,9 +45,12 @@ def train(config: RunConfig) -> Path:
 
 def _train(run: Run, stop: StopRequest) -> None:
     """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
+    if run.updates_done == 0:
+        run.save_state()  # so that there is always one to go back to
     while run.position is not None and run.updates_done < run.updates and not stop.asked:
         plan = run.schedule.plan(run.position, run.league.scores.win_rates())
-        _update(run, plan, run.position)
+        if not _update(run, plan, run.position):
+            continue
         run.phase, run.updates_done = plan.phase, plan.update + 1
         run.position = run.schedule.next(run.position, run.league.scores.win_rates())
         if run.state_is_due():
@@ -68,14 +72,17 @@ def _finish(run: Run, plan: Plan, stop: StopRequest) -> None:
         run.say(f"continue with: python train.py resume={run.folder.name}")
 
 
-def _update(run: Run, plan: Plan, position: Position) -> None:
-    """One update: opponents and physics, a rollout, learning, results, and whatever is due after it."""
+def _update(run: Run, plan: Plan, position: Position) -> bool:
+    """One update: opponents and physics, a rollout, learning, results, and whatever is due after it.
+
+    Returns False where the guard went back to an earlier moment instead. Raises `LearningFailed` where it gave up.
+    """
     watch = Stopwatch()
     _prepare(run, plan)
     with watch.part("rollout"):
         simulator_seconds = _collect(run, plan)
     with watch.part("update"):
-        metrics = _learn(run, plan, position)
+        verdict, metrics = _learn(run, plan, position)
     metrics |= _results(run, plan)
     metrics |= run.checks.after(plan.update, run.network, run.batch.contract, plan.bots)
     if (plan.update + 1) % run.config.checkpoint_every == 0:
@@ -83,8 +90,22 @@ def _update(run: Run, plan: Plan, position: Position) -> None:
     if run.checks.improved:
         run.keep(run.folder.best, plan)
     metrics |= watch.metrics(steps=run.steps_per_update, simulator_seconds=simulator_seconds)
+    metrics |= run.guard.watch(metrics, int(run.duel.quarantined))
     run.logger.log(run.env_steps(plan), metrics)
     run.progress.update(plan, run.league.scores.win_rates(), metrics["time/steps_per_second"])
+    if verdict is Verdict.GO_ON:
+        return True
+    if verdict is Verdict.GIVE_UP or not run.roll_back():
+        _give_up(run, plan, metrics)
+    return False
+
+
+def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
+    """End the run with a report; the last training state is as it was."""
+    path = run.folder.path / "guard_report.json"
+    run.guard.report(path, plan.update, metrics)
+    run.alert(f"the run ends after update {plan.update}: the policy keeps breaking; see {path}")
+    raise LearningFailed(1)
 
 
 def _prepare(run: Run, plan: Plan) -> None:
@@ -115,18 +136,22 @@ def _collect(run: Run, plan: Plan) -> float:
     return run.duel.simulator_seconds
 
 
-def _learn(run: Run, plan: Plan, position: Position) -> dict[str, float]:
-    """Improve the policy on the rollout; both coefficients are annealed over the whole schedule."""
+def _learn(run: Run, plan: Plan, position: Position) -> tuple[Verdict, dict[str, float]]:
+    """Improve the policy on the rollout, and let the guard judge; both coefficients are annealed over the schedule."""
     ppo, done = run.config.ppo, position.clock / max(run.schedule.total_updates - 1, 1)
-    learning_rate = anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, done)
+    final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
+    learning_rate = anneal(ppo.learning_rate, final, done) * run.guard.rate_scale
     entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, done)
+    run.guard.before()
     metrics = run.learner.update(
         run.rollout.flat(),
         number=plan.update,
         learning_rate=learning_rate,
         entropy_coefficient=entropy_coefficient,
     )
-    return metrics | {"train/learning_rate": learning_rate, "train/entropy_coefficient": entropy_coefficient}
+    verdict = run.guard.after(plan.update, metrics)
+    rates = {"train/learning_rate": learning_rate, "train/entropy_coefficient": entropy_coefficient}
+    return verdict, metrics | rates
 
 
 def _results(run: Run, plan: Plan) -> dict[str, float]:
@@ -134,6 +159,7 @@ def _results(run: Run, plan: Plan) -> dict[str, float]:
     tally = run.duel.harvest()
     run.league.record(tally)
     metrics = rollout_metrics(tally, float(run.rollout.reward.mean()))
+    metrics["rollout/action_size"] = float(run.rollout.actions[..., : run.network.continuous].abs().mean())
     metrics |= curriculum_metrics(plan, run.league.scores.win_rates()) | league_metrics(run.league)
     return metrics | {"guard/invalid_actions": float(run.batch.invalid_actions.sum())}
 

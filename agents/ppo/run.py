@@ -20,6 +20,7 @@ from agents.logger import open_logger
 from agents.machine import choose_device, keep_freed_memory, set_threads
 from agents.matches import Setting
 from agents.ppo.checks import Checks
+from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
 from agents.ppo.progress import Progress
@@ -92,6 +93,7 @@ class Run:
         for text in alerts:
             self.alert(text)
         self.states.alert = self.alert
+        self.guard = Guard(config.guard, self.learner, adaptive_kl=config.ppo.adaptive_kl, alert=self.alert)
         self._saved_at = time.monotonic()
         if existing:
             self._resume(found, changed)
@@ -159,11 +161,20 @@ class Run:
         except OSError as error:
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
 
+    def roll_back(self) -> bool:
+        """Go back to the newest good state but keep what the guard learned; False where there is none."""
+        found = self.states.latest()
+        if found is None:
+            return False
+        restore(self, found.content, guard=False)
+        self.alert(f"rolled back to {found.path.name}")
+        return True
+
     def state_is_due(self) -> bool:
-        """Whether enough updates or minutes have passed for another training state."""
+        """Whether enough updates or minutes have passed for another training state, and the last update was sound."""
         minutes = self.config.checkpoint_minutes
         late = minutes > 0 and time.monotonic() - self._saved_at >= 60.0 * minutes
-        return late or self.updates_done % self.config.checkpoint_every == 0
+        return self.guard.sound and (late or self.updates_done % self.config.checkpoint_every == 0)
 
     def close(self) -> None:
         """End the logs, the bar and all threads, and let another trainer in."""

@@ -28,18 +28,21 @@ def capture(run: Run) -> dict[str, Any]:
         "duel": run.duel.state_dict(),
         "league": run.league.state_dict(),
         "checks": run.checks.state_dict(),
+        "guard": run.guard.state_dict(),
         "logger": run.logger.state_dict(),
     }
 
 
-def restore(run: Run, state: dict[str, Any], *, matches: bool = True) -> None:
-    """Set `run` back to `state`; without `matches`, because their number differs, those begin anew."""
+def restore(run: Run, state: dict[str, Any], *, matches: bool = True, guard: bool = True) -> None:
+    """Set `run` back to `state`; without `matches` (their number differs) those begin anew."""
     run.updates_done = state["updates"]
     run.position = Position(**state["position"]) if state["position"] else None
     run.learner.load_state_dict(state["learner"])
     run.actions.set_state(state["actions"].cpu())
     run.league.load_state_dict(state["league"])
     run.checks.load_state_dict(state["checks"])
+    if guard:
+        run.guard.load_state_dict(state["guard"])
     if matches:
         run.duel.load_state_dict(state["duel"])
     else:

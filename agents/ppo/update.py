@@ -9,14 +9,13 @@ weights, so each has its own half of the loss and, on a CPU with a core to spare
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
@@ -27,7 +26,7 @@ from configs.schema import PPOConfig
 ADVANTAGE_EPSILON = 1e-5
 """Added to the standard deviation: advantages that differ by rounding alone must not be blown up to size 1."""
 
-STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy")
+STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 
 
 class Learner:
@@ -51,13 +50,12 @@ class Learner:
         """Improve the network on `samples` and return the `train/...` metrics.
 
         `number` counts updates from 0 and decides the precision; `learning_rate` and `entropy_coefficient` are this
-        update's, already annealed. Raises `FloatingPointError` when a loss, the KL or (without a gradient scaler) the
-        gradient was not finite.
+        update's, already annealed. A step whose loss or gradient is not finite is skipped and counted; the means are
+        over the others, and 0 where there was none.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
-        statistics: list[Tensor] = []
-        norms: list[Tensor] = []
+        rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
         for batch in minibatches(samples, self.config, self.shuffle):
             self.optimizer.zero_grad(set_to_none=True)
             policy, loss_v = self._halves.both(
@@ -65,11 +63,24 @@ class Learner:
                 partial(self._value_gradient, batch, number),
             )
             loss, kl, *others = policy
-            statistics.append(torch.stack([loss, loss_v, kl, *others]))
-            if self.config.target_kl > 0 and not kl.item() <= self.config.target_kl:  # a NaN stops as well
+            norm = self._gradient_norm()
+            row = torch.stack([loss, loss_v, kl, *others, norm])
+            reached, finite = torch.stack([kl, row.isfinite().all()]).tolist()  # the one wait for the device
+            if not finite:
+                skipped += 1
+                self.autocast.scaler.update()
+                continue
+            rows.append(row)
+            kl_max = max(kl_max, reached)
+            if 0.0 < self.config.target_kl < reached:
+                kl_stop = True
+                self.autocast.scaler.update()
                 break
-            norms.append(self._step())
-        return _metrics(self.network, samples, torch.stack(statistics), norms, self.config)
+            steps += 1
+            self._step(norm)
+        counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
+        counts["epochs_completed"] = steps / _parts(samples, self.config)
+        return _metrics(self.network, samples, rows, counts)
 
     def reset_log_std(self, log_std: float) -> None:
         """Begin exploration anew, without the momentum that would carry on from the old value."""
@@ -113,15 +124,18 @@ class Learner:
         self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
         return loss.detach()
 
-    def _step(self) -> Tensor:
-        """One clipped step down the gradient of both halves; returns the gradient's norm before clipping."""
-        scaler = self.autocast.scaler
-        scaler.unscale_(self.optimizer)
-        norm = clip_grad_norm_(self.network.parameters(), self.config.max_grad_norm)
-        scaler.step(self.optimizer)  # a scaler skips the step when fp16 overflowed, and lowers its scale
-        scaler.update()
+    def _gradient_norm(self) -> Tensor:
+        """Norm of the gradient of both halves, before clipping."""
+        self.autocast.scaler.unscale_(self.optimizer)
+        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+        return get_total_norm(gradients)
+
+    def _step(self, norm: Tensor) -> None:
+        """One step down the gradient of both halves, which has this norm and is clipped."""
+        clip_grads_with_norm_(self.network.parameters(), self.config.max_grad_norm, norm)
+        self.autocast.scaler.step(self.optimizer)
+        self.autocast.scaler.update()
         self.network.clamp_log_std()
-        return torch.where(norm.isfinite(), norm, 0.0) if scaler.is_enabled() else norm
 
 
 def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
@@ -178,19 +192,14 @@ def _parts(samples: Samples, config: PPOConfig) -> int:
     return -(-len(samples.obs) // config.minibatch_size)
 
 
-def _metrics(
-    network: ActorCritic, samples: Samples, statistics: Tensor, norms: list[Tensor], config: PPOConfig
-) -> dict[str, float]:
-    """Means over the minibatches (the largest of `ratio_max`), read from the device at once."""
+def _metrics(network: ActorCritic, samples: Samples, rows: list[Tensor], counts: dict[str, float]) -> dict[str, float]:
+    """Means over the minibatches (the largest of `ratio_max`), read from the device at once; and the counts."""
+    statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.obs.device)])
     row, largest = statistics.mean(0), STATISTICS.index("ratio_max")
     row[largest] = statistics[:, largest].max()
-    norm = torch.stack(norms).mean() if norms else torch.zeros_like(row[0])
     variance = explained_variance(samples.value, samples.returns)
-    names = [*STATISTICS, "grad_norm", "explained_variance", *(f"log_std_{i}" for i in range(network.continuous))]
-    read = torch.cat([row, norm.view(1), variance.view(1), network.log_std.detach()]).tolist()
-    metrics = {f"train/{name}": number for name, number in zip(names, read, strict=True)}
-    metrics["train/epochs_completed"] = len(norms) / _parts(samples, config)
-    broken = {name: number for name, number in metrics.items() if not math.isfinite(number)}
-    if broken:
-        raise FloatingPointError(f"the update was not finite: {broken}; go back to the last checkpoint")
-    return metrics
+    weight_norm = get_total_norm(list(network.state_dict().values()))
+    log_std = [f"log_std_{i}" for i in range(network.continuous)]
+    names = [*STATISTICS, "explained_variance", "weight_norm", *log_std]
+    read = torch.cat([row, torch.stack([variance, weight_norm]), network.log_std.detach()]).tolist()
+    return {f"train/{name}": number for name, number in [*zip(names, read, strict=True), *counts.items()]}

@@ -12,7 +12,7 @@ from agents.ppo.update import Learner, explained_variance, minibatches, normaliz
 from configs.schema import NetworkConfig, PPOConfig
 
 KEYS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_max", "grad_norm"}
-KEYS |= {"explained_variance", "epochs_completed", "log_std_0"}
+KEYS |= {"explained_variance", "epochs_completed", "log_std_0", "weight_norm", "kl_max", "kl_stop", "skipped_steps"}
 
 
 def some_samples(total=64, seed=0):
@@ -204,12 +204,26 @@ def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_othe
 
 
 @pytest.mark.parametrize("target_kl", [0.0, 0.05])
-def test_a_number_that_is_not_finite_raises_and_is_named(target_kl):
-    samples = some_samples()
-    samples.advantage[3] = float("nan")
-    samples.log_prob[3] = float("nan")
-    with pytest.raises(FloatingPointError, match="train/approx_kl"):
-        run(network(), samples, target_kl=target_kl)
+@pytest.mark.parametrize("field", ["obs", "actions", "log_prob", "advantage", "returns"])
+def test_a_step_that_is_not_finite_is_skipped_and_the_others_are_done(field, target_kl):
+    net, samples = network(), some_samples()
+    getattr(samples, field)[3] = float("nan")
+    before = weights(net)
+    metrics = run(net, samples, target_kl=target_kl)
+    assert metrics["train/skipped_steps"] == 2  # one minibatch of four holds the sample, in each of two epochs
+    assert metrics["train/epochs_completed"] == 1.5
+    assert weights(net).isfinite().all()
+    assert not torch.equal(weights(net), before)
+    assert all(math.isfinite(number) for key, number in metrics.items() if key != "train/explained_variance")
+
+
+def test_with_nothing_finite_nothing_changes():
+    net, samples = network(), some_samples()
+    samples.log_prob.fill_(float("nan"))
+    before = weights(net)
+    metrics = run(net, samples)
+    assert (metrics["train/skipped_steps"], metrics["train/epochs_completed"]) == (8, 0)
+    assert torch.equal(weights(net), before)
 
 
 @pytest.mark.filterwarnings("ignore:.*emulated")

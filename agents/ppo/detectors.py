@@ -1,0 +1,146 @@
+"""Signs that learning goes wrong although every number is finite: an alert, once, for whoever watches.
+
+A detector reads the metrics of an update. What it looks for must last `hold` updates in a row, so that one unlucky
+rollout is no alarm; after an alert it is silent for `cool_down` updates. Detectors only speak: what is done about a
+broken update is the guard's business (`guard.py`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from statistics import median
+from typing import Any, Protocol
+
+Metrics = Mapping[str, float]
+
+HOLD, COOL_DOWN = 5, 50
+RECENT = 50
+"""Updates a number is compared with."""
+ENOUGH = 20
+"""Updates from which on there is something to compare with."""
+SPIKE = 20.0
+ENTROPY_DROP = 1.5
+FAR = 20.0
+MASTERED, LOST = 0.9, 0.6
+
+
+class Sign(Protocol):
+    """Something to look for in the metrics."""
+
+    name: str
+    recent: deque[Any]
+    """What it remembers of earlier updates."""
+
+    def read(self, metrics: Metrics) -> str | None:
+        """Take an update's metrics; says what is wrong, or None."""
+
+
+class Spike:
+    """A number `SPIKE` times its recent median: the loss or the gradient has left its scale."""
+
+    def __init__(self, key: str) -> None:
+        self.name, self.recent = key, deque[float](maxlen=RECENT)
+
+    def read(self, metrics: Metrics) -> str | None:
+        """Compare with the median of the last `RECENT` updates."""
+        value, usual = metrics.get(self.name), median(self.recent or [0.0])
+        if value is None:
+            return None
+        ready = len(self.recent) >= ENOUGH
+        if ready and value > SPIKE * max(usual, 1e-6):
+            return f"{self.name} is {value:.3g}, {value / max(usual, 1e-6):.0f} times its recent median"
+        self.recent.append(value)  # what is a spike itself does not become usual
+        return None
+
+
+class EntropyCollapse:
+    """Entropy far below its recent median: the policy has stopped trying anything."""
+
+    name = "train/entropy"
+
+    def __init__(self) -> None:
+        self.recent = deque[float](maxlen=RECENT)
+
+    def read(self, metrics: Metrics) -> str | None:
+        """Compare with the median of the last `RECENT` updates."""
+        value = metrics.get(self.name)
+        if value is None:
+            return None
+        usual = median(self.recent or [value])
+        if len(self.recent) >= ENOUGH and value < usual - ENTROPY_DROP:
+            return f"entropy fell from {usual:.2f} to {value:.2f} nats"
+        self.recent.append(value)
+        return None
+
+
+class Saturation:
+    """Actions so far beyond the environment's bounds that the gradient no longer reaches back."""
+
+    name = "rollout/action_size"
+
+    def __init__(self) -> None:
+        self.recent = deque[float](maxlen=RECENT)
+
+    def read(self, metrics: Metrics) -> str | None:
+        """Compare the mean size of the raw continuous actions with `FAR`; the bounds are at 1."""
+        value = metrics.get(self.name, 0.0)
+        return f"continuous actions are {value:.3g} in size, far beyond their bounds" if value > FAR else None
+
+
+class Forgetting:
+    """A bot beaten 9 times in 10 once, and no longer 6 times in 10."""
+
+    name = "curriculum/<bot>/win_rate"
+
+    def __init__(self) -> None:
+        self.recent = deque[str]()
+
+    def read(self, metrics: Metrics) -> str | None:
+        """Look at the recent win rate against every bot met so far; `recent` are those mastered."""
+        rates = {key.split("/")[1]: value for key, value in metrics.items() if _is_win_rate(key)}
+        self.recent += [bot for bot, rate in rates.items() if rate >= MASTERED and bot not in self.recent]
+        lost = [f"{bot} {rates[bot]:.0%}" for bot in sorted(self.recent) if rates.get(bot, 1.0) < LOST]
+        return f"bots mastered before are no longer beaten: {', '.join(lost)}" if lost else None
+
+
+class Detectors:
+    """All signs, each with its hold and its cool-down."""
+
+    def __init__(self) -> None:
+        self._signs: list[Sign] = [
+            EntropyCollapse(), Saturation(), Spike("train/value_loss"), Spike("train/grad_norm"), Forgetting(),
+        ]  # fmt: skip
+        self._held = {sign.name: 0 for sign in self._signs}
+        self._silent = {sign.name: 0 for sign in self._signs}
+
+    def alerts(self, metrics: Metrics) -> list[str]:
+        """What has been wrong for `HOLD` updates and was not said in the last `COOL_DOWN`."""
+        said = []
+        for sign in self._signs:
+            wrong, name = sign.read(metrics), sign.name
+            self._held[name] = self._held[name] + 1 if wrong else 0
+            self._silent[name] = max(self._silent[name] - 1, 0)
+            if wrong and self._held[name] >= HOLD and self._silent[name] == 0:
+                self._silent[name] = COOL_DOWN
+                said.append(wrong)
+        return said
+
+    def state_dict(self) -> dict[str, Any]:
+        """Windows and counters, as plain data."""
+        return {
+            "recent": {sign.name: list(sign.recent) for sign in self._signs},
+            "held": self._held,
+            "silent": self._silent,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        for sign in self._signs:
+            sign.recent.clear()
+            sign.recent.extend(state["recent"][sign.name])
+        self._held, self._silent = dict(state["held"]), dict(state["silent"])
+
+
+def _is_win_rate(key: str) -> bool:
+    return key.startswith("curriculum/") and key.endswith("/win_rate")
