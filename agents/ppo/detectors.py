@@ -7,7 +7,7 @@ broken update is the guard's business (`guard.py`).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from statistics import median
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ HOLD, COOL_DOWN = 5, 50
 RECENT = 50
 """Updates a number is compared with."""
 ENOUGH = 20
-"""Updates from which on there is something to compare with."""
+"""Updates it takes to know what is usual."""
 SPIKE = 20.0
 ENTROPY_DROP = 1.5
 FAR = 20.0
@@ -89,7 +89,7 @@ class Saturation:
 
 
 class Forgetting:
-    """A bot beaten 9 times in 10 once, and no longer 6 times in 10."""
+    """A bot that was beaten 9 times in 10 for `ENOUGH` updates, and now is not 6 times in 10."""
 
     name = "curriculum/<bot>/win_rate"
 
@@ -97,10 +97,11 @@ class Forgetting:
         self.recent = deque[str]()
 
     def read(self, metrics: Metrics) -> str | None:
-        """Look at the recent win rate against every bot met so far; `recent` are those mastered."""
+        """Look at the recent win rate against every bot; `recent` names a bot once for each update it was beaten."""
         rates = {key.split("/")[1]: value for key, value in metrics.items() if _is_win_rate(key)}
-        self.recent += [bot for bot, rate in rates.items() if rate >= MASTERED and bot not in self.recent]
-        lost = [f"{bot} {rates[bot]:.0%}" for bot in sorted(self.recent) if rates.get(bot, 1.0) < LOST]
+        count = Counter(self.recent)
+        self.recent += [bot for bot, rate in rates.items() if rate >= MASTERED and count[bot] < ENOUGH]
+        lost = [f"{bot} {rate:.0%}" for bot, rate in rates.items() if rate < LOST and count[bot] == ENOUGH]
         return f"bots mastered before are no longer beaten: {', '.join(lost)}" if lost else None
 
 

@@ -141,6 +141,14 @@ def test_shaping_aims_at_the_lead_point():
     assert rewards[0] == pytest.approx(-potential(200.0, cosine), abs=1e-6)
 
 
+@pytest.mark.parametrize(("degrees", "worth"), [(0.0, 0.4), (45.0, 0.4), (135.0, 1.0), (180.0, 1.0)])
+def test_with_exposure_aim_counts_where_the_armour_is_open(degrees, worth):
+    """Seat 1's heading makes this angle with seat 0's, who has it straight ahead; its cone is 45 degrees."""
+    it = {**RIGHT, "x": 200.0, "yaw": math.radians(degrees), "speed": 0.001}
+    rewards = reward_of({**LEFT, "x": 0.0}, it, weights={"shaping": 1.0, "exposure": 0.6}, gamma=0.0)
+    assert rewards[0] == pytest.approx(-potential(200.0, worth), abs=1e-3)
+
+
 def test_shaping_ends_at_zero_after_a_death_but_not_at_time_out():
     weights = {"shaping": 1.0}
     killed = reward_of(LEFT, {**RIGHT, "hp": 1}, weights=weights, gamma=0.9, bullets=[shot_at(1, RIGHT)])
