@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import yaml
 
@@ -17,6 +18,7 @@ from configs.help import help_text
 from configs.load import load
 from configs.names import InputError, choose
 from configs.plain import to_plain
+from configs.schema import RunConfig
 
 FLAGS = ("--help", "-h", "--cfg")
 BAD_INPUT = 2
@@ -46,9 +48,19 @@ def _run(arguments: Sequence[str]) -> None:
         return
     # Threads that spin while they wait make training ten times slower on a machine that does anything else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from agents.ppo.loop import train  # late: a mistyped option is answered before torch and Warp load
+    _trainer(config.trainer)(config)  # late: a mistyped option is answered before torch and Warp load
 
-    train(config)
+
+def _trainer(name: str) -> Callable[[RunConfig], Path]:
+    if name == "sb3":
+        try:
+            from agents.sb3 import train as sb3
+        except ModuleNotFoundError as error:
+            raise InputError(f'trainer=sb3 needs {error.name}: pip install -e ".[sb3]"') from error
+        return sb3
+    from agents.ppo.loop import train
+
+    return train
 
 
 if __name__ == "__main__":

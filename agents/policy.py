@@ -19,6 +19,8 @@ from agents.ppo.network import ActorCritic
 from configs.names import InputError
 
 OBSERVATION_KEYS = ("obs_dim", "observe_physics")
+ACTION_KEYS = ("continuous", "binary")
+"""How a policy draws its actions; the game only asks how many there are."""
 
 
 class PolicyError(InputError):
@@ -63,8 +65,11 @@ class Policy:
         """Return if the policy can play matches of this contract, else raise `PolicyError` naming what differs."""
         for key, wanted in contract.items():
             mine = self.contract.get(key)
-            if key not in OBSERVATION_KEYS and mine != wanted:
+            if key not in (*OBSERVATION_KEYS, *ACTION_KEYS) and mine != wanted:
                 raise PolicyError(f"{self.name} was trained with {key}={mine} and cannot play with {key}={wanted}")
+        mine, wanted = (sum(found[key] for key in ACTION_KEYS) for found in (self.contract, contract))
+        if mine != wanted:
+            raise PolicyError(f"{self.name} gives {mine} numbers an action and cannot play where it takes {wanted}")
         if not (self._sees(contract) or self._sees_less(contract)):
             mine, wanted = self.contract["obs_dim"], contract["obs_dim"]
             raise PolicyError(f"{self.name} observes {mine} floats and cannot play matches that show {wanted}")

@@ -20,6 +20,7 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16")
 ADVANCES = ("on_update", "on_success")
 EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
+TRAINERS = ("ppo", "sb3")
 WANDB_MODES = ("off", "online", "offline")
 
 WEIGHT = "[-1000, 1000]"
@@ -225,6 +226,8 @@ class RunConfig:
     name: str = option("", FOLDER)
     """Folder under checkpoints/; empty makes up adjective-callsign-run."""
     checkpoint_dir: str = option("checkpoints", TEXT)
+    trainer: str = option("ppo", TRAINERS)
+    """ppo is ours; sb3 is Stable-Baselines3's PPO on the same matches and bots, as a baseline."""
     seed: int = option(1, "[0, 2147483647]")
     device: str = option("auto", DEVICE)
     """auto (cuda where there is one), cpu, cuda, cuda:1 ..."""

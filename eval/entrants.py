@@ -11,8 +11,11 @@ import torch
 from agents.checkpoint import FINAL, CheckpointError, load_checkpoint, resolve_checkpoint
 from agents.matches import Contestant
 from agents.policy import Policy
+from agents.ppo.network import ActorCritic
+from agents.sb3_weights import read_zip
 from configs.names import UnknownNameError, choose, suggestion
-from envs.dogfight.rules import BOTS
+from envs.dogfight.batch import observation_size
+from envs.dogfight.rules import ACTION_REPEAT, BOTS, ENV_ID, RULES, VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKPOINTS = ROOT / "checkpoints"
@@ -64,11 +67,26 @@ def find_checkpoint(text: str) -> Path:
 
 
 def load_policy(path: Path, device: str | torch.device, *, deterministic: bool = True) -> Entrant:
-    """The policy in the file `path`; raises `CheckpointError` if it cannot be used."""
-    checkpoint = load_checkpoint(path, device)
+    """The policy in the file `path`, ours or Stable-Baselines3's zip; raises `InputError` if it cannot be used."""
     name = display_name(path)
+    if path.suffix == ".zip":
+        network = read_zip(path).to(device).eval()
+        contract = _usual_contract(path, network)
+        return Entrant(name, Policy(network, contract, name=name, deterministic=deterministic), path)
+    checkpoint = load_checkpoint(path, device)
     policy = Policy(checkpoint.network, checkpoint.contract, name=name, deterministic=deterministic)
     return Entrant(name, policy, path, checkpoint.training)
+
+
+def _usual_contract(path: Path, network: ActorCritic) -> dict[str, Any]:
+    """What a policy without a contract was probably trained under: the usual rules for observations of its size."""
+    for rules in RULES:
+        for observe_physics in (True, False):
+            if observation_size(rules, observe_physics) == network.obs_dim:
+                game = {"id": ENV_ID, "version": VERSION, "rules": rules, "action_repeat": ACTION_REPEAT}
+                seen = {"obs_dim": network.obs_dim, "observe_physics": observe_physics}
+                return game | seen | {"continuous": network.continuous, "binary": network.binary}
+    raise CheckpointError(f"{path}: observes {network.obs_dim} floats, which no rules of the dogfight show")
 
 
 def display_name(path: Path) -> str:

@@ -5,9 +5,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 import train
 from configs.load import load
+from configs.plain import to_plain
 from eval.options import read_options
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,11 +25,16 @@ def commands(script):
 
 
 @pytest.mark.parametrize("arguments", commands("train.py"), ids=" ".join)
-def test_commands_of_training(arguments, capsys):
+def test_commands_of_training(arguments, capsys, tmp_path):
     if "--help" in arguments:
         assert train.main(arguments) == 0
-    else:
-        assert load(arguments).phases
+        return
+    if arguments[0].startswith("resume="):
+        folder = tmp_path / arguments[0].removeprefix("resume=")
+        folder.mkdir()
+        (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(load(["+run=quickstart"]))))
+        arguments = [*arguments, f"checkpoint_dir={tmp_path}"]
+    assert load(arguments).phases
 
 
 @pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)

@@ -128,8 +128,19 @@ class Run:
         """Decisions of the learner up to the end of the update that `plan` is for, over all matches."""
         return (plan.update + 1) * self.steps_per_update
 
-    def save(self, path: Path, plan: Plan, *, done: bool = True, interrupted: bool = False) -> None:
-        """Write the policy to `path`, as it is after `plan`'s update, or before it where `done` is false."""
+    def save(
+        self,
+        path: Path,
+        plan: Plan,
+        *,
+        done: bool = True,
+        interrupted: bool = False,
+        contract: dict[str, Any] | None = None,
+    ) -> None:
+        """Write the policy to `path`, as it is after `plan`'s update, or before it where `done` is false.
+
+        `contract` defaults to the batch's.
+        """
         updates = plan.update + done
         training = {
             "run": self.folder.name,
@@ -143,7 +154,7 @@ class Run:
             "interrupted": interrupted,
             "config": to_plain(self.config),
         }
-        save_checkpoint(path, self.network, contract=self.batch.contract, training=training)
+        save_checkpoint(path, self.network, contract=contract or self.batch.contract, training=training)
 
     def keep(self, path: Path, plan: Plan, *, done: bool = True) -> None:
         """Save the policy if that is possible; a full or vanished disk is an alert and no end."""

@@ -21,8 +21,12 @@ class Stopwatch:
         yield
         self._parts[name] = time.perf_counter() - start
 
+    def seconds(self) -> float:
+        """Seconds since the making."""
+        return time.perf_counter() - self._start
+
     def metrics(self, *, steps: int, simulator_seconds: float) -> dict[str, float]:
         """Speed so far, for `steps` env steps, everything in between counted; parts in seconds."""
-        seconds = time.perf_counter() - self._start
+        seconds = self.seconds()
         parts = {f"time/{name}_seconds": value for name, value in self._parts.items()}
         return parts | {"time/steps_per_second": steps / seconds, "time/simulator_share": simulator_seconds / seconds}

@@ -1,0 +1,156 @@
+"""Stable-Baselines3 trains on our matches, its policies become networks of ours, and its files cannot run code."""
+
+import io
+import json
+import pickle
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import stable_baselines3
+import torch
+from gymnasium.spaces import Box
+
+from agents import sb3
+from agents.checkpoint import load_checkpoint
+from agents.duel import Duel
+from agents.ppo.network import ActorCritic
+from agents.sb3_weights import SB3Error, read_zip, to_actor_critic
+from configs.names import ConfigError
+from configs.schema import NetworkConfig, PhaseConfig, StageConfig
+from envs.dogfight.batch import DogfightBatch
+from envs.dogfight.spaces import action_space
+from eval.entrants import load_policy
+from tests.agents.ppo.small_run import config, metrics
+
+
+def bots_only(folder, **options):
+    phases = [PhaseConfig("curriculum", 2, stages=[StageConfig(0, ["do_nothing"]), StageConfig(1, ["ace"])])]
+    return config(folder, trainer="sb3", phases=phases, **options)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sb3")
+    return sb3.train(bots_only(root)).parent
+
+
+def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_other(trained):
+    rows = metrics(trained.parent)
+    assert [row["env_steps"] for row in rows] == [128, 256]
+    assert "curriculum/ace/share" in rows[1]
+    assert "curriculum/ace/share" not in rows[0]
+    checkpoint = load_checkpoint(trained / "final.pt")
+    assert (checkpoint.contract["continuous"], checkpoint.contract["binary"]) == (3, 0)
+    assert checkpoint.training["update"] == 2
+
+
+def test_what_it_cannot_have_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
+        sb3.train(config(tmp_path, trainer="sb3"))
+    with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
+        sb3.train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
+
+
+@pytest.fixture
+def vec_env():
+    batch = DogfightBatch(6, threads=1, max_ticks=20)
+    network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
+    yield sb3.DuelVecEnv(Duel(batch, slots=1, network_shape=network.shape, seed=0), action_space())
+    batch.close()
+
+
+def test_the_end_of_a_match_is_told_as_sb3_wants_it(vec_env):
+    first = vec_env.reset()
+    for step in range(2):
+        obs, reward, done, infos = vec_env.step(np.zeros((6, 3), dtype=np.float32))
+        assert (obs.shape, reward.shape, done.tolist()) == ((6, 59), (6,), [step == 1] * 6)
+    assert all(info["TimeLimit.truncated"] for info in infos)
+    assert infos[0]["terminal_observation"][45] == 0.0  # no time left
+    assert obs[0, 45] == 1.0
+    vec_env.step(np.ones((6, 3), dtype=np.float32))
+    assert obs[0, 45] == first[0, 45] == 1.0  # arrays are the caller's own
+
+
+def model(activation=torch.nn.ReLU, layers=(16, 16)):
+    class Still(stable_baselines3.common.vec_env.DummyVecEnv):
+        def __init__(self):
+            self.num_envs, self.render_mode = 1, None
+            self.observation_space, self.action_space = Box(-1, 1, (59,)), action_space()
+
+    options = {"net_arch": {"pi": list(layers), "vf": list(layers)}, "activation_fn": activation}
+    return stable_baselines3.PPO("MlpPolicy", Still(), policy_kwargs=options, device="cpu", seed=0)
+
+
+def test_a_converted_policy_is_the_same_function():
+    policy = model().policy
+    obs = torch.randn(50, 59)
+    network = to_actor_critic(policy.state_dict())
+    actions, values, log_prob = policy(obs, deterministic=True)
+    torch.testing.assert_close(network.act(obs, deterministic=True)[0], actions)
+    torch.testing.assert_close(network.value(obs), values[:, 0])
+    torch.testing.assert_close(network.evaluate(obs, actions)[0], log_prob)
+
+
+def test_a_zip_plays_in_the_evaluation(tmp_path):
+    saved = model()
+    saved.save(tmp_path / "model.zip")
+    entrant = load_policy(tmp_path / "model.zip", "cpu")
+    obs = torch.randn(5, 59)
+    assert entrant.contestant.contract["rules"] == "classic"
+    torch.testing.assert_close(entrant.contestant.act(obs), saved.policy(obs, deterministic=True)[0])
+
+
+class Trap:
+    ran = False
+
+    def __reduce__(self):
+        return setattr, (Trap, "ran", True)
+
+
+def rewritten(path, **members):
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()} | members
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+def test_code_in_a_zip_is_never_run(tmp_path):
+    path = tmp_path / "model.zip"
+    model().save(path)
+    buffer = io.BytesIO()
+    torch.save({"trap": Trap()}, buffer)
+    rewritten(path, **{"policy.pth": buffer.getvalue()})
+    with pytest.raises(SB3Error, match=r"its policy\.pth holds more than tensors, so it was not opened"):
+        read_zip(path)
+    model().save(path)
+    with zipfile.ZipFile(path) as archive:
+        data = json.loads(archive.read("data"))
+    data["policy_kwargs"][":serialized:"] = pickle.dumps(Trap()).hex()
+    rewritten(path, data=json.dumps(data))
+    assert read_zip(path).obs_dim == 59
+    assert Trap.ran is False
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"activation": torch.nn.Tanh}, "its activation is Tanh; train it with activation_fn=torch.nn.ReLU"),
+        ({"layers": (16, 16, 16)}, "its policy is not two plain layers each"),
+        ({"layers": (16, 8)}, "its layers are not all of one width"),
+    ],
+)
+def test_what_we_cannot_play_is_refused_with_the_reason(tmp_path, options, words):
+    model(**options).save(tmp_path / "model.zip")
+    with pytest.raises(SB3Error, match=words):
+        read_zip(tmp_path / "model.zip")
+
+
+def test_another_file_is_named(tmp_path):
+    path = tmp_path / "model.zip"
+    for content in (b"", b"hello"):
+        path.write_bytes(content)
+        with pytest.raises(SB3Error, match=r"model\.zip: is damaged, or not a model saved by Stable-Baselines3"):
+            read_zip(path)
