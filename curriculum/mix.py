@@ -5,9 +5,7 @@ divide the rest by their weights, or by how much is left to learn from each, 1 -
 
 Dealing rounds shares to counts by largest remainder. The learner sits on seat `index % 2` of a match, so each
 opponent's matches are divided over even and odd indices as evenly as counts allow, and as many matches as possible
-keep the opponent they have, since a match that changes opponent is thrown away. Those that do change are the ones that
-have only just begun: were it any others, long matches would be cut short more often than short ones, and a learner
-whose wins are quick and whose draws are slow would see too few of its draws.
+keep the opponent they have, since a match that changes opponent is thrown away.
 """
 
 from __future__ import annotations
@@ -61,24 +59,21 @@ def counts(share: Sequence[float] | np.ndarray, n: int) -> np.ndarray:
     return whole
 
 
-def deal(
-    share: Sequence[float] | np.ndarray, n: int, current: np.ndarray | None = None, age: np.ndarray | None = None
-) -> np.ndarray:
+def deal(share: Sequence[float] | np.ndarray, n: int, current: np.ndarray | None = None) -> np.ndarray:
     """Give each of `n` matches an opponent, int32 [n]: indices into `share` [K].
 
     Counts are exact, each opponent's matches are split over even and odd indices to within one, and under both
     conditions the fewest possible matches differ from `current` [n]. Opponents in `current` that are not in
-    `range(K)` count as gone. Matches that change are the youngest by `age` [n] of what is in surplus, and of equal age
-    the last ones; the same input always gives the same deal.
+    `range(K)` count as gone. Matches that change are the last ones of what is in surplus; the same input always gives
+    the same deal.
     """
     dealt = np.full(n, -1, dtype=np.int32) if current is None else np.array(current, dtype=np.int32)
     if dealt.shape != (n,):
         raise ValueError(f"current has shape {dealt.shape}; give the opponents of all {n} matches")
-    age = np.zeros(n, dtype=np.int64) if age is None else age
     total = counts(share, n)
     held = np.stack([_tally(dealt[seat::2], len(total)) for seat in (0, 1)])
     for seat, target in enumerate(_split(total, held, (n + 1) // 2)):
-        dealt[seat::2] = _change_surplus(dealt[seat::2], target, age[seat::2])
+        dealt[seat::2] = _change_surplus(dealt[seat::2], target)
     return dealt
 
 
@@ -102,13 +97,12 @@ def _split(total: np.ndarray, held: np.ndarray, evens: int) -> np.ndarray:
     return np.stack([even, total - even])
 
 
-def _change_surplus(dealt: np.ndarray, target: np.ndarray, age: np.ndarray) -> np.ndarray:
-    """Change as few entries of `dealt` [m] as it takes to hold each opponent `target` [K] times, the youngest first."""
+def _change_surplus(dealt: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Change as few entries of `dealt` [m] as it takes to hold each opponent `target` [K] times."""
     changed = dealt.copy()
     free = np.ones(len(dealt), dtype=bool)
-    oldest_first = np.argsort(-age, kind="stable")
     for opponent, wanted in enumerate(target):
-        free[oldest_first[dealt[oldest_first] == opponent][:wanted]] = False
+        free[np.flatnonzero(dealt == opponent)[:wanted]] = False
     missing = target - _tally(dealt[~free], len(target))
     changed[free] = np.repeat(np.arange(len(target)), missing)
     return changed

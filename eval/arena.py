@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+import numpy as np
 from tqdm import tqdm
 
 from agents.matches import Contestant, MatchResults, Setting, play
@@ -19,6 +20,7 @@ from configs.names import InputError
 from envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from eval.entrants import Entrant
 from eval.replay import Recorder, Recording
+from eval.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 from eval.tables import Counts, Record
 
 Pair = tuple[Entrant, Entrant]
@@ -102,8 +104,27 @@ def ladder(entrants: Sequence[Entrant], plan: Plan) -> list[Record]:
     return records
 
 
+def sequential(pair: Pair, plan: Plan, hypotheses: Hypotheses, max_games: int) -> Verdict:
+    """Play `plan.games` at a time, always new ones, until the test has its answer or `max_games` are played."""
+    pairs = np.zeros(len(SCORES), dtype=np.int64)
+    with tqdm(total=max_games, unit="game", disable=not plan.progress) as bar:
+        for batch in range(max(max_games // plan.games, 1)):
+            results = _play(pair, plan.regimes[0], replace(plan, seed=(plan.seed + batch) % 2**31))
+            pairs += count_pairs(results.outcome)
+            verdict = judge(pairs.tolist(), hypotheses)
+            bar.set_description(f"{pair[0].name} vs {pair[1].name}: LLR {verdict.llr:.2f}")
+            bar.update(plan.games)
+            if verdict.accepted:
+                break
+    return verdict
+
+
 def play_cell(pair: Pair, regime: str, plan: Plan, recorder: Recorder | None = None) -> Record:
     """Play the games of one pair under one regime; raises `EvaluationError` where actions were not finite."""
+    return _record(pair[0].name, pair[1].name, regime, _play(pair, regime, plan, recorder))
+
+
+def _play(pair: Pair, regime: str, plan: Plan, recorder: Recorder | None = None) -> MatchResults:
     left, right = pair
     setting = replace(plan.setting, ranges=ranges(regime), trace=recorder.games if recorder else 0)
     results = play(
@@ -112,7 +133,7 @@ def play_cell(pair: Pair, regime: str, plan: Plan, recorder: Recorder | None = N
     if results.invalid_actions:
         count = results.invalid_actions
         raise EvaluationError(f"{left.name} against {right.name}: {count} actions were not finite; the games are void")
-    return _record(left.name, right.name, regime, results)
+    return results
 
 
 def _record(player: str, opponent: str, regime: str, results: MatchResults) -> Record:

@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from configs.allowed import complaint
 from configs.names import InputError, choose
 from configs.schema import DEVICE
 from envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
 from eval.requirements import Requirement
+from eval.sprt import Hypotheses
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"
@@ -31,10 +32,11 @@ examples:
   python eval/run.py --ckpt final.pt --replay match.html --gif match.gif
   python eval/run.py --ckpt bot:ace                        a bot as the player
   python eval/run.py --ladder                              the bots against each other
+  python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
 
 bots: {", ".join(BOTS)}
 regimes: {", ".join(REGIME_NAMES)}; none is the same as default
-exit codes: 0 done, 1 a --require failed, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Options:
     replay: Path | None
     gif: Path | None
     require: tuple[Requirement, ...]
+    sprt: Hypotheses | None
+    max_games: int
     out: Path | None
     device: str
     threads: int
@@ -92,6 +96,8 @@ def read_options(arguments: Sequence[str]) -> Options:
         raise InputError(f"--gif {str(values['gif'])!r}: must end in .gif")
     values["opponents"] = _names("--opponents", values["opponents"])
     values["regimes"] = _regimes(values["regimes"])
+    if values["sprt"] is not None:
+        values["sprt"] = Hypotheses.parse(values["sprt"])
     values["require"] = tuple(Requirement.parse(text) for text in values["require"])
     _check_together(values)
     command = shlex.join(["python", "eval/run.py", *arguments])
@@ -149,6 +155,16 @@ def _add_results(parser: Parser) -> None:
         metavar="R",
         help='least win rate, as in "brawler>=0.95", "ace@full>=0.9", "mean>=0.9", "worst>=0.8"; may be repeated',
     )
+    group.add_argument(
+        "--sprt",
+        nargs="*",
+        metavar="K=V",
+        help="test sequentially whether --ckpt is stronger than the one opponent: elo0=0 elo1=20 alpha=0.05 beta=0.05; "
+        "--games at a time",
+    )
+    group.add_argument(
+        "--max-games", type=int, default=100_000, metavar="N", help="where --sprt gives up (default: 100000)"
+    )
     group.add_argument("--out", type=Path, metavar="DIR", help="write eval.json and eval.md (or ladder.*) there")
     group.add_argument("--replay", type=Path, metavar="HTML", help="a page that plays one match against each opponent")
     group.add_argument("--gif", type=Path, metavar="GIF", help="the match against the opponent it did worst against")
@@ -156,22 +172,33 @@ def _add_results(parser: Parser) -> None:
 
 
 def _check_numbers(values: dict[str, object]) -> None:
-    for name, allowed in {"games": GAMES, "seed": SEED, "threads": THREADS}.items():
+    for name, allowed in {"games": GAMES, "max_games": GAMES, "seed": SEED, "threads": THREADS}.items():
         wrong = complaint(values[name], allowed)
         if wrong:
-            raise InputError(f"--{name} {values[name]}: {wrong}")
+            raise InputError(f"--{name.replace('_', '-')} {values[name]}: {wrong}")
     if int(str(values["games"])) % 2:
         raise InputError(f"--games {values['games']}: must be even, since every match is played from both seats")
 
 
-def _check_together(values: dict[str, object]) -> None:
+def _check_together(values: dict[str, Any]) -> None:
     if not values["ladder"]:
         if not values["ckpt"]:
             raise InputError("--ckpt is missing: give a path, a run's name, final.pt for the newest run, or bot:NAME")
+        if values["sprt"] is not None:
+            _check_sprt(values)
         return
-    for name in ("require", "replay", "gif"):
-        if values[name]:
+    for name in ("require", "replay", "gif", "sprt"):
+        if values[name] not in (None, ()):
             raise InputError(f"--{name} does not go with --ladder: give a player with --ckpt instead")
+
+
+def _check_sprt(values: dict[str, Any]) -> None:
+    for name in ("opponents", "regimes"):
+        if len(values[name]) != 1:
+            raise InputError(f"--sprt tests one thing: give --{name} one name, not {len(values[name])}")
+    for name in ("require", "replay", "gif"):
+        if values[name] not in (None, ()):
+            raise InputError(f"--{name} does not go with --sprt: leave one of them out")
 
 
 def _regimes(words: Sequence[str]) -> tuple[str, ...]:

@@ -7,9 +7,11 @@ stderr), 130 stopped with Ctrl-C.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 from configs.files import write_atomically
 from configs.names import InputError
 from eval.options import Options, read_options
+from eval.sprt import sprt_markdown
 from eval.tables import Record, Report, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments)
         _make_folders(options)
-        failures = run_ladder(options) if options.ladder else run_evaluation(options)
+        failures = _command(options)(options)
     except InputError as error:
         print(f"eval/run.py: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -46,6 +49,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in failures:
         print(f"eval/run.py: {line}", file=sys.stderr)
     return FAILED if failures else 0
+
+
+def _command(options: Options) -> Callable[[Options], list[str]]:
+    if options.ladder:
+        return run_ladder
+    return run_sprt if options.sprt else run_evaluation
+
+
+def run_sprt(options: Options) -> list[str]:
+    """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
+    assert options.sprt is not None
+    device, threads = _use_machine(options)
+    from eval.arena import sequential
+    from eval.entrants import load_opponent, load_player
+
+    player = load_player(options.ckpt or "", device, deterministic=not options.stochastic)
+    opponent = load_opponent(options.opponents[0], device, deterministic=not options.stochastic)
+    plan = _plan(options, [player, opponent], device, threads)
+    verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
+    text = sprt_markdown(player.name, opponent.name, verdict, options.sprt)
+    fields = {"player": player.name, "opponent": opponent.name, "command": options.command}
+    data = json.dumps(fields | asdict(options.sprt) | asdict(verdict), indent=1) + "\n"
+    _publish(options, options.out or (player.path.parent if player.path else None), "sprt", text, data)
+    return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
 
 
 def run_evaluation(options: Options) -> list[str]:

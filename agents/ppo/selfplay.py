@@ -51,8 +51,7 @@ class League:
             stale = plan.update - self._drawn_at >= self.config.deal_every
             if stale or gone.intersection(self.slots) or not all(self.slots):
                 self._draw(plan.update)
-        duel = self.duel
-        duel.assign(deal(self._shares(plan), duel.num_envs, duel.opponents, duel.batch.ticks()))
+        self.duel.assign(deal(self._shares(plan), self.duel.num_envs, self.duel.opponents))
 
     def record(self, tally: Tally) -> None:
         """Take an update's results into the scores, the ratings and the pool."""

@@ -199,10 +199,6 @@ class DogfightBatch:
         _check_ranges(values)
         self.ranges.copy_(torch.from_numpy(values))
 
-    def ticks(self) -> np.ndarray:
-        """How long every match has lasted so far, int32 [N], in ticks; a host copy."""
-        return np.array(self._world.clock.numpy()["tick"])
-
     def snapshot(self) -> dict[str, np.ndarray]:
         """Host copies of the state, as structured arrays.
 

@@ -132,10 +132,3 @@ def fewest_changes(total, current):
         if sum(way) == (len(current) + 1) // 2
     ]
     return len(current) - max(kept)
-
-
-def test_matches_that_have_only_just_begun_change_first():
-    current = np.zeros(8, dtype=np.int32)
-    age = np.array([5, 900, 0, 3, 700, 800, 600, 1])
-    dealt = deal([0.5, 0.5], 8, current, age)
-    assert dealt.tolist() == [1, 0, 1, 1, 0, 0, 0, 1]

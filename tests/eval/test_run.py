@@ -195,3 +195,30 @@ def test_help_comes_without_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert all(name in done.stdout for name in (*BOTS, *REGIME_NAMES, "examples"))
+
+
+def test_a_sequential_test_answers_with_its_exit_code(tmp_path, capsys):
+    options = ["--games", "20", "--max-games", "60", "--threads", "1", "--quiet", "--out", str(tmp_path)]
+    assert main(["--ckpt", "bot:ace", "--opponents", "do_nothing", "--sprt", "elo1=50", *options]) == 0
+    result = json.loads((tmp_path / "sprt.json").read_text())
+    assert (result["accepted"], result["elo1"], result["player"]) == ("H1", 50.0, "ace")
+    assert "ace is stronger (H1 accepted)" in (tmp_path / "sprt.md").read_text()
+    assert main(["--ckpt", "bot:do_nothing", "--opponents", "ace", "--sprt", "elo1=50", *options]) == 1
+    assert "do_nothing is not shown to be stronger" in capsys.readouterr().err
+    assert main(["--ckpt", "bot:ace", "--opponents", "ace", "--sprt", *options]) == 1
+    assert "undecided: the games ran out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--sprt"], "--sprt tests one thing: give --opponents one name, not 5"),
+        (["--sprt", "--opponents", "ace", "--regimes", "all"], "give --regimes one name"),
+        (["--sprt", "--opponents", "ace", "--replay", "x.html"], "--replay does not go with --sprt"),
+        (["--ladder", "--sprt"], "--sprt does not go with --ladder"),
+        (["--max-games", "1"], "--max-games 1: must be in [2, 1000000]"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments, words, capsys):
+    assert main(["--ckpt", "bot:ace", *arguments]) == 2
+    assert words in capsys.readouterr().err
