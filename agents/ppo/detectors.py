@@ -19,7 +19,7 @@ RECENT = 50
 """Updates a number is compared with."""
 ENOUGH = 20
 """Updates it takes to know what is usual."""
-SPIKE = 20.0
+SPIKE = 5.0
 ENTROPY_DROP = 1.5
 FAR = 20.0
 MASTERED, LOST = 0.9, 0.6
@@ -37,19 +37,22 @@ class Sign(Protocol):
 
 
 class Spike:
-    """A number `SPIKE` times its recent median: the loss or the gradient has left its scale."""
+    """A number `SPIKE` times its recent maximum: the loss or the gradient has left its scale.
+
+    Not the median: a critic's loss rises a thousandfold, and rightly, when many matches reach the time limit together.
+    """
 
     def __init__(self, key: str) -> None:
         self.name, self.recent = key, deque[float](maxlen=RECENT)
 
     def read(self, metrics: Metrics) -> str | None:
-        """Compare with the median of the last `RECENT` updates."""
-        value, usual = metrics.get(self.name), median(self.recent or [0.0])
+        """Compare with the largest of the last `RECENT` updates."""
+        value = metrics.get(self.name)
         if value is None:
             return None
-        ready = len(self.recent) >= ENOUGH
-        if ready and value > SPIKE * max(usual, 1e-6):
-            return f"{self.name} is {value:.3g}, {value / max(usual, 1e-6):.0f} times its recent median"
+        usual = max(self.recent, default=0.0)
+        if len(self.recent) >= ENOUGH and value > SPIKE * max(usual, 1e-6):
+            return f"{self.name} is {value:.3g}, {value / max(usual, 1e-6):.0f} times its recent maximum"
         self.recent.append(value)  # what is a spike itself does not become usual
         return None
 
