@@ -1,8 +1,9 @@
 """The known baseline: Stable-Baselines3's PPO on the same matches, under the same curriculum, beside our own trainer.
 
 `trainer=sb3` takes the run's matches, network size, PPO options, schedule of bots and widening physics. What it cannot
-have is refused: self-play, residual blocks, resuming. SB3 knows one kind of distribution at a time, so shooting is a
-third Gaussian (fire where it is above 0) instead of a Bernoulli. The result is a checkpoint like any other.
+have is refused: self-play, events, residual blocks, a learning rate that follows the KL, resuming. Checks while it
+trains, the guard and saving on Ctrl-C are our trainer's alone. SB3 knows one kind of distribution at a time, so shooting
+is a third Gaussian (fire where it is above 0) instead of a Bernoulli. The result is a checkpoint like any other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from agents.ppo.stopwatch import Stopwatch
 from agents.sb3_weights import to_actor_critic
 from configs.names import ConfigError
 from configs.schema import PPOConfig, RunConfig
-from curriculum.schedule import Plan
 from envs.dogfight.spaces import action_space
 
 
@@ -82,11 +82,12 @@ class Curriculum(BaseCallback):
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        self.run, self.plan = run, plan_of(run)
+        self.run = run
 
     def _on_rollout_start(self) -> None:
         self.watch = Stopwatch()
-        self.plan = plan_of(self.run)
+        assert self.run.position is not None
+        self.plan = self.run.schedule.plan(self.run.position, self.run.league.scores.win_rates())
         self.run.batch.set_ranges(self.plan.randomization.ranges())
         self.run.league.deal(self.plan, self.run.network)
 
@@ -107,12 +108,6 @@ class Curriculum(BaseCallback):
         run.progress.update(plan, run.league.scores.win_rates(), run.steps_per_update / self.watch.seconds())
 
 
-def plan_of(run: Run) -> Plan:
-    """What the next update trains against, or the last one's plan again at the end."""
-    position = run.position or run.schedule.position_at(run.schedule.total_updates - 1)
-    return run.schedule.plan(position, run.league.scores.win_rates())
-
-
 def train(config: RunConfig) -> Path:
     """Train with SB3 as `config` says; returns the path of the final checkpoint.
 
@@ -124,10 +119,11 @@ def train(config: RunConfig) -> Path:
         if run.updates_done:
             raise ConfigError(f"name={run.folder.name}: trainer=sb3 cannot resume; choose another name")
         model = make_model(run)
-        model.learn(run.updates * run.steps_per_update, callback=Curriculum(run))
+        curriculum = Curriculum(run)
+        model.learn(run.updates * run.steps_per_update, callback=curriculum)
         contract = run.batch.contract | {"continuous": 3, "binary": 0}
         run.network = to_actor_critic(model.policy.state_dict())
-        run.save(run.folder.final, plan_of(run), contract=contract)
+        run.save(run.folder.final, curriculum.plan, contract=contract)
         run.say(f"done after {run.updates_done} updates: {run.folder.final}")
     finally:
         run.close()
@@ -138,7 +134,11 @@ def check(config: RunConfig) -> None:
     """Refuse what SB3's PPO cannot do here."""
     if config.network.blocks:
         raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
+    if config.ppo.adaptive_kl:
+        raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
     for index, phase in enumerate(config.phases):
+        if phase.events:
+            raise ConfigError(f"phases.{index}.events: trainer=sb3 has none; use phases.{index}.events=[]")
         if min(phase.scripted_start, phase.scripted_end) < 1.0:
             raise ConfigError(f"phases.{index}.scripted_end={phase.scripted_end}: trainer=sb3 has no self-play; use 1")
 

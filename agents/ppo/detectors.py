@@ -8,7 +8,7 @@ broken update is the guard's business (`guard.py`).
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any, Protocol
 
@@ -36,45 +36,36 @@ class Sign(Protocol):
         """Take an update's metrics; says what is wrong, or None."""
 
 
-class Spike:
-    """A number `SPIKE` times its recent maximum: the loss or the gradient has left its scale.
+class Unusual:
+    """A number judged by its last `RECENT` values; what is wrong does not become usual."""
+
+    def __init__(self, name: str, judge: Callable[[float, deque[float]], str | None]) -> None:
+        self.name, self.recent, self._judge = name, deque[float](maxlen=RECENT), judge
+
+    def read(self, metrics: Metrics) -> str | None:
+        """Judge the value, once `ENOUGH` earlier ones are known."""
+        value = metrics.get(self.name)
+        if value is None:
+            return None
+        wrong = self._judge(value, self.recent) if len(self.recent) >= ENOUGH else None
+        if wrong is None:
+            self.recent.append(value)
+        return f"{self.name} {wrong}" if wrong else None
+
+
+def spike(value: float, recent: deque[float]) -> str | None:
+    """The loss or the gradient has left its scale: `SPIKE` times the recent maximum.
 
     Not the median: a critic's loss rises a thousandfold, and rightly, when many matches reach the time limit together.
     """
-
-    def __init__(self, key: str) -> None:
-        self.name, self.recent = key, deque[float](maxlen=RECENT)
-
-    def read(self, metrics: Metrics) -> str | None:
-        """Compare with the largest of the last `RECENT` updates."""
-        value = metrics.get(self.name)
-        if value is None:
-            return None
-        usual = max(self.recent, default=0.0)
-        if len(self.recent) >= ENOUGH and value > SPIKE * max(usual, 1e-6):
-            return f"{self.name} is {value:.3g}, {value / max(usual, 1e-6):.0f} times its recent maximum"
-        self.recent.append(value)  # what is a spike itself does not become usual
-        return None
+    times = value / max(*recent, 1e-6)
+    return f"is {value:.3g}, {times:.0f} times its recent maximum" if times > SPIKE else None
 
 
-class EntropyCollapse:
+def collapse(value: float, recent: deque[float]) -> str | None:
     """Entropy far below its recent median: the policy has stopped trying anything."""
-
-    name = "train/entropy"
-
-    def __init__(self) -> None:
-        self.recent = deque[float](maxlen=RECENT)
-
-    def read(self, metrics: Metrics) -> str | None:
-        """Compare with the median of the last `RECENT` updates."""
-        value = metrics.get(self.name)
-        if value is None:
-            return None
-        usual = median(self.recent or [value])
-        if len(self.recent) >= ENOUGH and value < usual - ENTROPY_DROP:
-            return f"entropy fell from {usual:.2f} to {value:.2f} nats"
-        self.recent.append(value)
-        return None
+    usual = median(recent)
+    return f"fell from {usual:.2f} to {value:.2f} nats" if value < usual - ENTROPY_DROP else None
 
 
 class Saturation:
@@ -113,8 +104,12 @@ class Detectors:
 
     def __init__(self) -> None:
         self._signs: list[Sign] = [
-            EntropyCollapse(), Saturation(), Spike("train/value_loss"), Spike("train/grad_norm"), Forgetting(),
-        ]  # fmt: skip
+            Unusual("train/entropy", collapse),
+            Saturation(),
+            Unusual("train/value_loss", spike),
+            Unusual("train/grad_norm", spike),
+            Forgetting(),
+        ]
         self._held = {sign.name: 0 for sign in self._signs}
         self._silent = {sign.name: 0 for sign in self._signs}
 

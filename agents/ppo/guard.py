@@ -71,9 +71,9 @@ class Guard:
         self._follow_kl(metrics["train/approx_kl"])
         wrong = self._what_broke(metrics)
         self.sound = wrong is None
-        if self.sound or not self.config.enabled:
+        if wrong is None or not self.config.enabled:
             return Verdict.GO_ON
-        return self._climb(update, str(wrong))
+        return self._climb(update, wrong)
 
     def watch(self, metrics: Mapping[str, float], quarantined: int) -> dict[str, float]:
         """Let the detectors read an update's metrics; returns the `guard/...` counters."""

@@ -7,6 +7,7 @@ checkpoint. `train` knows nothing of command lines or of who launched it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from agents.ppo.calibrate import estimate_seconds
@@ -60,6 +61,7 @@ def _train(run: Run, stop: StopRequest) -> None:
 
 def _finish(run: Run, plan: Plan, stop: StopRequest) -> None:
     """Save the policy, then the state: with a state of this update there is always the policy, too."""
+    plan = replace(plan, update=run.updates_done - 1, phase=run.phase)  # the guard may have gone back before the stop
     try:
         run.save(run.folder.final, plan, interrupted=stop.asked)
     except OSError as error:

@@ -178,6 +178,7 @@ class Run:
         if found is None:
             return False
         restore(self, found.content, guard=False)
+        self.phase = found.summary["phase"]
         self.alert(f"rolled back to {found.path.name}")
         return True
 

@@ -46,9 +46,16 @@ def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_othe
     assert checkpoint.training["update"] == 2
 
 
+def test_a_run_cut_short_says_how_far_it_came(tmp_path):
+    assert load_checkpoint(sb3.train(bots_only(tmp_path, max_updates=1))).training["update"] == 1
+
+
 def test_what_it_cannot_have_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
+    with pytest.raises(ConfigError, match=r"phases\.1\.events: trainer=sb3 has none; use"):
         sb3.train(config(tmp_path, trainer="sb3"))
+    phases = [replace(phase, events=[]) for phase in config(tmp_path).phases]
+    with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
+        sb3.train(config(tmp_path, trainer="sb3", phases=phases))
     with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
         sb3.train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
 

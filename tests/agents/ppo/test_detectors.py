@@ -13,7 +13,7 @@ from configs.schema import GuardConfig, PPOConfig
 USUAL = {"train/entropy": 0.5, "rollout/action_size": 0.4, "train/value_loss": 0.02, "train/grad_norm": 0.3}
 USUAL |= {"curriculum/ace/win_rate": 0.95, "curriculum/chaser/win_rate": 0.85}
 FAULTS = {
-    "entropy fell from 0.50 to -1.10 nats": {"train/entropy": -1.1},
+    "train/entropy fell from 0.50 to -1.10 nats": {"train/entropy": -1.1},
     "continuous actions are 25 in size, far beyond their bounds": {"rollout/action_size": 25.0},
     "train/value_loss is 0.5, 25 times its recent maximum": {"train/value_loss": 0.5},
     "train/grad_norm is 60, 200 times its recent maximum": {"train/grad_norm": 60.0},

@@ -3,12 +3,15 @@
 import itertools
 import json
 import math
+import signal
 
 import pytest
 import torch
 
+from agents.checkpoint import load_checkpoint
 from agents.ppo import loop
 from agents.ppo.guard import Guard, LearningFailed, Verdict
+from agents.ppo.interrupt import Stopped
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
 from agents.ppo.rollout import Rollout
@@ -236,3 +239,12 @@ def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
     assert (report["update"], report["broken_updates"]) == (1, [1, 2, 1])
     assert report["metrics"]["train/kl_max"] == 9.9
     assert "the policy keeps breaking" in events(tmp_path)[-1]
+
+
+def test_stopping_right_after_a_roll_back_saves_what_it_went_back_to(tmp_path, monkeypatch):
+    inject(monkeypatch, Learner, "update", break_update, calls=[1, 2])
+    inject(monkeypatch, Run, "roll_back", lambda run, _: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(Stopped):
+        loop.train(config(tmp_path, checkpoint_every=1))
+    training = load_checkpoint(tmp_path / "small" / "final.pt").training
+    assert (training["update"], training["phase"]) == (1, "curriculum")
