@@ -3,7 +3,7 @@
 `trainer=sb3` takes the run's matches, network size, PPO options, schedule of bots and widening physics. What it cannot
 have is refused: self-play, events, residual blocks, a learning rate that follows the KL, resuming. Checks while it
 trains, the guard and saving on Ctrl-C are our trainer's alone. SB3 knows one kind of distribution at a time, so
-shooting is a third Gaussian (fire where it is above 0) instead of a Bernoulli. The result is a checkpoint like any other.
+shooting is a third Gaussian (fire where it is above 0) instead of a Bernoulli. The result is an ordinary checkpoint.
 """
 
 from __future__ import annotations
