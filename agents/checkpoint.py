@@ -22,11 +22,22 @@ from configs.names import InputError, suggestion
 from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""1: as today, but no policy looks into the mirror. 2: the contract says whether it does."""
 MANIFEST = "manifest.json"
 FINAL = "final.pt"
 RELEASED = "released"
-CONTRACT_KEYS = ("id", "version", "rules", "obs_dim", "observe_physics", "continuous", "binary", "action_repeat")
+CONTRACT_KEYS = (
+    "id",
+    "version",
+    "rules",
+    "obs_dim",
+    "observe_physics",
+    "continuous",
+    "binary",
+    "action_repeat",
+    "mirror",
+)
 
 
 class CheckpointError(InputError):
@@ -48,7 +59,7 @@ def save_checkpoint(
 ) -> None:
     """Write `network` and what belongs to it to `path`, and its SHA-256 into the folder's manifest.
 
-    `contract` is the batch's, `training` any plain summary; equal arguments give equal bytes. A crash leaves the old
+    `contract` is the duel's, `training` any plain summary; equal arguments give equal bytes. A crash leaves the old
     file or the new one. Raises `ValueError` where the contract lacks a key or disagrees with the network's obs_dim.
     """
     _check_contract(path, contract, network.shape)
@@ -69,7 +80,7 @@ def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoin
     """
     content = _read(path, device)
     version = content.get("format_version")
-    if content.get("format") != FORMAT or not isinstance(version, int):
+    if content.get("format") != FORMAT or not isinstance(version, int) or version < 1:
         raise CheckpointError(f"{path}: is not a Sparring checkpoint")
     if version > FORMAT_VERSION:
         raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
@@ -79,6 +90,8 @@ def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoin
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: lacks its weights, shape, contract or training summary") from error
+    if version == 1:
+        contract["mirror"] = False
     _check_contract(path, contract, shape)
     network = _rebuild(path, shape, weights)
     return Checkpoint(network.to(device).eval(), contract, training, path)
@@ -140,6 +153,8 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
     missing = [key for key in CONTRACT_KEYS if key not in contract]
     if missing:
         raise CheckpointError(f"{path}: its contract lacks {', '.join(missing)}")
+    if not isinstance(contract["mirror"], bool):
+        raise CheckpointError(f"{path}: mirror is {contract['mirror']} in the contract, not true or false")
     for key in ("obs_dim", "continuous", "binary"):
         if contract[key] != shape.get(key):
             raise CheckpointError(f"{path}: {key} is {contract[key]} in the contract, {shape.get(key)} in the network")

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from agents.ppo.stacked import StackedActors
 from envs.dogfight.batch import ACTION_SIZE, DogfightBatch
+from envs.dogfight.mirror import Mirror
 from envs.dogfight.rules import ACTIONS, BOTS
 
 FIRST_SLOT = len(BOTS)
@@ -63,13 +64,18 @@ class Duel:
     `obs` and `final_obs` are overwritten by the next step. `opponents` [N] says who is met where; all matches begin
     against bot 0. `seed` begins the draws of the snapshots' actions. `simulator_seconds` adds up the time spent in
     the simulator; on an accelerator it only covers the launches. `quarantined` counts matches that were not finite.
+    With `mirror`, learner and snapshots see every match with their opponent on the right, and act in that view.
     """
 
-    def __init__(self, batch: DogfightBatch, *, slots: int, network_shape: dict[str, Any], seed: int) -> None:
+    def __init__(
+        self, batch: DogfightBatch, *, slots: int, network_shape: dict[str, Any], seed: int, mirror: bool = False
+    ) -> None:
         n, device = batch.num_envs, batch.device
         self.batch, self.num_envs, self.device = batch, n, device
         self.obs = torch.zeros(n, batch.obs_dim, device=device)
         self.final_obs = torch.zeros_like(self.obs)
+        self._mirror = Mirror(batch.rules, batch.obs_dim, device) if mirror else None
+        self._side = torch.ones(n, device=device)  # -1 where the learner sees its match in the mirror
         self.opponents = np.zeros(n, dtype=np.int32)
         self.simulator_seconds = 0.0
         self._actors = StackedActors(slots, network_shape, device)
@@ -86,12 +92,19 @@ class Duel:
         self._seat_opponents(np.ones(n, dtype=bool))
 
     @property
+    def contract(self) -> dict[str, Any]:
+        """The batch's contract, and whether what is learned sees matches in the mirror."""
+        return self.batch.contract | {"mirror": self._mirror is not None}
+
+    @property
     def slots(self) -> int:
         """K, the number of different snapshots that can be met at once."""
         return self._actors.slots
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take the learner's actions [N, A]; give its obs [N, D], reward [N], terminated [N], truncated [N]."""
+        if self._mirror:
+            actions = self._mirror.back(actions, self._side)
         self._flat_actions.index_copy_(0, self._mine, actions)
         if self._gather.shape[1] > 0:
             self._act_snapshots()
@@ -99,7 +112,7 @@ class Duel:
         self.batch.step(self._actions)
         self.simulator_seconds += time.perf_counter() - start
         self._observe()
-        torch.index_select(self.batch.final_obs.flatten(0, 1), 0, self._mine, out=self.final_obs)
+        self._look(self.batch.final_obs, self.final_obs)
         reward = self.batch.reward.flatten().index_select(0, self._mine)
         reward = self._quarantine(reward)
         self._count(reward)
@@ -161,11 +174,26 @@ class Duel:
         """Let every snapshot act in its matches, all in one forward."""
         slots, rows = self._gather.shape
         obs = self.batch.obs.flatten(0, 1).index_select(0, self._gather.flatten()).view(slots, rows, -1)
+        if self._mirror:
+            obs, side = self._mirror.show(obs)
         actions = self._actors.act(obs, generator=self._generator)
+        if self._mirror:
+            actions = self._mirror.back(actions, side)
         self._flat_actions.index_copy_(0, self._scatter.flatten(), actions.flatten(0, 1))
 
     def _observe(self) -> None:
-        torch.index_select(self.batch.obs.flatten(0, 1), 0, self._mine, out=self.obs)
+        side = self._look(self.batch.obs, self.obs)
+        if side is not None:
+            self._side = side
+
+    def _look(self, seats: Tensor, out: Tensor) -> Tensor | None:
+        """Write the learner's rows of seats [N, 2, D] to `out` [N, D]; returns the side [N] each is shown from."""
+        torch.index_select(seats.flatten(0, 1), 0, self._mine, out=out)
+        if self._mirror is None:
+            return None
+        shown, side = self._mirror.show(out)
+        out.copy_(shown)
+        return side
 
     def _quarantine(self, reward: Tensor) -> Tensor:
         """Begin matches anew that are not finite; their step ends the episode, is worth nothing and counts nowhere."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from agents.checkpoint import load_checkpoint
 from agents.ppo.network import ActorCritic
 from configs.names import InputError
+from envs.dogfight.mirror import Mirror
 
 OBSERVATION_KEYS = ("obs_dim", "observe_physics")
 ACTION_KEYS = ("continuous", "binary")
@@ -48,6 +49,8 @@ class Policy:
         self.name = name
         self.deterministic = deterministic
         self.device = network.log_std.device
+        mirrored = self.contract.get("mirror", False)
+        self._mirror = Mirror(self.contract["rules"], network.obs_dim, self.device) if mirrored else None
         self._generator = torch.Generator(self.device)
         self.reseed(seed)
 
@@ -78,7 +81,13 @@ class Policy:
     def act(self, obs: Tensor) -> Tensor:
         """Actions [B, A] for observations [B, D] of matches that passed `check`."""
         seen = obs[:, : self.network.obs_dim]
-        actions, _ = self.network.act(seen, deterministic=self.deterministic, generator=self._generator)
+        if self._mirror is None:
+            return self._answer(seen)
+        shown, side = self._mirror.show(seen)
+        return self._mirror.back(self._answer(shown), side)
+
+    def _answer(self, obs: Tensor) -> Tensor:
+        actions, _ = self.network.act(obs, deterministic=self.deterministic, generator=self._generator)
         return actions
 
     def _sees(self, contract: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ import torch
 from gymnasium.spaces import Box
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.duel import Duel
@@ -121,7 +122,7 @@ def train(config: RunConfig) -> Path:
         model = make_model(run)
         curriculum = Curriculum(run)
         model.learn(run.updates * run.steps_per_update, callback=curriculum)
-        contract = run.batch.contract | {"continuous": 3, "binary": 0}
+        contract = run.duel.contract | {"continuous": 3, "binary": 0}
         run.network = to_actor_critic(model.policy.state_dict())
         run.save(run.folder.final, curriculum.plan, contract=contract)
         run.say(f"done after {run.updates_done} updates: {run.folder.final}")
@@ -147,7 +148,7 @@ def make_model(run: Run) -> PPO:
     """SB3's PPO with the run's options, as far as it has them."""
     config, ppo = run.config, run.config.ppo
     hidden = [config.network.hidden] * 2
-    return PPO(
+    model = PPO(
         "MlpPolicy",
         DuelVecEnv(run.duel, action_space()),
         learning_rate=lambda left: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - left),
@@ -170,6 +171,8 @@ def make_model(run: Run) -> PPO:
         seed=config.seed,
         device=run.device,
     )
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own would leave a folder in the system's temp
+    return model
 
 
 def _target_kl(ppo: PPOConfig) -> float | None:

@@ -67,6 +67,8 @@ class EnvConfig:
     bot_rate: str = option("tick", BOT_RATES)
     spawn: str = option("random", SPAWNS)
     observe_physics: bool = True
+    mirror: bool = False
+    """Show every match with the opponent on the right, mirrored where it is not, so that nothing is learned twice."""
     reward: RewardConfig = field(default_factory=RewardConfig)
 
 

@@ -85,7 +85,7 @@ def _usual_contract(path: Path, network: ActorCritic) -> dict[str, Any]:
             if observation_size(rules, observe_physics) == network.obs_dim:
                 game = {"id": ENV_ID, "version": VERSION, "rules": rules, "action_repeat": ACTION_REPEAT}
                 seen = {"obs_dim": network.obs_dim, "observe_physics": observe_physics}
-                return game | seen | {"continuous": network.continuous, "binary": network.binary}
+                return game | seen | {"continuous": network.continuous, "binary": network.binary, "mirror": False}
     raise CheckpointError(f"{path}: observes {network.obs_dim} floats, which no rules of the dogfight show")
 
 

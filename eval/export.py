@@ -24,9 +24,11 @@ import torch
 from torch import Tensor, nn
 
 from agents.checkpoint import Checkpoint, load_checkpoint
+from agents.policy import Policy
 from agents.ppo.network import ActorCritic, Residual
 from configs.files import write_atomically
 from configs.names import InputError
+from envs.dogfight.mirror import Mirror
 from envs.dogfight.rules import ENV_ID
 from eval.entrants import BOT_PREFIX, find_checkpoint
 from eval.options import Parser
@@ -72,7 +74,7 @@ def export(checkpoint: Checkpoint, path: Path) -> float:
     data = build(checkpoint.network, checkpoint.contract)
     if len(data) > MAX_BYTES:
         raise ExportError(f"{checkpoint.path}: the model has {len(data):,} bytes, at most {MAX_BYTES:,} are allowed")
-    difference = disagreement(checkpoint.network, data)
+    difference = disagreement(checkpoint, data)
     if not difference <= TOLERANCE:
         raise ExportError(f"{checkpoint.path}: the exported model differs from torch by {difference:.2g}; not written")
     try:
@@ -93,7 +95,9 @@ def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
         raise ExportError(f"the policy was trained in {contract['id']}, only {ENV_ID} can be exported")
     onnx = _optional("onnx")
     graph = _Graph(onnx)
-    _add_action(graph, graph.layer(network.actor, "observation"), network)
+    mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
+    shown = _add_mirror(graph, mirror) if mirror else "observation"
+    _add_action(graph, graph.layer(network.actor, shown), network, mirrored=mirror is not None)
     tensor, helper = onnx.TensorProto.FLOAT, onnx.helper
     model = helper.make_model(
         helper.make_graph(
@@ -112,18 +116,18 @@ def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
     return model.SerializeToString(deterministic=True)
 
 
-def disagreement(network: ActorCritic, data: bytes, *, observations: int = 256, seed: int = 0) -> float:
+def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256, seed: int = 0) -> float:
     """Largest absolute difference between the model `data` and torch, over random observations.
 
     Infinite where the two differ about shooting although torch's logit is not within rounding of zero.
     """
     generator = torch.Generator().manual_seed(seed)
-    obs = torch.randn(observations, network.obs_dim, generator=generator)
-    network = network.cpu().eval()
-    expected, logit = _torch_actions(network, obs)
+    obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
+    continuous = checkpoint.network.continuous
+    expected, logit = _torch_actions(checkpoint, obs)
     actual = run_model(data, obs.numpy())
-    fires = (actual[:, network.continuous :] != expected[:, network.continuous :]) & (np.abs(logit) > TOLERANCE)
-    steering = np.abs(actual - expected)[:, : network.continuous]
+    fires = (actual[:, continuous:] != expected[:, continuous:]) & (np.abs(logit) > TOLERANCE)
+    steering = np.abs(actual - expected)[:, :continuous]
     return float("inf") if fires.any() else float(steering.max())
 
 
@@ -175,24 +179,44 @@ class _Graph:
         raise TypeError(f"{type(module).__name__} has no ONNX counterpart here")
 
 
-def _add_action(graph: _Graph, output: str, network: ActorCritic) -> None:
-    """From means and logit to a legal action: Gaussians clamped, the Bernoulli's likelier side."""
+def _add_mirror(graph: _Graph, mirror: Mirror) -> str:
+    """What `Mirror.show` does: the observation with the opponent on the right; defines "swapped" [1, 1]."""
+    take = lambda columns: graph.add("Gather", "observation", graph.constant(columns), axis=1)  # noqa: E731
+    zero = graph.constant([0.0])
+    swapped = graph.add("Less", take(torch.tensor([mirror.opponent_x])), zero, outputs=["swapped"])
+    bearing = take(mirror.bearing)
+    ahead = graph.add("And", graph.add("Equal", bearing, zero), graph.add("Greater", take(mirror.bullet_x), zero))
+    turned = graph.add("Add", graph.add("Sign", bearing), graph.add("Cast", ahead, to=graph.onnx.TensorProto.FLOAT))
+    places = torch.nn.functional.one_hot(mirror.bearing, len(mirror.sign)).float()
+    negated = graph.add("Mul", "observation", graph.constant(mirror.sign))
+    image = graph.add("Add", negated, graph.add("MatMul", turned, graph.constant(places)))
+    return graph.add("Where", swapped, image, "observation")
+
+
+def _add_action(graph: _Graph, output: str, network: ActorCritic, *, mirrored: bool) -> None:
+    """From means and logit to a legal action: Gaussians clamped, turned back, the Bernoulli's likelier side."""
     sizes = graph.constant([network.continuous, network.binary])
     graph.add("Split", output, sizes, outputs=["means", "logits"], axis=1)
     raised = graph.add("Max", "means", graph.constant(ACTION_LOW))
     steering = graph.add("Min", raised, graph.constant(ACTION_HIGH))
+    if mirrored:
+        back = graph.add("Where", "swapped", graph.constant([-1.0, 1.0]), graph.constant([1.0, 1.0]))
+        steering = graph.add("Mul", steering, back)
     fires = graph.add("Greater", "logits", graph.constant([0.0]))
     shoot = graph.add("Cast", fires, to=graph.onnx.TensorProto.FLOAT)
     graph.add("Concat", steering, shoot, outputs=["action"], axis=1)
 
 
 @torch.no_grad()
-def _torch_actions(network: ActorCritic, obs: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def _torch_actions(checkpoint: Checkpoint, obs: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """What torch does, clamped as the environment does, and the logits behind the shots."""
-    actions, _ = network.act(obs, deterministic=True)
+    network = checkpoint.network.cpu().eval()
+    actions = Policy(network, checkpoint.contract).act(obs)
     steering = actions[:, : network.continuous]
     steering.copy_(torch.maximum(torch.minimum(steering, torch.tensor(ACTION_HIGH)), torch.tensor(ACTION_LOW)))
-    return actions.numpy(), network.actor(obs)[:, network.continuous :].numpy()
+    mirror = Mirror(checkpoint.contract["rules"], network.obs_dim) if checkpoint.contract["mirror"] else None
+    shown = mirror.show(obs)[0] if mirror else obs
+    return actions.numpy(), network.actor(shown)[:, network.continuous :].numpy()
 
 
 def _optional(package: str) -> Any:

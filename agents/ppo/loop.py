@@ -86,7 +86,7 @@ def _update(run: Run, plan: Plan, position: Position) -> bool:
     with watch.part("update"):
         verdict, metrics = _learn(run, plan, position)
     metrics |= _results(run, plan)
-    metrics |= run.checks.after(plan.update, run.network, run.batch.contract, plan.bots)
+    metrics |= run.checks.after(plan.update, run.network, run.duel.contract, plan.bots)
     if (plan.update + 1) % run.config.checkpoint_every == 0:
         run.keep(run.folder.step(run.env_steps(plan)), plan)
     if run.checks.improved:

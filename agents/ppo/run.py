@@ -139,7 +139,7 @@ class Run:
     ) -> None:
         """Write the policy to `path`, as it is after `plan`'s update, or before it where `done` is false.
 
-        `contract` defaults to the batch's.
+        `contract` defaults to the duel's.
         """
         updates = plan.update + done
         training = {
@@ -154,7 +154,7 @@ class Run:
             "interrupted": interrupted,
             "config": to_plain(self.config),
         }
-        save_checkpoint(path, self.network, contract=contract or self.batch.contract, training=training)
+        save_checkpoint(path, self.network, contract=contract or self.duel.contract, training=training)
 
     def keep(self, path: Path, plan: Plan, *, done: bool = True) -> None:
         """Save the policy if that is possible; a full or vanished disk is an alert and no end."""
@@ -244,7 +244,8 @@ def make_network(config: RunConfig, batch: DogfightBatch, *, seed: int) -> Actor
 
 def make_duel(config: RunConfig, batch: DogfightBatch, network: ActorCritic, *, seed: int) -> Duel:
     """The batch as the learner sees it."""
-    return Duel(batch, slots=config.self_play.slots, network_shape=network.shape, seed=seed)
+    slots, shape = config.self_play.slots, network.shape
+    return Duel(batch, slots=slots, network_shape=shape, seed=seed, mirror=config.env.mirror)
 
 
 def make_rollout(config: RunConfig, batch: DogfightBatch, steps: int = 0) -> Rollout:

@@ -2,11 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
 
 from agents.checkpoint import CheckpointError, load_checkpoint, resolve_checkpoint, save_checkpoint
+from agents.policy import Policy
 from agents.ppo.network import ActorCritic
 from configs.schema import NetworkConfig
 from curriculum.tensor_file import pack, unpack
@@ -20,7 +22,10 @@ CONTRACT = {
     "continuous": 2,
     "binary": 1,
     "action_repeat": 10,
+    "mirror": False,
 }
+GOLDEN = Path(__file__).parent / "golden"
+"""A file of every format that ever was, written by the code of its time."""
 TRAINING = {"run": "dark-ghost-quickstart", "env_steps": 1000, "updates": 2}
 
 
@@ -62,7 +67,7 @@ def test_a_policy_comes_back_with_contract_and_training(tmp_path):
 
 def test_plain_torch_reads_it_without_running_code(tmp_path):
     content = torch.load(saved(tmp_path / "final.pt"), weights_only=True)
-    assert content["format_version"] == 1
+    assert content["format_version"] == 2
     assert content["shape"] == network().shape
     assert content["weights"].keys() == network().state_dict().keys()
 
@@ -137,9 +142,23 @@ def test_something_else(tmp_path):
         load_checkpoint(tmp_path)
 
 
+def test_a_file_of_format_1_still_plays_the_same():
+    checkpoint = load_checkpoint(GOLDEN / "checkpoint_1.pt")
+    assert unpack(checkpoint.path.read_bytes())["format_version"] == 1
+    assert checkpoint.contract == CONTRACT | {"obs_dim": 46, "observe_physics": False}
+    actions = Policy(checkpoint.network, checkpoint.contract).act(torch.linspace(-1, 1, 46).unsqueeze(0))
+    torch.testing.assert_close(actions, torch.tensor([[-0.0039, 0.0036, 0.0]]), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", None, 1.0])
+def test_a_format_that_never_was(tmp_path, version):
+    with pytest.raises(CheckpointError, match="is not a Sparring checkpoint"):
+        load_checkpoint(saved(tmp_path / "final.pt", format_version=version))
+
+
 def test_newer_format(tmp_path):
-    with pytest.raises(CheckpointError, match="has format 2, this Sparring reads up to 1; update it"):
-        load_checkpoint(saved(tmp_path / "final.pt", format_version=2))
+    with pytest.raises(CheckpointError, match="has format 3, this Sparring reads up to 2; update it"):
+        load_checkpoint(saved(tmp_path / "final.pt", format_version=3))
 
 
 def test_weights_that_do_not_fit_the_shape(tmp_path):

@@ -8,6 +8,7 @@ from agents.duel import FIRST_SLOT, Duel
 from agents.ppo.network import ActorCritic
 from configs.schema import NetworkConfig
 from envs.dogfight.batch import DogfightBatch
+from envs.dogfight.mirror import Mirror
 from envs.dogfight.rules import ACTIONS, BOTS
 
 N = 8
@@ -68,6 +69,29 @@ def test_the_learner_sits_on_alternating_seats(batch):
     assert reward.unique().numel() > 1
     assert torch.equal(terminated, batch.terminated)
     assert torch.equal(truncated, batch.truncated)
+
+
+def test_in_the_mirror_everyone_sees_their_opponent_on_the_right_and_turns_back(batch, monkeypatch):
+    duel = Duel(batch, slots=1, network_shape=network().shape, seed=5, mirror=True)
+    duel.load_slot(0, network().state_dict())
+    duel.assign(np.full(N, FIRST_SLOT))
+    for _ in range(20):
+        duel.step(random_actions())
+    mirror, told = Mirror("classic", 59), spy(batch, monkeypatch)
+    mine = batch.obs[np.arange(N), SEAT]
+    seen, side = mirror.show(mine)
+    assert set(side.tolist()) == {-1.0, 1.0}
+    assert torch.equal(duel.obs, seen)
+    duel.step(random_actions())
+    ((before, actions),) = told
+    chosen = random_actions()
+    assert torch.equal(actions[np.arange(N), SEAT, 0], chosen[:, 0] * side)
+    assert torch.equal(actions[np.arange(N), SEAT, 1:], chosen[:, 1:])
+    shown, other_side = mirror.show(before[np.arange(N), 1 - SEAT])
+    answer, _ = network().act(shown, deterministic=True)
+    torch.testing.assert_close(actions[np.arange(N), 1 - SEAT, 0], answer[:, 0] * other_side, rtol=0, atol=1e-5)
+    assert torch.equal(duel.final_obs, mirror.show(batch.final_obs[np.arange(N), SEAT])[0])
+    assert duel.contract == batch.contract | {"mirror": True}
 
 
 def test_opponents_sit_opposite(batch):

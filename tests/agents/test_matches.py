@@ -12,18 +12,19 @@ from agents.ppo.network import ActorCritic
 from configs.names import UnknownNameError
 from configs.schema import NetworkConfig
 from envs.dogfight.batch import DogfightBatch
+from envs.dogfight.mirror import Mirror
 from envs.dogfight.rules import bot_id, ranges
 
 QUICK = Setting(threads=1, ranges=ranges("glass_cannon"))
 SHORT = replace(QUICK, max_ticks=1500)
 
 
-def policy(*, physics=True, seed=1, **options):
+def policy(*, physics=True, seed=1, mirror=False, **options):
     batch = DogfightBatch(1, threads=1, observe_physics=physics)
     net = ActorCritic(batch.obs_dim, 2, 1, NetworkConfig(hidden=8), seed=seed)
     with torch.no_grad():
         net.actor[-1].weight.mul_(100.0)
-    return Policy(net, batch.contract, name="pupil", **options)
+    return Policy(net, batch.contract | {"mirror": mirror}, name="pupil", **options)
 
 
 def assert_mirrored(results, others):
@@ -95,6 +96,17 @@ def test_sampled_actions_depend_on_the_seed_alone():
     first, again, other = (play(pupil, "chaser", games=20, seed=seed, setting=SHORT) for seed in (2, 2, 3))
     assert not differ(first, again)
     assert differ(first, other)
+
+
+def test_a_policy_in_the_mirror_answers_for_the_match_as_it_is():
+    plain, mirrored = policy(), policy(mirror=True)
+    obs = torch.randn(20, 59, generator=torch.Generator().manual_seed(3))
+    left = obs[:, 6] < 0
+    assert 5 < left.sum() < 15
+    expected = plain.act(Mirror("classic", 59).show(obs)[0])
+    expected[left, 0] *= -1.0
+    assert torch.equal(mirrored.act(obs), expected)
+    assert torch.equal(mirrored.act(obs)[~left], plain.act(obs)[~left])
 
 
 def test_a_policy_without_physics_plays_where_they_are_shown():

@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import tempfile
 import zipfile
 from dataclasses import replace
 
@@ -44,6 +45,14 @@ def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_othe
     checkpoint = load_checkpoint(trained / "final.pt")
     assert (checkpoint.contract["continuous"], checkpoint.contract["binary"]) == (3, 0)
     assert checkpoint.training["update"] == 2
+
+
+def test_nothing_is_left_outside_the_run(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    sb3.train(bots_only(tmp_path, max_updates=1))
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_run_cut_short_says_how_far_it_came(tmp_path):

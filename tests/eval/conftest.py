@@ -17,6 +17,7 @@ CONTRACT = {
     "continuous": 2,
     "binary": 1,
     "action_repeat": 10,
+    "mirror": False,
 }
 
 

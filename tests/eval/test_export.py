@@ -9,21 +9,26 @@ import pytest
 import torch
 
 from agents.checkpoint import load_checkpoint
+from agents.policy import Policy
 from eval import export as module
 from eval.export import ExportError, build, disagreement, export, main, parameter_count, run_model
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}
+MIRROR = {"mirror": True}
+SEEN = {"59": {}, "46": LESS, "224": CHALLENGE}
+SEEN |= {f"{size} in the mirror": contract | MIRROR for size, contract in SEEN.items()}
 
 
-@pytest.mark.parametrize("contract", [{}, LESS, CHALLENGE], ids=["59", "46", "224"])
+@pytest.mark.parametrize("contract", SEEN.values(), ids=SEEN.keys())
 @pytest.mark.parametrize("blocks", [0, 2])
 def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_path):
     checkpoint = load_checkpoint(make_checkpoint(hidden=16, blocks=blocks, **contract))
     export(checkpoint, tmp_path / "agent.onnx")
     obs = torch.randn(64, checkpoint.network.obs_dim, generator=torch.Generator().manual_seed(5))
+    obs[:, 13:45].masked_fill_(torch.arange(64).unsqueeze(1) % 4 == 0, 0.0)  # no bullets
     actions = run_model((tmp_path / "agent.onnx").read_bytes(), obs.numpy())
-    expected, _ = checkpoint.network.act(obs, deterministic=True)
+    expected = Policy(checkpoint.network, checkpoint.contract).act(obs)
     low, high = torch.tensor([-1.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 1.0])
     clamped = torch.minimum(torch.maximum(expected, low), high)
     assert np.abs(actions - clamped.numpy()).max() < 1e-5
@@ -52,8 +57,8 @@ def test_the_critic_stays_at_home(make_checkpoint):
 def test_a_difference_would_be_noticed(make_checkpoint):
     checkpoint, other = load_checkpoint(make_checkpoint()), load_checkpoint(make_checkpoint("b/final.pt", seed=2))
     data = build(other.network, other.contract)
-    assert disagreement(other.network, data) < 1e-5
-    assert disagreement(checkpoint.network, data) == float("inf")  # They shoot at different times.
+    assert disagreement(other, data) < 1e-5
+    assert disagreement(checkpoint, data) == float("inf")  # They shoot at different times.
 
 
 def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypatch):

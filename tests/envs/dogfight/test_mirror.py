@@ -1,0 +1,73 @@
+"""Seen in the mirror, a match is another legal match: the same game, and the same actions with the turn reversed."""
+
+import numpy as np
+import pytest
+import torch
+
+from envs.dogfight import rules
+from envs.dogfight.batch import DogfightBatch
+from envs.dogfight.mirror import OPPONENT_X, Mirror
+from tests.envs.dogfight.test_physics import mirrored
+
+MODES = [("classic", True), ("classic", False), ("challenge", True)]
+
+
+def twins(rule_set, observe_physics, matches=64, steps=40):
+    """A batch in full flight, its image in the mirror, and which matches [N] are still the ones they began with."""
+    make = lambda: DogfightBatch(matches, rules=rule_set, observe_physics=observe_physics, seed=3, threads=1)  # noqa: E731
+    first, second = make(), make()
+    second.load(mirrored(first.snapshot()))
+    same = torch.ones(matches, dtype=torch.bool)
+    rng, back = np.random.default_rng(1), torch.tensor([-1.0, 1.0, 1.0])
+    for _ in range(steps):
+        actions = torch.tensor(rng.uniform([-1, 0, -1], 1, (matches, 2, 3)), dtype=torch.float32)
+        actions[:32, :, 2] = 1.0
+        first.step(actions)
+        second.step(actions.flip(1) * back)
+        same &= ~(first.terminated | second.terminated)
+    return first, second, same
+
+
+@pytest.mark.parametrize(("rule_set", "observe_physics"), MODES)
+def test_the_opponent_is_always_on_the_right_and_both_images_look_alike(rule_set, observe_physics):
+    first, second, same = twins(rule_set, observe_physics)
+    mirror = Mirror(rule_set, first.obs_dim)
+    seen, side = mirror.show(first.obs)
+    again, other_side = mirror.show(second.obs.flip(1))  # the image has its seats swapped
+    assert same.sum() > 20
+    assert torch.equal(side[same], -other_side[same])
+    torch.testing.assert_close(seen[same], again[same], rtol=0, atol=3e-4)
+    assert (seen[..., OPPONENT_X[rule_set]] >= 0).all()
+    assert set(side.unique().tolist()) == {-1.0, 1.0}
+    assert torch.equal(seen[side > 0], first.obs[side > 0])
+    bullets = {"classic": 13, "challenge": 19}[rule_set]
+    assert (first.obs[..., bullets] != 0).float().mean() > 0.3
+
+
+def test_only_the_turn_is_reversed():
+    actions = torch.tensor([[0.5, 0.2, 1.0], [0.5, 0.2, 1.0]])
+    expected = torch.tensor([[-0.5, 0.2, 1.0], [0.5, 0.2, 1.0]])
+    assert torch.equal(Mirror.back(actions, torch.tensor([-1.0, 1.0])), expected)
+
+
+def test_a_bullet_straight_ahead_is_straight_behind_and_no_bullet_is_none():
+    obs = torch.zeros(1, 59)
+    obs[0, 6] = -0.1
+    obs[0, 13:17] = torch.tensor([0.1, 0.0, 1.0, 0.0])
+    obs[0, 17:21] = torch.tensor([-0.1, 0.1, 0.0, 0.75])
+    obs[0, 21:25] = torch.tensor([-0.1, -0.1, 0.0, -0.75])
+    seen = Mirror("classic", 59).show(obs)[0][0]
+    torch.testing.assert_close(seen[13:17], torch.tensor([-0.1, 0.0, 1.0, 1.0]))
+    torch.testing.assert_close(seen[17:21], torch.tensor([0.1, 0.1, 0.0, 0.25]))
+    torch.testing.assert_close(seen[21:25], torch.tensor([0.1, -0.1, 0.0, -0.25]))
+    assert (seen[25:45] == 0).all()
+
+
+@pytest.mark.parametrize("rule_set", rules.RULES)
+def test_many_rows_at_once(rule_set):
+    batch = DogfightBatch(6, rules=rule_set, seed=1, threads=1)
+    mirror, flat = Mirror(rule_set, batch.obs_dim), batch.obs.flatten(0, 1)
+    seen, side = mirror.show(flat.view(3, 4, -1))
+    one_by_one = [mirror.show(row) for row in flat]
+    assert torch.equal(seen.flatten(0, 1), torch.stack([row for row, _ in one_by_one]))
+    assert torch.equal(side.flatten(), torch.stack([side for _, side in one_by_one]))
