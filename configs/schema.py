@@ -16,6 +16,16 @@ BOT_RATES = ("tick", "agent")
 SPAWNS = ("random", "fixed")
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
 LEVELS = ("none", "narrow", "full")
+REGIMES = (
+    "default",
+    "high_gravity",
+    "low_gravity",
+    "glass_cannon",
+    "tank_fight",
+    "knife_fight",
+    "energy_fighter",
+    "sniper",
+)
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
 ADVANCES = ("on_update", "on_success")
 EVICTIONS = ("oldest", "weakest")
@@ -124,10 +134,10 @@ class StageConfig:
 
 @dataclass
 class RandomizationConfig:
-    """From update `at` of its phase on: a level, reached in `steps` equal widenings over `over` updates."""
+    """From update `at` of its phase on: a level or a regime, reached in `steps` equal moves over `over` updates."""
 
     at: int = option(0, COUNT)
-    level: str = option("none", LEVELS)
+    level: str = option("none", (*LEVELS, *REGIMES))
     over: int = option(0, COUNT)
     """0 reaches the level at once."""
     steps: int = option(4, "[1, 1000]")

@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
 from curriculum.mix import shares
-from curriculum.widening import Widening
+from curriculum.randomization import Randomization
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Plan:
     """Share of the scripted matches for every bot met so far, oldest first; sums to 1."""
     scripted_share: float
     """Share of all matches that are against bots; the rest is self-play."""
-    randomization: Widening
+    randomization: Randomization
     events: tuple[EventConfig, ...]
     """What to do once before this update."""
 
@@ -136,13 +136,13 @@ class Schedule:
     def _stretch(self, position: Position) -> _Stretch:
         return self._stretches[bisect_right(self._stretches, position.clock, key=lambda stretch: stretch.start) - 1]
 
-    def _randomization(self, clock: int) -> Widening:
+    def _randomization(self, clock: int) -> Randomization:
         reached = bisect_right(self._levels, clock, key=lambda level: level[0])
         if reached == 0:
-            return Widening()
+            return Randomization()
         start, entry = self._levels[reached - 1]
         previous = self._levels[reached - 2][1].level if reached > 1 else "none"
-        return Widening(previous, entry.level, _fraction(entry, clock - start))
+        return Randomization(previous, entry.level, _fraction(entry, clock - start))
 
 
 def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_Stretch]:

@@ -11,7 +11,7 @@ import numpy as np
 from agents.duel import FIRST_SLOT, Tally
 from agents.ppo.selfplay import League
 from curriculum.schedule import Plan
-from envs.dogfight.rules import BOTS, LEVELS
+from envs.dogfight.rules import BOTS
 
 SELFPLAY = "selfplay"
 
@@ -42,16 +42,14 @@ def _means(prefix: str, tally: Tally, group: slice) -> dict[str, float]:
 def curriculum_metrics(plan: Plan, win_rates: dict[str, float]) -> dict[str, float]:
     """What the schedule asked for, and the recent win rates it steers by.
 
-    `curriculum/randomization` is 0 for none, 1 for narrow, 2 for full, and between them on the way.
+    `curriculum/randomization` is 0 for fixed physics, 1 for the level full.
     """
-    widening = plan.randomization
-    start, end = LEVELS.index(widening.previous), LEVELS.index(widening.level)
     metrics = {
         "curriculum/phase": float(plan.phase_index),
         "curriculum/phase_update": float(plan.phase_update),
         "curriculum/stage": float(plan.stage),
         "curriculum/scripted_share": plan.scripted_share,
-        "curriculum/randomization": start + widening.fraction * (end - start),
+        "curriculum/randomization": plan.randomization.width,
     }
     metrics |= {f"curriculum/{bot}/share": plan.scripted_share * share for bot, share in plan.bots.items()}
     return metrics | {f"curriculum/{bot}/win_rate": win_rates[bot] for bot in plan.bots if bot in win_rates}

@@ -46,6 +46,7 @@ def test_names_agree_with_the_rooms_that_own_them():
     assert schema.ENV_IDS == (rules.ENV_ID,)
     assert schema.BOTS == rules.BOTS
     assert schema.LEVELS == rules.LEVELS
+    assert tuple(rules.REGIMES) == schema.REGIMES
     assert schema.RULES == rules.RULES
     assert schema.BOT_RATES == rules.BOT_RATES
     assert schema.SPAWNS == rules.SPAWNS

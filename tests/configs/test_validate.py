@@ -47,7 +47,7 @@ def phase(**entries):
         ),
         (
             {"phases": [phase(randomization=[{"level": "wide"}])]},
-            "phases.0.randomization.0.level=wide: choose from none, narrow, full",
+            "phases.0.randomization.0.level=wide: choose from none, narrow, full, default, high",
         ),
         ({"phases": [phase(events=[{"snapshot": "a/b"}])]}, "phases.0.events.0.snapshot=a/b: must be letters"),
         ({"phases": [phase(events=[{"snapshot": "final"}])]}, "phases.0.events.0.snapshot=final: must be letters"),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from configs.load import load
 from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
+from curriculum.randomization import Randomization
 from curriculum.schedule import Position, Schedule
-from curriculum.widening import Widening
 from envs.dogfight.rules import BOTS
 
 DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS
@@ -97,7 +97,7 @@ def test_a_run_follows_its_table(run):
 def test_the_demo_ends_against_all_five_bots_in_the_default_physics():
     plan = plans_of("quickstart")
     assert set(plan[-1].current) == set(BOTS)
-    assert {(step.scripted_share, step.randomization) for step in plan} == {(1.0, Widening())}
+    assert {(step.scripted_share, step.randomization) for step in plan} == {(1.0, Randomization())}
 
 
 @pytest.mark.parametrize("run", SIZES)
@@ -171,9 +171,9 @@ def test_widening_goes_in_equal_steps_from_the_level_before():
         RandomizationConfig(at=8, level="full", over=3, steps=3),
     ]
     plan = plans([PhaseConfig(updates=12, stages=stages((0, ACE)), randomization=levels)])
-    none, narrow = Widening(), Widening("none", "narrow")
-    half = Widening("none", "narrow", 0.5)
-    full = [Widening("narrow", "full", fraction) for fraction in (1 / 3, 2 / 3, 1.0, 1.0)]
+    none, narrow = Randomization(), Randomization("none", "narrow")
+    half = Randomization("none", "narrow", 0.5)
+    full = [Randomization("narrow", "full", fraction) for fraction in (1 / 3, 2 / 3, 1.0, 1.0)]
     assert [step.randomization for step in plan] == [none, none, half, half, *[narrow] * 4, *full]
 
 
@@ -194,7 +194,7 @@ def test_a_phase_keeps_what_the_one_before_ended_with():
     ]
     assert [step.stage for step in plan] == [0, 1, 1, -1, -1, 0, 0]
     assert [(step.phase, step.phase_update) for step in plan[2:5]] == [("a", 2), ("b", 0), ("b", 1)]
-    assert {step.randomization for step in plan} == {Widening("none", "narrow")}
+    assert {step.randomization for step in plan} == {Randomization("none", "narrow")}
     assert list(plan[-1].bots) == [ACE, CHASER, BRAWLER]
 
 
