@@ -20,6 +20,7 @@ from agents.ppo.network import ActorCritic
 from configs.files import write_atomically
 from configs.names import InputError, suggestion
 from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+from envs.dogfight.rules import ENV_ID
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
@@ -27,17 +28,9 @@ FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 FINAL = "final.pt"
 RELEASED = "released"
-CONTRACT_KEYS = (
-    "id",
-    "version",
-    "rules",
-    "obs_dim",
-    "observe_physics",
-    "continuous",
-    "binary",
-    "action_repeat",
-    "mirror",
-)
+CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
+DOGFIGHT_KEYS = ("rules", "observe_physics", "action_repeat", "mirror")
+"""What the contract of a policy for the dogfight says besides."""
 
 
 class CheckpointError(InputError):
@@ -59,7 +52,7 @@ def save_checkpoint(
 ) -> None:
     """Write `network` and what belongs to it to `path`, and its SHA-256 into the folder's manifest.
 
-    `contract` is the duel's, `training` any plain summary; equal arguments give equal bytes. A crash leaves the old
+    `contract` is the task's, `training` any plain summary; equal arguments give equal bytes. A crash leaves the old
     file or the new one. Raises `ValueError` where the contract lacks a key or disagrees with the network's obs_dim.
     """
     _check_contract(path, contract, network.shape)
@@ -150,10 +143,11 @@ def _rebuild(path: Path, shape: dict[str, Any], weights: dict[str, Any]) -> Acto
 
 
 def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str, Any]) -> None:
-    missing = [key for key in CONTRACT_KEYS if key not in contract]
+    dogfight = contract.get("id") == ENV_ID
+    missing = [key for key in (*CONTRACT_KEYS, *(DOGFIGHT_KEYS if dogfight else ())) if key not in contract]
     if missing:
         raise CheckpointError(f"{path}: its contract lacks {', '.join(missing)}")
-    if not isinstance(contract["mirror"], bool):
+    if dogfight and not isinstance(contract["mirror"], bool):
         raise CheckpointError(f"{path}: mirror is {contract['mirror']} in the contract, not true or false")
     for key in ("obs_dim", "continuous", "binary"):
         if contract[key] != shape.get(key):

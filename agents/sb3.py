@@ -20,13 +20,14 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.duel import Duel
+from agents.ppo.dogfight_task import DogfightTask
 from agents.ppo.loop import anneal
-from agents.ppo.metrics import curriculum_metrics, rollout_metrics
 from agents.ppo.run import Run
 from agents.ppo.stopwatch import Stopwatch
-from agents.sb3_weights import to_actor_critic
+from agents.sb3_weights import ACTIVATIONS, to_actor_critic
 from configs.names import ConfigError
 from configs.schema import PPOConfig, RunConfig
+from envs.dogfight.rules import ENV_ID
 from envs.dogfight.spaces import action_space
 
 
@@ -88,9 +89,8 @@ class Curriculum(BaseCallback):
     def _on_rollout_start(self) -> None:
         self.watch = Stopwatch()
         assert self.run.position is not None
-        self.plan = self.run.schedule.plan(self.run.position, self.run.league.scores.win_rates())
-        self.run.batch.set_ranges(self.plan.randomization.ranges())
-        self.run.league.deal(self.plan, self.run.network)
+        self.plan = self.run.schedule.plan(self.run.position, self.run.task.win_rates())
+        self.run.task.prepare(self.plan, self.run.network)
 
     def _on_step(self) -> bool:
         return True
@@ -98,15 +98,12 @@ class Curriculum(BaseCallback):
     def _on_rollout_end(self) -> None:
         """The rollout is played; what SB3 learns from it is counted with the next one."""
         run, plan = self.run, self.plan
-        tally = run.duel.harvest()
-        run.league.record(tally)
-        metrics = rollout_metrics(tally, float(self.model.rollout_buffer.rewards.mean()))  # type: ignore[attr-defined]
-        metrics |= curriculum_metrics(plan, run.league.scores.win_rates())
-        run.logger.log(run.env_steps(plan), metrics)
+        reward = float(self.model.rollout_buffer.rewards.mean())  # type: ignore[attr-defined]
+        run.logger.log(run.env_steps(plan), {"rollout/reward": reward} | run.task.results(plan))
         run.updates_done = plan.update + 1
         assert run.position is not None
-        run.position = run.schedule.next(run.position, run.league.scores.win_rates())
-        run.progress.update(plan, run.league.scores.win_rates(), run.steps_per_update / self.watch.seconds())
+        run.position = run.schedule.next(run.position, run.task.win_rates())
+        run.progress.update(plan, run.task.headline(plan), run.steps_per_update / self.watch.seconds())
 
 
 def train(config: RunConfig) -> Path:
@@ -122,8 +119,8 @@ def train(config: RunConfig) -> Path:
         model = make_model(run)
         curriculum = Curriculum(run)
         model.learn(run.updates * run.steps_per_update, callback=curriculum)
-        contract = run.duel.contract | {"continuous": 3, "binary": 0}
-        run.network = to_actor_critic(model.policy.state_dict())
+        contract = run.task.contract | {"continuous": 3, "binary": 0}
+        run.network = to_actor_critic(model.policy.state_dict(), config.network.activation)
         run.save(run.folder.final, curriculum.plan, contract=contract)
         run.say(f"done after {run.updates_done} updates: {run.folder.final}")
     finally:
@@ -133,6 +130,8 @@ def train(config: RunConfig) -> Path:
 
 def check(config: RunConfig) -> None:
     """Refuse what SB3's PPO cannot do here."""
+    if config.env.id != ENV_ID:
+        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {ENV_ID}; train others with SB3 itself")
     if config.network.blocks:
         raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
     if config.ppo.adaptive_kl:
@@ -148,9 +147,10 @@ def make_model(run: Run) -> PPO:
     """SB3's PPO with the run's options, as far as it has them."""
     config, ppo = run.config, run.config.ppo
     hidden = [config.network.hidden] * 2
+    assert isinstance(run.task, DogfightTask)
     model = PPO(
         "MlpPolicy",
-        DuelVecEnv(run.duel, action_space()),
+        DuelVecEnv(run.task.duel, action_space()),
         learning_rate=lambda left: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - left),
         n_steps=ppo.rollout_steps,
         batch_size=ppo.minibatch_size,
@@ -165,7 +165,7 @@ def make_model(run: Run) -> PPO:
         target_kl=_target_kl(ppo),
         policy_kwargs={
             "net_arch": {"pi": hidden, "vf": hidden},
-            "activation_fn": torch.nn.ReLU,
+            "activation_fn": ACTIVATIONS[config.network.activation],
             "log_std_init": config.network.log_std_init,
         },
         seed=config.seed,

@@ -2,8 +2,8 @@
 
 An SB3 zip holds `policy.pth` (tensors, read with weights_only) and `data` (JSON whose values are pickles with a
 readable description beside them). Only descriptions are looked at: a pickle from a stranger can do anything when it is
-loaded, so it never is. A plain policy of two ReLU layers with Gaussian actions is the same function as our network
-without Bernoulli actions; anything else is refused with the reason.
+loaded, so it never is. A plain policy of two layers of ReLU or tanh with Gaussian actions is the same function as our
+network without Bernoulli actions; anything else is refused with the reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from agents.ppo.network import ActorCritic
 from configs.names import InputError
@@ -34,18 +34,22 @@ LAYERS = {
 """SB3's names of the layers, and ours."""
 
 
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+"""Our names of the activations, and torch's classes."""
+
+
 class SB3Error(InputError):
     """A file or a policy of SB3 that cannot be played here; the message is one line saying why."""
 
 
-def to_actor_critic(state: Mapping[str, Tensor]) -> ActorCritic:
+def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic:
     """The network with SB3's `state_dict`, all actions continuous; raises `SB3Error` for another architecture."""
     known = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | {"log_std"}
     odd = sorted(known.symmetric_difference(state))
     if odd:
         raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}")
     hidden, obs_dim = state["mlp_extractor.policy_net.0.weight"].shape
-    config = NetworkConfig(hidden=hidden, log_std_min=-20.0, log_std_max=5.0)
+    config = NetworkConfig(hidden=hidden, activation=activation, log_std_min=-20.0, log_std_max=5.0)
     network = ActorCritic(obs_dim, len(state["log_std"]), 0, config)
     ours = {f"{LAYERS[layer]}.{part}": state[f"{layer}.{part}"] for layer in LAYERS for part in ("weight", "bias")}
     try:
@@ -66,10 +70,11 @@ def read_zip(path: Path) -> ActorCritic:
     except pickle.UnpicklingError as error:
         raise SB3Error(f"{path}: its policy.pth holds more than tensors, so it was not opened") from error
     activation = _activation(data)
-    if activation != "ReLU":
-        raise SB3Error(f"{path}: its activation is {activation}; train it with activation_fn=torch.nn.ReLU")
+    ours = {kind.__name__: name for name, kind in ACTIVATIONS.items()}
+    if activation not in ours:
+        raise SB3Error(f"{path}: its activation is {activation}; train it with one of torch.nn's {', '.join(ours)}")
     try:
-        return to_actor_critic(state)
+        return to_actor_critic(state, ours[activation])
     except SB3Error as error:
         raise SB3Error(f"{path}: {error}") from error
 

@@ -29,6 +29,7 @@ from configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(field.name for field in fields(RunConfig))
+GYMNASIUM = "gymnasium"
 PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
 
 
@@ -38,6 +39,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
     `overrides` are `+run=NAME`, once, and any number of `key=value`, such as `env.num_envs=64` or
     `phases.0.updates=20`. Raises `InputError`: one line that says what is wrong and what would be right.
     """
+    overrides = _kind_of_env(overrides)
     parsed = [_parse(text) for text in overrides]
     settings = [
         f"++{text.lstrip('+')}" for text, override in zip(overrides, parsed, strict=True) if not _names_run(override)
@@ -51,6 +53,14 @@ def load(overrides: Sequence[str]) -> RunConfig:
         config.name = config.resume
     validate(config)
     return config
+
+
+def _kind_of_env(overrides: Sequence[str]) -> list[str]:
+    """`env=gymnasium` is how one asks for the run `gymnasium`, which trains on whatever `env.id` names."""
+    asked = [text for text in overrides if text.lstrip("+") == "env=gymnasium"]
+    rest = [text for text in overrides if text not in asked]
+    named = any(text.lstrip("+").startswith(("run=", "resume=")) for text in rest)
+    return [f"+run={GYMNASIUM}", *rest] if asked and not named else rest
 
 
 def runs() -> dict[str, str]:

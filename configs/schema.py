@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from configs.allowed import Form, option
 
-ENV_IDS = ("sparring/Dogfight-v0",)
+DOGFIGHT = "sparring/Dogfight-v0"
 RULES = ("classic", "challenge")
 BOT_RATES = ("tick", "agent")
 SPAWNS = ("random", "fixed")
@@ -31,6 +31,7 @@ ADVANCES = ("on_update", "on_success")
 EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
 TRAINERS = ("ppo", "sb3")
+ACTIVATIONS = ("relu", "tanh")
 WANDB_MODES = ("off", "online", "offline")
 
 WEIGHT = "[-1000, 1000]"
@@ -43,6 +44,7 @@ SNAPSHOT = Form(
     r"(?!final$|best$|step_)[A-Za-z][A-Za-z0-9_-]{0,63}",
     "letters, digits, '_', '-', but not 'final', 'best' or 'step_...'",
 )
+ENV_ID = Form(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{0,99}", "an id known to Gymnasium, such as CartPole-v1")
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
 
@@ -68,10 +70,14 @@ class RewardConfig:
 
 @dataclass
 class EnvConfig:
-    """What is played, and how many matches at once."""
+    """What is played, and how many at once. From `rules` on, the options are the dogfight's."""
 
-    id: str = option("sparring/Dogfight-v0", ENV_IDS)
-    num_envs: int = option(256, "[2, 1000000]")
+    id: str = option(DOGFIGHT, ENV_ID)
+    """The dogfight, or any environment registered with Gymnasium (`env=gymnasium env.id=CartPole-v1`)."""
+    num_envs: int = option(256, "[1, 1000000]")
+    normalize_obs: bool = False
+    normalize_reward: bool = False
+    """By running statistics; for Gymnasium's environments, whose numbers may be of any size."""
     rules: str = option("classic", RULES)
     action_repeat: int = option(10, "[1, 120]")
     bot_rate: str = option("tick", BOT_RATES)
@@ -88,6 +94,7 @@ class NetworkConfig:
 
     hidden: int = option(256, "[1, 8192]")
     blocks: int = option(0, "[0, 64]")
+    activation: str = option("relu", ACTIVATIONS)
     log_std_init: float = option(-1.0, "[-20, 5]")
     log_std_min: float = option(-2.0, "[-20, 5]")
     log_std_max: float = option(0.0, "[-20, 5]")

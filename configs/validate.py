@@ -12,19 +12,24 @@ from typing import Any
 
 from configs.allowed import Allowed, complaint
 from configs.names import ConfigError
-from configs.schema import PhaseConfig, RunConfig, StageConfig
+from configs.schema import DOGFIGHT, EnvConfig, PhaseConfig, RunConfig, StageConfig
+
+SHARED = ("id", "num_envs", "normalize_obs", "normalize_reward")
+"""Options of an environment that Gymnasium's have; all others are the dogfight's."""
+GYMNASIUM_ONLY = ("normalize_obs", "normalize_reward")
 
 
 def validate(config: RunConfig) -> None:
     """Return if `config` can run, else raise `ConfigError`: one line with key, value, what is allowed and the fix."""
     for key, value, option in options(config):
         _check_option(key, value, option)
+    _check_env(config)
     _check_sizes(config)
     _check_log_std(config)
     if not config.phases:
         raise ConfigError("phases=[]: a run needs at least one phase, such as {name: curriculum, updates: 100}")
     for index, phase in enumerate(config.phases):
-        _check_phase(f"phases.{index}", phase, first=index == 0)
+        _check_phase(f"phases.{index}", phase, first=index == 0, bots=config.env.id == DOGFIGHT)
     _check_snapshots_differ(config)
 
 
@@ -54,6 +59,19 @@ def _check_option(key: str, value: Any, option: Field[Any]) -> None:
         raise ConfigError(f"{key}={shown}: {wrong}{default}")
 
 
+def _check_env(config: RunConfig) -> None:
+    """Each kind of environment has options that mean nothing to the other; set, they would be silently ignored."""
+    env, usual = config.env, EnvConfig()
+    dogfight = env.id == DOGFIGHT
+    if dogfight and env.num_envs < 2:
+        raise ConfigError(f"env.num_envs={env.num_envs}: must be at least 2, so that the learner sits on both seats")
+    foreign = GYMNASIUM_ONLY if dogfight else [f.name for f in fields(EnvConfig) if f.name not in SHARED]
+    for name in foreign:
+        if getattr(env, name) != getattr(usual, name):
+            others, value = "Gymnasium's environments" if dogfight else DOGFIGHT, getattr(env, name)
+            raise ConfigError(f"env.{name}={value}: is an option of {others}, not of {env.id}; leave it out")
+
+
 def _check_sizes(config: RunConfig) -> None:
     samples = config.ppo.rollout_steps * config.env.num_envs
     if config.ppo.minibatch_size > samples:
@@ -80,8 +98,10 @@ def _check_log_std(config: RunConfig) -> None:
             raise ConfigError(f"{key}={value}: must be in [{low}, {high}], network.log_std_min to log_std_max")
 
 
-def _check_phase(key: str, phase: PhaseConfig, *, first: bool) -> None:
-    if first and not (phase.stages and phase.stages[0].at == 0):
+def _check_phase(key: str, phase: PhaseConfig, *, first: bool, bots: bool) -> None:
+    if not bots:
+        _check_plain_phase(key, phase)
+    if bots and first and not (phase.stages and phase.stages[0].at == 0):
         raise ConfigError(f"{key}.stages: the first phase needs a stage at update 0, such as {{at: 0, bots: [ace]}}")
     for name in ("stages", "randomization", "events"):
         _check_within(f"{key}.{name}", [entry.at for entry in getattr(phase, name)], phase.updates)
@@ -92,6 +112,15 @@ def _check_phase(key: str, phase: PhaseConfig, *, first: bool) -> None:
     for index, event in enumerate(phase.events):
         if not event.snapshot and event.log_std is None:
             raise ConfigError(f"{key}.events.{index}: does nothing; give it a snapshot name or a log_std")
+
+
+def _check_plain_phase(key: str, phase: PhaseConfig) -> None:
+    """A phase without opponents."""
+    for name in ("stages", "randomization"):
+        if getattr(phase, name):
+            raise ConfigError(f"{key}.{name}: only {DOGFIGHT} has opponents and physics to choose; use {key}.{name}=[]")
+    if min(phase.scripted_start, phase.scripted_end) < 1.0:
+        raise ConfigError(f"{key}.scripted_end={phase.scripted_end}: only {DOGFIGHT} has self-play; use 1")
 
 
 def _check_within(key: str, starts: Sequence[int], updates: int) -> None:

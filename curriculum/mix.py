@@ -33,6 +33,8 @@ def shares(
     equal. `adaptive` 0 keeps them, 1 replaces them by loss rates from `win_rates`, the learner's per bot (0.5
     where unknown); between, a mixture. Raises `ValueError` if the floors leave the current bots nothing.
     """
+    if not current and not met:
+        return {}
     earlier = [bot for bot in dict.fromkeys(met) if bot not in current]
     rest = 1.0 - floor * len(earlier)
     if rest <= 0.0:

@@ -66,7 +66,7 @@ class _Stretch:
 class Schedule:
     """The plan of a whole run. It holds no state: everything about the moment is in a `Position`.
 
-    `phases` must have passed `configs.validate`: the first begins with a stage at 0.
+    `phases` must have passed `configs.validate`: the first begins with a stage at 0, or there are no opponents at all.
     """
 
     def __init__(self, phases: Sequence[PhaseConfig]) -> None:
@@ -150,7 +150,7 @@ def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_St
     placed: list[tuple[int, int, int, StageConfig]] = []
     for index, phase in enumerate(phases):
         if not phase.stages or phase.stages[0].at > 0:
-            placed.append((starts[index], index, -1, placed[-1][3]))
+            placed.append((starts[index], index, -1, placed[-1][3] if placed else StageConfig()))
         placed += [(starts[index] + stage.at, index, number, stage) for number, stage in enumerate(phase.stages)]
     ends = [start for start, *_ in placed[1:]] + [starts[-1]]
     stretches: list[_Stretch] = []

@@ -74,6 +74,8 @@ def load_policy(path: Path, device: str | torch.device, *, deterministic: bool =
         contract = _usual_contract(path, network)
         return Entrant(name, Policy(network, contract, name=name, deterministic=deterministic), path)
     checkpoint = load_checkpoint(path, device)
+    if checkpoint.contract["id"] != ENV_ID:
+        raise CheckpointError(f"{path}: was trained in {checkpoint.contract['id']}; evaluated here is only {ENV_ID}")
     policy = Policy(checkpoint.network, checkpoint.contract, name=name, deterministic=deterministic)
     return Entrant(name, policy, path, checkpoint.training)
 

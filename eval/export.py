@@ -171,6 +171,8 @@ class _Graph:
             return self.add("Gemm", x, self.constant(module.weight), self.constant(module.bias), transB=1)
         if isinstance(module, nn.ReLU):
             return self.add("Relu", x)
+        if isinstance(module, nn.Tanh):
+            return self.add("Tanh", x)
         if isinstance(module, Residual):
             return self.add("Add", x, self.layer(module.branch, x))
         if isinstance(module, nn.LayerNorm):

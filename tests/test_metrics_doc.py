@@ -36,29 +36,38 @@ def matches(documented_key, key):
     return re.fullmatch(pattern, key) is not None
 
 
+def trained(root, **options):
+    """The rows of a run of two updates."""
+    from agents.ppo.loop import train
+
+    options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
+    options |= {"network": NetworkConfig(hidden=8), "logger": LoggerConfig(progress=False)}
+    train(RunConfig(**options))
+    lines = (root / "documented" / "metrics.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if "event" not in row]
+
+
+@pytest.fixture(scope="module")
+def gymnasium_rows(tmp_path_factory):
+    return trained(
+        tmp_path_factory.mktemp("gymnasium"),
+        env=EnvConfig(id="CartPole-v1", num_envs=4),
+        ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=400, precision="fp32"),
+        phases=[PhaseConfig("training", 2)],
+    )
+
+
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
-    from agents.ppo.loop import train
-
-    root = tmp_path_factory.mktemp("checkpoints")
-    train(
-        RunConfig(
-            name="documented",
-            checkpoint_dir=str(root),
-            device="cpu",
-            threads=1,
-            env=EnvConfig(num_envs=32, action_repeat=120),
-            network=NetworkConfig(hidden=8),
-            ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=1600, precision="fp32"),
-            phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["ace"])], scripted_start=0.8, scripted_end=0.8)],
-            self_play=SelfPlayConfig(slots=1),
-            evaluation=EvaluationConfig(every=2, games=2, check_every=2, regimes_every=2, check_bot="ace"),
-            logger=LoggerConfig(progress=False),
-        )
+    return trained(
+        tmp_path_factory.mktemp("checkpoints"),
+        env=EnvConfig(num_envs=32, action_repeat=120),
+        ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=1600, precision="fp32"),
+        phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["ace"])], scripted_start=0.8, scripted_end=0.8)],
+        self_play=SelfPlayConfig(slots=1),
+        evaluation=EvaluationConfig(every=2, games=2, check_every=2, regimes_every=2, check_bot="ace"),
     )
-    lines = (root / "documented" / "metrics.jsonl").read_text().splitlines()
-    return [row for row in map(json.loads, lines) if "event" not in row]
 
 
 def test_the_page_lists_keys_of_every_group():
@@ -66,14 +75,14 @@ def test_the_page_lists_keys_of_every_group():
     assert groups == {"rollout", "train", "time", "curriculum", "league", "guard", "eval"}
 
 
-def test_every_written_key_is_documented_once(rows):
-    assert len(rows) == 2
-    for key in set().union(*rows) - {"env_steps"}:
+def test_every_written_key_is_documented_once(rows, gymnasium_rows):
+    assert len(rows) == len(gymnasium_rows) == 2
+    for key in set().union(*rows, *gymnasium_rows) - {"env_steps"}:
         assert len([known for known in documented() if matches(known, key)]) == 1, key
 
 
-def test_every_documented_key_is_written(rows):
-    written = set().union(*rows)
+def test_every_documented_key_is_written(rows, gymnasium_rows):
+    written = set().union(*rows, *gymnasium_rows)
     assert [known for known in documented() if not any(matches(known, key) for key in written)] == []
 
 

@@ -10,13 +10,12 @@ import copy
 import time
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from agents.ppo.precision import Autocast
-from agents.ppo.run import Run, make_batch, make_duel, make_rollout
+from agents.ppo.run import Run, make_rollout
+from agents.ppo.task import SEEDS, make_task
 from agents.ppo.update import Learner
-from envs.dogfight.rules import BOTS
 
 FEWEST_STEPS = 16
 
@@ -38,11 +37,10 @@ class _Trial:
 
     def __init__(self, run: Run) -> None:
         config, device = run.config, run.device
-        self.batch = make_batch(config, device, run.threads, seed=0)
+        self.task = make_task(config, device, run.threads, seeds=dict.fromkeys(SEEDS, 0))
+        self.task.rehearse()
         self.network = copy.deepcopy(run.network)
-        self.duel = make_duel(config, self.batch, self.network, seed=0)
-        self.duel.assign(np.arange(self.batch.num_envs) % len(BOTS))
-        self.rollout = make_rollout(config, self.batch, _steps(run))
+        self.rollout = make_rollout(config, self.task, self.network, _steps(run))
         self.generator = torch.Generator(device).manual_seed(0)
         self.config = replace(config.ppo, epochs=1, target_kl=0.0)
         self.autocast = Autocast(config.ppo.precision, device)
@@ -52,7 +50,7 @@ class _Trial:
         """Collect and learn; returns the seconds per sample of each."""
         start = time.perf_counter()
         with self.autocast.context(0):
-            self.rollout.collect(self.duel, self.network, self.generator)
+            self.rollout.collect(self.task.env, self.network, self.generator)
             self.rollout.finish(self.network, self.config.gamma, self.config.gae_lambda)
         collected = time.perf_counter()
         self.learner.update(self.rollout.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
@@ -62,10 +60,10 @@ class _Trial:
     def close(self) -> None:
         """End all threads."""
         self.learner.close()
-        self.batch.close()
+        self.task.close()
 
 
 def _steps(run: Run) -> int:
     """Enough steps for a whole minibatch, as far as the rollout has them."""
-    enough = -(-run.config.ppo.minibatch_size // run.batch.num_envs)
+    enough = -(-run.config.ppo.minibatch_size // run.task.num_envs)
     return min(run.rollout.steps, max(FEWEST_STEPS, enough))

@@ -13,7 +13,6 @@ from pathlib import Path
 from agents.ppo.calibrate import estimate_seconds
 from agents.ppo.guard import LearningFailed, Verdict
 from agents.ppo.interrupt import Stopped, StopRequest
-from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
 from agents.ppo.progress import duration
 from agents.ppo.run import Run
 from agents.ppo.stopwatch import Stopwatch
@@ -49,11 +48,11 @@ def _train(run: Run, stop: StopRequest) -> None:
     if run.updates_done == 0:
         run.save_state()  # so that there is always one to go back to
     while run.position is not None and run.updates_done < run.updates and not stop.asked:
-        plan = run.schedule.plan(run.position, run.league.scores.win_rates())
+        plan = run.schedule.plan(run.position, run.task.win_rates())
         if not _update(run, plan, run.position):
             continue
         run.phase, run.updates_done = plan.phase, plan.update + 1
-        run.position = run.schedule.next(run.position, run.league.scores.win_rates())
+        run.position = run.schedule.next(run.position, run.task.win_rates())
         if run.state_is_due():
             run.save_state()
     _finish(run, plan, stop)
@@ -86,15 +85,16 @@ def _update(run: Run, plan: Plan, position: Position) -> bool:
     with watch.part("update"):
         verdict, metrics = _learn(run, plan, position)
     metrics |= _results(run, plan)
-    metrics |= run.checks.after(plan.update, run.network, run.duel.contract, plan.bots)
+    checked, improved = run.task.check(plan, run.network)
+    metrics |= checked
     if (plan.update + 1) % run.config.checkpoint_every == 0:
         run.keep(run.folder.step(run.env_steps(plan)), plan)
-    if run.checks.improved:
+    if improved:
         run.keep(run.folder.best, plan)
     metrics |= watch.metrics(steps=run.steps_per_update, simulator_seconds=simulator_seconds)
-    metrics |= run.guard.watch(metrics, int(run.duel.quarantined))
+    metrics |= run.guard.watch(metrics, run.task.broken())
     run.logger.log(run.env_steps(plan), metrics)
-    run.progress.update(plan, run.league.scores.win_rates(), metrics["time/steps_per_second"])
+    run.progress.update(plan, run.task.headline(plan), metrics["time/steps_per_second"])
     if verdict is Verdict.GO_ON:
         return True
     if verdict is Verdict.GIVE_UP or not run.roll_back():
@@ -111,13 +111,12 @@ def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
 
 
 def _prepare(run: Run, plan: Plan) -> None:
-    """Do what the plan wants done once, then set the physics and seat the opponents."""
-    if plan.phase_update == 0 or plan.events:
+    """Do what the plan wants done once, then set the game up."""
+    if plan.bots and (plan.phase_update == 0 or plan.events):
         run.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}, physics {plan.randomization}")
     for event in plan.events:
         _happen(run, event, plan)
-    run.batch.set_ranges(plan.randomization.ranges())
-    run.league.deal(plan, run.network)
+    run.task.prepare(plan, run.network)
 
 
 def _happen(run: Run, event: EventConfig, plan: Plan) -> None:
@@ -131,11 +130,11 @@ def _happen(run: Run, event: EventConfig, plan: Plan) -> None:
 def _collect(run: Run, plan: Plan) -> float:
     """Play a rollout and compute its advantages; returns the seconds spent in the simulator."""
     ppo = run.config.ppo
-    run.duel.simulator_seconds = 0.0
+    run.task.simulator_seconds = 0.0
     with run.autocast.context(plan.update):
-        run.rollout.collect(run.duel, run.network, run.actions)
+        run.rollout.collect(run.task.env, run.network, run.actions)
         run.rollout.finish(run.network, ppo.gamma, ppo.gae_lambda)
-    return run.duel.simulator_seconds
+    return run.task.simulator_seconds
 
 
 def _learn(run: Run, plan: Plan, position: Position) -> tuple[Verdict, dict[str, float]]:
@@ -157,13 +156,11 @@ def _learn(run: Run, plan: Plan, position: Position) -> tuple[Verdict, dict[str,
 
 
 def _results(run: Run, plan: Plan) -> dict[str, float]:
-    """Record how the rollout's matches ended, and say it in numbers."""
-    tally = run.duel.harvest()
-    run.league.record(tally)
-    metrics = rollout_metrics(tally, float(run.rollout.reward.mean()))
-    metrics["rollout/action_size"] = float(run.rollout.actions[..., : run.network.continuous].abs().mean())
-    metrics |= curriculum_metrics(plan, run.league.scores.win_rates()) | league_metrics(run.league)
-    return metrics | {"guard/invalid_actions": float(run.batch.invalid_actions.sum())}
+    """Record how the rollout's episodes ended, and say it in numbers."""
+    metrics = {"rollout/reward": float(run.rollout.reward.mean())}
+    if run.network.continuous:
+        metrics["rollout/action_size"] = float(run.rollout.actions[..., : run.network.continuous].abs().mean())
+    return metrics | run.task.results(plan)
 
 
 def _introduce(run: Run) -> None:

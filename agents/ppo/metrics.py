@@ -16,9 +16,9 @@ from envs.dogfight.rules import BOTS
 SELFPLAY = "selfplay"
 
 
-def rollout_metrics(tally: Tally, mean_reward: float) -> dict[str, float]:
+def rollout_metrics(tally: Tally) -> dict[str, float]:
     """What the learner did in one rollout: over all finished matches, and per opponent."""
-    metrics = {"rollout/reward": mean_reward, "rollout/matches": float(tally.games.sum())}
+    metrics = {"rollout/matches": float(tally.games.sum())}
     metrics |= _means("rollout", tally, slice(None))
     groups = {name: slice(index, index + 1) for index, name in enumerate(BOTS)} | {SELFPLAY: slice(FIRST_SLOT, None)}
     for name, group in groups.items():

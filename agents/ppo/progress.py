@@ -25,12 +25,11 @@ class Progress:
         tqdm.write(text, file=sys.stdout)
         sys.stdout.flush()
 
-    def update(self, plan: Plan, win_rates: dict[str, float], steps_per_second: float) -> None:
-        """Move the bar by one update and show phase, randomization, opponents with win rates, and speed."""
-        bots = " ".join(f"{bot} {win_rates[bot]:.0%}" if bot in win_rates else bot for bot in plan.bots)
-        selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan.scripted_share < 1.0 else ""
-        self._bar.set_description_str(f"{plan.phase} ({plan.randomization})", refresh=False)
-        self._bar.set_postfix_str(f"{bots}{selfplay}, {steps_per_second:,.0f} steps/s", refresh=False)
+    def update(self, plan: Plan, headline: str, steps_per_second: float) -> None:
+        """Move the bar by one update and show phase, randomization, how it stands (`headline`), and speed."""
+        physics = f" ({plan.randomization})" if plan.bots else ""
+        self._bar.set_description_str(f"{plan.phase}{physics}", refresh=False)
+        self._bar.set_postfix_str(f"{headline}, {steps_per_second:,.0f} steps/s", refresh=False)
         self._bar.update()
 
     def close(self) -> None:

@@ -15,17 +15,14 @@ import numpy as np
 import torch
 
 from agents.checkpoint import save_checkpoint
-from agents.duel import Duel
 from agents.logger import open_logger
 from agents.machine import choose_device, keep_freed_memory, set_threads
-from agents.matches import Setting
-from agents.ppo.checks import Checks
 from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
 from agents.ppo.progress import Progress
 from agents.ppo.rollout import Rollout
-from agents.ppo.selfplay import League
+from agents.ppo.task import Task, make_task
 from agents.ppo.training_state import capture, inexact, restore, summary
 from agents.ppo.update import Learner
 from agents.run_folder import RunFolder
@@ -34,13 +31,11 @@ from agents.state_folder import StateFolder, TrainingState
 from configs.drift import drift
 from configs.plain import from_plain, to_plain
 from configs.schema import RunConfig
-from curriculum.pool import Pool
 from curriculum.schedule import Plan, Position, Schedule
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.rules import MAX_TICKS
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
+"""Of these, `agents.ppo.task.SEEDS` are the task's."""
 
 
 class Run:
@@ -61,16 +56,15 @@ class Run:
         self.updates_done = 0
         self.phase = config.phases[0].name
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
-        self.batch = make_batch(config, self.device, self.threads, seed=seeds["env"])
-        self.network = make_network(config, self.batch, seed=seeds["network"])
+        self.task = make_task(config, self.device, self.threads, seeds=seeds)
+        self.network = ActorCritic.from_shape(self.task.network_shape, seed=seeds["network"]).to(self.device)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
         self.learner = Learner(self.network, config.ppo, self.autocast, seed=seeds["shuffle"], threads=self.threads)
-        self.duel = make_duel(config, self.batch, self.network, seed=seeds["opponents"])
-        self.rollout = make_rollout(config, self.batch)
+        self.rollout = make_rollout(config, self.task, self.network)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
-        self._open(seeds)
+        self._open()
 
-    def _open(self, seeds: dict[str, int]) -> None:
+    def _open(self) -> None:
         """Make or open the folder and what writes into it, once nothing else can be refused any more."""
         config, root = self.config, ROOT / self.config.checkpoint_dir
         existing = RunFolder.open(root, config.name)
@@ -83,13 +77,10 @@ class Run:
         self.states = StateFolder(self.folder.state, config.keep_states, alerts.append)
         self.states.clean()
         found = self.states.latest() if existing else None
-        pool = Pool(self.folder.pool, config.self_play.pool_size, config.self_play.eviction, shape=self.network.shape)
-        self.league = League(self.duel, pool, config.self_play, self.alert, seed=seeds["league"])
+        self.task.open(self.folder, self.alert)
         logs = found.content["logger"] if found else None
         self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
         self.progress = Progress(self.updates, shown=config.logger.progress)
-        setting = check_setting(config, self.device, self.threads)
-        self.checks = Checks(config.evaluation, setting, self.alert, seed=seeds["checks"])
         for text in alerts:
             self.alert(text)
         self.states.alert = self.alert
@@ -101,11 +92,11 @@ class Run:
     def _resume(self, found: TrainingState | None, changed: dict[str, tuple[Any, Any]]) -> None:
         """Go back to the state that was `found`, and say what is different from then."""
         if found is None:
-            self.league.pool.restore([])
+            self.task.begin_anew()
             self.say("there is no training state yet: the run begins anew")
             return
         reasons = inexact(found.summary, self)
-        restore(self, found.content, matches=found.summary["num_envs"] == self.batch.num_envs)
+        restore(self, found.content, episodes=found.summary["num_envs"] == self.task.num_envs)
         self.phase = found.summary["phase"]
         self.progress.skip(self.updates_done)
         self.say(f"resumed after update {self.updates_done} from {found.path.name}")
@@ -139,7 +130,7 @@ class Run:
     ) -> None:
         """Write the policy to `path`, as it is after `plan`'s update, or before it where `done` is false.
 
-        `contract` defaults to the duel's.
+        `contract` defaults to the task's.
         """
         updates = plan.update + done
         training = {
@@ -149,12 +140,11 @@ class Run:
             "env_steps": updates * self.steps_per_update,
             "phase": plan.phase,
             "randomization": str(plan.randomization),
-            "win_rates": self.league.scores.win_rates(),
-            "elo": self.league.ratings.learner,
             "interrupted": interrupted,
             "config": to_plain(self.config),
         }
-        save_checkpoint(path, self.network, contract=contract or self.duel.contract, training=training)
+        training |= self.task.standing()
+        save_checkpoint(path, self.network, contract=contract or self.task.contract, training=training)
 
     def keep(self, path: Path, plan: Plan, *, done: bool = True) -> None:
         """Save the policy if that is possible; a full or vanished disk is an alert and no end."""
@@ -168,7 +158,7 @@ class Run:
         self._saved_at = time.monotonic()
         try:
             self.states.publish(self.updates_done, capture(self), summary(self))
-            self.league.pool.sweep(name for state in self.states.summaries() for name in state["pool"])
+            self.task.sweep(name for state in self.states.summaries() for name in state["pool"])
         except OSError as error:
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
 
@@ -193,7 +183,7 @@ class Run:
         self.progress.close()
         self.logger.close()
         self.learner.close()
-        self.batch.close()
+        self.task.close()
         self.lock.release()
 
 
@@ -203,56 +193,9 @@ def derive_seeds(seed: int) -> dict[str, int]:
     return dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
 
 
-def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int) -> DogfightBatch:
-    """The matches of a run."""
-    env = config.env
-    return DogfightBatch(
-        env.num_envs,
-        device=str(device),
-        rules=env.rules,
-        action_repeat=env.action_repeat,
-        bot_rate=env.bot_rate,
-        spawn=env.spawn,
-        observe_physics=env.observe_physics,
-        reward=env.reward,
-        gamma=config.ppo.gamma,
-        threads=threads,
-        seed=seed,
-    )
-
-
-def check_setting(config: RunConfig, device: torch.device, threads: int) -> Setting:
-    """What the checks' matches are played under: as in training, in the default physics."""
-    env = config.env
-    return Setting(
-        rules=env.rules,
-        action_repeat=env.action_repeat,
-        bot_rate=env.bot_rate,
-        spawn=env.spawn,
-        observe_physics=env.observe_physics,
-        device=str(device),
-        threads=threads,
-    )
-
-
-def make_network(config: RunConfig, batch: DogfightBatch, *, seed: int) -> ActorCritic:
-    """The learner, on the batch's device."""
-    contract = batch.contract
-    sizes = (contract["obs_dim"], contract["continuous"], contract["binary"])
-    return ActorCritic(*sizes, config.network, seed=seed).to(batch.device)
-
-
-def make_duel(config: RunConfig, batch: DogfightBatch, network: ActorCritic, *, seed: int) -> Duel:
-    """The batch as the learner sees it."""
-    slots, shape = config.self_play.slots, network.shape
-    return Duel(batch, slots=slots, network_shape=shape, seed=seed, mirror=config.env.mirror)
-
-
-def make_rollout(config: RunConfig, batch: DogfightBatch, steps: int = 0) -> Rollout:
-    """Storage for `steps` of every match, by default for a whole update's."""
+def make_rollout(config: RunConfig, task: Task, network: ActorCritic, steps: int = 0) -> Rollout:
+    """Storage for `steps` of every episode in progress, by default for a whole update's."""
     steps = steps or config.ppo.rollout_steps
-    longest_match = -(-MAX_TICKS // config.env.action_repeat)
-    actions = batch.contract["continuous"] + batch.contract["binary"]
-    truncations = -(-steps // longest_match)
-    sizes = (steps, batch.num_envs, batch.obs_dim, actions)
-    return Rollout(*sizes, device=batch.device, max_truncations=truncations)
+    truncations = -(-steps // task.longest_episode)
+    sizes = (steps, task.num_envs, network.obs_dim, network.action_size)
+    return Rollout(*sizes, device=network.log_std.device, max_truncations=truncations)

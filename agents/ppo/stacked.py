@@ -63,6 +63,8 @@ class StackedActors:
             return x + self._forward(module.branch, f"{name}.branch", x)
         if isinstance(module, nn.ReLU):
             return x.relu_()
+        if isinstance(module, nn.Tanh):
+            return x.tanh_()
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
         if isinstance(module, nn.LayerNorm):
             return torch.addcmul(bias, F.layer_norm(x, module.normalized_shape, eps=module.eps), weight)

@@ -1,8 +1,8 @@
 """What a run is at the end of an update, as plain data and tensors, and a run set back to that moment.
 
-Network, optimizer and scaler, the place in the schedule, every match in the simulator, opponents and their weights,
-records and ratings, every random generator, and how far the logs had come. On a CPU with the same number of torch
-threads, a run continued from its state goes on bit for bit as if it had never stopped.
+Network, optimizer and scaler, the place in the schedule, every random generator, how far the logs had come, and
+whatever the task holds: in the dogfight every match in the simulator, opponents and weights, records and ratings. On a
+CPU with the same number of torch threads, a continued run goes on bit for bit as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -25,28 +25,21 @@ def capture(run: Run) -> dict[str, Any]:
         "position": asdict(run.position) if run.position else None,
         "learner": run.learner.state_dict(),
         "actions": run.actions.get_state(),
-        "duel": run.duel.state_dict(),
-        "league": run.league.state_dict(),
-        "checks": run.checks.state_dict(),
         "guard": run.guard.state_dict(),
         "logger": run.logger.state_dict(),
+        **run.task.state_dict(),
     }
 
 
-def restore(run: Run, state: dict[str, Any], *, matches: bool = True, guard: bool = True) -> None:
-    """Set `run` back to `state`; without `matches` (their number differs) those begin anew."""
+def restore(run: Run, state: dict[str, Any], *, episodes: bool = True, guard: bool = True) -> None:
+    """Set `run` back to `state`; without `episodes` (their number differs) those begin anew."""
     run.updates_done = state["updates"]
     run.position = Position(**state["position"]) if state["position"] else None
     run.learner.load_state_dict(state["learner"])
     run.actions.set_state(state["actions"].cpu())
-    run.league.load_state_dict(state["league"])
-    run.checks.load_state_dict(state["checks"])
+    run.task.load_state_dict(state, episodes=episodes)
     if guard:
         run.guard.load_state_dict(state["guard"])
-    if matches:
-        run.duel.load_state_dict(state["duel"])
-    else:
-        run.league.slots = [""] * run.duel.slots  # drawn anew with the next deal
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -56,11 +49,11 @@ def summary(run: Run) -> dict[str, Any]:
         "update": run.updates_done,
         "env_steps": run.updates_done * run.steps_per_update,
         "phase": run.phase,
-        "num_envs": run.batch.num_envs,
+        "num_envs": run.task.num_envs,
         "device": str(run.device),
         "torch_threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "pool": [snapshot.name for snapshot in run.league.pool.snapshots],
+        "pool": run.task.files(),
     }
 
 
@@ -69,6 +62,8 @@ def inexact(found: dict[str, Any], run: Run) -> list[str]:
     now = summary(run)
     keys = [key for key in ("num_envs", "device", "torch_threads", "torch") if found.get(key) != now[key]]
     reasons = [f"{key} was {found.get(key)} and is {now[key]}" for key in keys]
+    if run.task.cannot_save:
+        reasons.append(run.task.cannot_save)
     if not keys and run.device.type != "cpu":
         reasons.append("sums on an accelerator have no fixed order")
     return reasons

@@ -99,18 +99,20 @@ def model(activation=torch.nn.ReLU, layers=(16, 16)):
     return stable_baselines3.PPO("MlpPolicy", Still(), policy_kwargs=options, device="cpu", seed=0)
 
 
-def test_a_converted_policy_is_the_same_function():
-    policy = model().policy
+@pytest.mark.parametrize(("activation", "name"), [(torch.nn.ReLU, "relu"), (torch.nn.Tanh, "tanh")])
+def test_a_converted_policy_is_the_same_function(activation, name):
+    policy = model(activation).policy
     obs = torch.randn(50, 59)
-    network = to_actor_critic(policy.state_dict())
+    network = to_actor_critic(policy.state_dict(), name)
     actions, values, log_prob = policy(obs, deterministic=True)
     torch.testing.assert_close(network.act(obs, deterministic=True)[0], actions)
     torch.testing.assert_close(network.value(obs), values[:, 0])
     torch.testing.assert_close(network.evaluate(obs, actions)[0], log_prob)
 
 
-def test_a_zip_plays_in_the_evaluation(tmp_path):
-    saved = model()
+@pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh])
+def test_a_zip_plays_in_the_evaluation(tmp_path, activation):
+    saved = model(activation)
     saved.save(tmp_path / "model.zip")
     entrant = load_policy(tmp_path / "model.zip", "cpu")
     obs = torch.randn(5, 59)
@@ -153,7 +155,7 @@ def test_code_in_a_zip_is_never_run(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"activation": torch.nn.Tanh}, "its activation is Tanh; train it with activation_fn=torch.nn.ReLU"),
+        ({"activation": torch.nn.ELU}, "its activation is ELU; train it with one of torch.nn's ReLU, Tanh"),
         ({"layers": (16, 16, 16)}, "its policy is not two plain layers each"),
         ({"layers": (16, 8)}, "its layers are not all of one width"),
     ],

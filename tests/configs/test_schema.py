@@ -43,7 +43,7 @@ def test_defaults_are_not_shared_between_objects():
 
 
 def test_names_agree_with_the_rooms_that_own_them():
-    assert schema.ENV_IDS == (rules.ENV_ID,)
+    assert schema.DOGFIGHT == rules.ENV_ID
     assert schema.BOTS == rules.BOTS
     assert schema.LEVELS == rules.LEVELS
     assert tuple(rules.REGIMES) == schema.REGIMES

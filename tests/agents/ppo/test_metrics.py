@@ -18,10 +18,8 @@ def tally(rows):
 
 
 def test_rates_and_means_are_per_finished_match():
-    metrics = rollout_metrics(
-        tally({3: (3, 0, 1, 4000, 10, 8.0), 5: (0, 1, 0, 600, 2, -1.0), 6: (1, 0, 0, 0, 0, 0)}), 0.5
-    )
-    assert (metrics["rollout/matches"], metrics["rollout/reward"]) == (6.0, 0.5)
+    metrics = rollout_metrics(tally({3: (3, 0, 1, 4000, 10, 8.0), 5: (0, 1, 0, 600, 2, -1.0), 6: (1, 0, 0, 0, 0, 0)}))
+    assert metrics["rollout/matches"] == 6.0
     assert metrics["rollout/ace/win_rate"] == 0.75
     assert metrics["rollout/ace/loss_rate"] == 0.25
     assert metrics["rollout/ace/length"] == 1000.0
@@ -34,7 +32,7 @@ def test_rates_and_means_are_per_finished_match():
 
 
 def test_no_match_finished_means_no_rates():
-    assert rollout_metrics(tally({}), -0.1) == {"rollout/matches": 0.0, "rollout/reward": -0.1}
+    assert rollout_metrics(tally({})) == {"rollout/matches": 0.0}
 
 
 def test_shares_count_self_play_and_randomization_is_a_number():

@@ -159,3 +159,28 @@ def test_shape_is_plain_and_rebuilds_the_network(blocks):
     assert twin.shape == net.shape
     assert torch.equal(twin.value(some_obs()), net.value(some_obs()))
     assert torch.equal(twin.act(some_obs(), deterministic=True)[0], net.act(some_obs(), deterministic=True)[0])
+
+
+def test_a_choice_is_a_categorical_distribution():
+    net = ActorCritic(4, 1, 1, NetworkConfig(hidden=8), categorical=3, seed=2)
+    with torch.no_grad():
+        net.actor[-1].weight.mul_(100.0)
+    obs = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    output = net.actor(obs)
+    choice = torch.distributions.Categorical(logits=output[:, 2:])
+    rest = (
+        torch.distributions.Normal(output[:, 0], net.log_std.exp()),
+        torch.distributions.Bernoulli(logits=output[:, 1]),
+    )
+    actions, log_prob = net.act(obs, generator=torch.Generator().manual_seed(3))
+    assert actions.shape == (6, net.action_size) == (6, 3)
+    expected = rest[0].log_prob(actions[:, 0]) + rest[1].log_prob(actions[:, 1]) + choice.log_prob(actions[:, 2])
+    again, entropy = net.evaluate(obs, actions)
+    torch.testing.assert_close(log_prob, expected)
+    torch.testing.assert_close(again, expected)
+    torch.testing.assert_close(entropy, rest[0].entropy() + rest[1].entropy() + choice.entropy())
+    assert torch.equal(net.act(obs, deterministic=True)[0][:, 2], output[:, 2:].argmax(1).float())
+    many = net.act(obs[:1].expand(20_000, 4), generator=torch.Generator().manual_seed(4))[0][:, 2]
+    shares = torch.bincount(many.long(), minlength=3) / 20_000
+    torch.testing.assert_close(shares, choice.probs[0], rtol=0, atol=0.015)
+    assert ActorCritic.from_shape(net.shape).shape == net.shape

@@ -1,0 +1,162 @@
+"""The dogfight as a task: bots and snapshots dealt by the plan, a league, and checks against the bots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.duel import Duel
+from agents.matches import Setting
+from agents.ppo.checks import Checks
+from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
+from agents.ppo.network import ActorCritic, network_shape
+from agents.ppo.selfplay import League
+from agents.run_folder import RunFolder
+from configs.schema import RunConfig
+from curriculum.pool import Pool
+from curriculum.schedule import Plan
+from envs.dogfight.batch import DogfightBatch
+from envs.dogfight.rules import BOTS, MAX_TICKS
+
+
+class DogfightTask:
+    """See `agents.ppo.task.Task`; `batch`, `duel`, `league` and `checks` are its parts."""
+
+    cannot_save = ""
+
+    def __init__(self, config: RunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int]) -> None:
+        self.config, self._seeds = config, seeds
+        self.batch = make_batch(config, device, threads, seed=seeds["env"])
+        self.num_envs = self.batch.num_envs
+        self.longest_episode = -(-MAX_TICKS // config.env.action_repeat)
+        obs_dim, continuous, binary = (self.batch.contract[key] for key in ("obs_dim", "continuous", "binary"))
+        self.network_shape = network_shape(obs_dim, continuous, binary, config.network)
+        slots, mirror = config.self_play.slots, config.env.mirror
+        self.duel = self.env = Duel(
+            self.batch, slots=slots, network_shape=self.network_shape, seed=seeds["opponents"], mirror=mirror
+        )
+        self._setting = check_setting(config, device, threads)
+
+    @property
+    def contract(self) -> dict[str, Any]:
+        """The duel's."""
+        return self.duel.contract
+
+    @property
+    def simulator_seconds(self) -> float:
+        """The duel's."""
+        return self.duel.simulator_seconds
+
+    @simulator_seconds.setter
+    def simulator_seconds(self, seconds: float) -> None:
+        self.duel.simulator_seconds = seconds
+
+    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
+        """Open the pool in the run's folder."""
+        options = self.config.self_play
+        pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self.network_shape)
+        self.league = League(self.duel, pool, options, alert, seed=self._seeds["league"])
+        self.checks = Checks(self.config.evaluation, self._setting, alert, seed=self._seeds["checks"])
+
+    def rehearse(self) -> None:
+        """Meet all bots alike."""
+        self.duel.assign(np.arange(self.num_envs) % len(BOTS))
+
+    def prepare(self, plan: Plan, network: ActorCritic) -> None:
+        """Set the physics and seat the opponents."""
+        self.batch.set_ranges(plan.randomization.ranges())
+        self.league.deal(plan, network)
+
+    def results(self, plan: Plan) -> dict[str, float]:
+        """Wins, draws and losses per opponent, the recent rates that steer the schedule, and ratings."""
+        tally = self.duel.harvest()
+        self.league.record(tally)
+        metrics = rollout_metrics(tally) | curriculum_metrics(plan, self.win_rates()) | league_metrics(self.league)
+        return metrics | {"guard/invalid_actions": float(self.batch.invalid_actions.sum())}
+
+    def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+        """Matches of the deterministic policy against bots."""
+        return self.checks.after(plan.update, network, self.contract, plan.bots), self.checks.improved
+
+    def win_rates(self) -> dict[str, float]:
+        """Recent win rate against every bot met often enough."""
+        return self.league.scores.win_rates()
+
+    def headline(self, plan: Plan) -> str:
+        """The bots with win rates, and the share of self-play."""
+        rates = self.win_rates()
+        bots = " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in plan.bots)
+        return bots + (f" selfplay {1.0 - plan.scripted_share:.0%}" if plan.scripted_share < 1.0 else "")
+
+    def standing(self) -> dict[str, Any]:
+        """Win rates and rating."""
+        return {"win_rates": self.win_rates(), "elo": self.league.ratings.learner}
+
+    def broken(self) -> int:
+        """Matches put into quarantine."""
+        return int(self.duel.quarantined)
+
+    def files(self) -> list[str]:
+        """The snapshots of the pool."""
+        return [snapshot.name for snapshot in self.league.pool.snapshots]
+
+    def sweep(self, names: Iterable[str]) -> None:
+        """Delete snapshots that left the pool and that no kept state has."""
+        self.league.pool.sweep(names)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Matches, league and checks."""
+        league, checks = self.league.state_dict(), self.checks.state_dict()
+        return {"duel": self.duel.state_dict(), "league": league, "checks": checks}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
+        """Continue from a `state_dict`."""
+        self.league.load_state_dict(state["league"])
+        self.checks.load_state_dict(state["checks"])
+        if episodes:
+            self.duel.load_state_dict(state["duel"])
+        else:
+            self.league.slots = [""] * self.duel.slots  # drawn anew with the next deal
+
+    def begin_anew(self) -> None:
+        """Empty the pool."""
+        self.league.pool.restore([])
+
+    def close(self) -> None:
+        """End the simulator's threads."""
+        self.batch.close()
+
+
+def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int) -> DogfightBatch:
+    """The matches of a run."""
+    env = config.env
+    return DogfightBatch(
+        env.num_envs,
+        device=str(device),
+        rules=env.rules,
+        action_repeat=env.action_repeat,
+        bot_rate=env.bot_rate,
+        spawn=env.spawn,
+        observe_physics=env.observe_physics,
+        reward=env.reward,
+        gamma=config.ppo.gamma,
+        threads=threads,
+        seed=seed,
+    )
+
+
+def check_setting(config: RunConfig, device: torch.device, threads: int) -> Setting:
+    """What the checks' matches are played under: as in training, in the default physics."""
+    env = config.env
+    return Setting(
+        rules=env.rules,
+        action_repeat=env.action_repeat,
+        bot_rate=env.bot_rate,
+        spawn=env.spawn,
+        observe_physics=env.observe_physics,
+        device=str(device),
+        threads=threads,
+    )

@@ -1,0 +1,58 @@
+"""Running mean and variance of whatever goes by, by Chan's parallel update (Chan, Golub and LeVeque 1979).
+
+Of batches with means m, variances v and counts n, the joint variance is
+(n1 v1 + n2 v2 + (m2 - m1)^2 n1 n2 / n) / n with n = n1 + n2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+REACH = 10.0
+"""What is normalized is clipped to plus or minus this."""
+EPSILON = 1e-8
+
+
+class Normalizer:
+    """Statistics over numbers of one `shape`, float64; once `frozen` they stay.
+
+    Where not `enabled`, it changes nothing and counts nothing.
+    """
+
+    def __init__(self, shape: tuple[int, ...], *, enabled: bool) -> None:
+        self.enabled, self.frozen = enabled, False
+        self.mean, self.variance, self.count = np.zeros(shape), np.ones(shape), 0.0
+
+    def add(self, batch: np.ndarray) -> None:
+        """Take in a batch [B, *shape]."""
+        if not self.enabled or self.frozen:
+            return
+        mean, variance, count = batch.mean(axis=0), batch.var(axis=0), float(len(batch))
+        total = self.count + count
+        distance = mean - self.mean
+        joint = self.variance * self.count + variance * count + distance**2 * self.count * count / total
+        self.mean, self.variance, self.count = self.mean + distance * count / total, joint / total, total
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """Values [..., *shape] at mean 0 and standard deviation 1, clipped."""
+        if not self.enabled:
+            return values
+        return np.clip((values - self.mean) / np.sqrt(self.variance + EPSILON), -REACH, REACH)
+
+    def scale(self, values: np.ndarray) -> np.ndarray:
+        """Values [..., *shape] at standard deviation 1 around 0, clipped, their mean left where it is."""
+        if not self.enabled:
+            return values
+        return np.clip(values / np.sqrt(self.variance + EPSILON), -REACH, REACH)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {"mean": self.mean.tolist(), "variance": self.variance.tolist(), "count": self.count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
+        self.count = float(state["count"])

@@ -1,0 +1,159 @@
+"""Our PPO on tasks that others have published numbers for: five seeds each, trained, played and tabled by one command.
+
+    python benchmarks/standard_tasks.py --out docs/results/standard_tasks.md
+
+Two numbers per seed: the mean return of the last 100 training episodes, sampled actions (what CleanRL publishes), and
+the mean of 100 episodes of the final deterministic policy (what RL Baselines3 Zoo publishes, one run each).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+import numpy as np
+import torch
+from scipy import stats
+
+from agents.checkpoint import load_checkpoint
+from agents.ppo.gymnasium_task import GymnasiumEnvs
+from agents.ppo.loop import train
+from benchmarks.report import heading, publish, table
+from configs.load import load
+from configs.plain import from_plain
+from configs.schema import RunConfig
+
+EPISODES = 100
+
+
+@dataclass(frozen=True)
+class Published:
+    """Somebody else's number: a mean, what follows the +-, and the steps it took."""
+
+    text: str
+    steps: str
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.steps})"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task: the options of the run that trains it, and what others reached."""
+
+    id: str
+    options: tuple[str, ...]
+    zoo: Published
+    cleanrl: Published | None = None
+
+
+TASKS = (
+    Task(
+        "CartPole-v1",
+        ("env=gymnasium",),
+        Published("500.0 ± 0.0", "100 k"),
+        Published("488.8 ± 18.4", "500 k"),
+    ),
+    Task(
+        "Acrobot-v1",
+        ("env=gymnasium",),
+        Published("-73.5 ± 18.2", "1 M"),
+        Published("-82.5 ± 5.9", "500 k"),
+    ),
+    Task(
+        "Pendulum-v1",
+        (
+            "+run=gymnasium_continuous",
+            "env.num_envs=4",
+            "ppo.rollout_steps=1024",
+            "ppo.minibatch_size=256",
+            "ppo.gamma=0.9",
+            "ppo.learning_rate=1e-3",
+            "phases.0.updates=73",
+        ),
+        Published("-172.2 ± 104.2", "100 k"),
+    ),
+    Task(
+        "Hopper-v5",
+        ("+run=gymnasium_continuous",),
+        Published("2410 ± 10, Hopper-v3", "1 M"),
+        Published("2447 ± 383, Hopper-v4", "1 M"),
+    ),
+)
+
+
+def main() -> int:
+    args = parse()
+    rows = []
+    for task in (task for task in TASKS if task.id in args.tasks):
+        begun = time.perf_counter()
+        results = np.array([result(task, seed, args) for seed in range(1, args.seeds + 1)])
+        minutes = (time.perf_counter() - begun) / 60.0 / args.seeds
+        sampled, deterministic = (interval(results[:, column]) for column in (0, 1))
+        steps = f"{results[0, 2] / 1000.0:,.0f} k"
+        rows.append([task.id, steps, sampled, str(task.cleanrl or ""), deterministic, str(task.zoo), f"{minutes:.1f}"])
+        print(rows[-1], flush=True)
+    head = ["task", "steps", "last 100 training episodes", "CleanRL", "deterministic policy", "SB3 zoo", "min per seed"]
+    title = heading("Standard tasks", ("torch", "gymnasium"))
+    publish(f"{title}\n{args.seeds} seeds; mean over seeds and 95 % t-interval.\n\n{table(head, rows)}", args.out)
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    names = [task.id for task in TASKS]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--tasks", nargs="+", choices=names, default=names, metavar="ID", help=", ".join(names))
+    parser.add_argument("--seeds", type=int, default=5, help="runs per task, seeds 1 to N")
+    parser.add_argument("--folder", default="checkpoints/standard_tasks", help="where the runs are kept")
+    parser.add_argument("--out", type=Path, help="markdown file to write as well")
+    args = parser.parse_args()
+    if args.seeds < 2:
+        parser.error(f"--seeds={args.seeds}: an interval needs at least 2")
+    return args
+
+
+def result(task: Task, seed: int, args: argparse.Namespace) -> tuple[float, float, float]:
+    """Train one seed, or go on where it was stopped; (recent training return, deterministic return, steps)."""
+    place = [f"checkpoint_dir={args.folder}", f"name={task.id}-{seed}", "threads=1", "checkpoint_every=100000"]
+    final = train(load([*task.options, f"env.id={task.id}", f"seed={seed}", *place]))
+    training = load_checkpoint(final).training
+    return training["recent_return"], play(final, seed=1000 + seed), training["env_steps"]
+
+
+@torch.no_grad()
+def play(path: Path, *, seed: int) -> float:
+    """Mean return of the deterministic policy over the first `EPISODES` episodes, ten per copy of the environment."""
+    checkpoint = load_checkpoint(path)
+    config = played(from_plain(checkpoint.training["config"]))
+    statistics = checkpoint.contract["normalizer"]
+    envs = GymnasiumEnvs(config, torch.device("cpu"), seed=seed, statistics=statistics)
+    returns: list[list[float]] = [[] for _ in range(config.env.num_envs)]
+    while min(map(len, returns)) < EPISODES // len(returns):
+        actions, _ = checkpoint.network.act(envs.obs, deterministic=True)
+        envs.step(actions)
+        for copy, value, _ in envs.finished:
+            returns[copy].append(value)
+        envs.finished.clear()
+    return float(np.mean([row[: EPISODES // len(returns)] for row in returns]))
+
+
+def played(config: RunConfig) -> RunConfig:
+    """As in training, with as many copies as share the episodes evenly."""
+    config.env.num_envs, config.env.normalize_reward = 10, False
+    return config
+
+
+def interval(values: np.ndarray) -> str:
+    """Mean and half the width of its 95 % t-interval."""
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return f"{values.mean():.1f} ± {half:.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
