@@ -205,13 +205,14 @@ def floor(options: list[str]) -> list[Parts]:
     config = configuration(options)
     torch.set_num_threads(config.threads)
     hidden, n, steps = config.network.hidden, config.env.num_envs, config.ppo.rollout_steps
-    act, minibatch = Products(n, hidden, 3), [Products(config.ppo.minibatch_size, hidden, out) for out in (3, 1)]
+    act = Products(n, hidden, 3)
+    actor, critic = (Products(config.ppo.minibatch_size, hidden, outputs) for outputs in (3, 1))
     passes = config.ppo.epochs * samples(config) // config.ppo.minibatch_size
     updates = []
     for _ in range(config.max_updates):
-        acting = seconds(lambda: [act.forward() for _ in range(steps)])
-        values = seconds(lambda: [minibatch[1].forward() for _ in range(samples(config) // config.ppo.minibatch_size)])
-        learning = seconds(lambda: [part.both() for _ in range(passes) for part in minibatch])
+        acting = seconds(act.forward, steps)
+        values = seconds(critic.forward, samples(config) // config.ppo.minibatch_size)
+        learning = seconds(actor.both, passes) + seconds(critic.both, passes)
         parts = {"simulate": 0.0, "act": acting + values, "learn": learning}
         updates.append(parts | {"steps": samples(config), "total": sum(parts.values())})
     return updates
@@ -245,10 +246,11 @@ class Products:
                 self.mm(self.d[i + 1], self.w[i].T, out=self.d[i])
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """How long `work` takes."""
+def seconds(work: Callable[[], None], times: int) -> float:
+    """How long it takes to do `work` so many times."""
     begun = time.perf_counter()
-    work()
+    for _ in range(times):
+        work()
     return time.perf_counter() - begun
 
 

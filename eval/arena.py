@@ -17,10 +17,10 @@ from tqdm import tqdm
 from agents.matches import Contestant, MatchResults, Setting, play
 from agents.policy import Policy
 from configs.names import InputError
+from curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 from envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from eval.entrants import Entrant
 from eval.replay import Recorder, Recording
-from eval.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 from eval.tables import Counts, Pairs, Record
 
 Pair = tuple[Entrant, Entrant]

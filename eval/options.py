@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 from configs.allowed import complaint
 from configs.names import InputError, choose
 from configs.schema import DEVICE
+from curriculum.sprt import Hypotheses
 from envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
 from eval.ratings import Anchor
 from eval.requirements import Requirement
-from eval.sprt import Hypotheses
+from eval.sprt import parse_hypotheses
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"
@@ -97,7 +98,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     values["regimes"] = read_regimes(values["regimes"])
     values["anchor"] = Anchor.parse(values["anchor"]) if values["anchor"] else None
     if values["sprt"] is not None:
-        values["sprt"] = Hypotheses.parse(values["sprt"])
+        values["sprt"] = parse_hypotheses(values["sprt"])
     values["require"] = tuple(Requirement.parse(text) for text in values["require"])
     _check_together(values)
     command = shlex.join(["python", "eval/run.py", *arguments])

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from configs.names import InputError, choose
+from curriculum.sprt import SCORES
 from envs.dogfight.rules import BOTS
-from eval.sprt import SCORES
 
 if TYPE_CHECKING:
     from eval.tables import Record
