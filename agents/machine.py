@@ -22,6 +22,15 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda", index)
 
 
+def make_deterministic() -> None:
+    """Have torch sum in a fixed order from now on, at some cost on an accelerator; a CPU does so anyway.
+
+    The dogfight's kernels need nothing: a thread plays one match and adds to nothing that another one adds to.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for, read when it starts
+    torch.use_deterministic_algorithms(True)
+
+
 def keep_freed_memory() -> None:
     """Tell glibc to reuse large freed blocks: page faults on fresh ones cost up to a quarter of an update."""
     if platform.libc_ver()[0] == "glibc":

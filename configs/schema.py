@@ -257,6 +257,8 @@ class RunConfig:
     seed: int = option(1, "[0, 2147483647]")
     device: str = option("auto", DEVICE)
     """auto (cuda where there is one), cpu, cuda, cuda:1 ..."""
+    deterministic: bool = False
+    """On an accelerator, too, the same run gives the same bits, at some cost in speed; a CPU always does."""
     threads: int = option(0, "[0, 4096]")
     """CPU threads for torch and the simulator; 0 is every core this process may use."""
     resume: str = option("", FOLDER)
