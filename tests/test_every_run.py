@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import warnings
 
 import pytest
 
@@ -21,9 +20,7 @@ SMALL = (
 
 @pytest.mark.parametrize("run", runs())
 def test_two_updates(run, tmp_path, capsys):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "ppo.precision=fp16 needs CUDA")
-        final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))
+    final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))
     adjective, callsign, rest = final.parent.name.split("-", 2)
     assert adjective.isalpha()
     assert callsign.isalpha()
@@ -44,9 +41,13 @@ def test_other_observations_train_and_meet_themselves(options, tmp_path):
     assert [path.name for path in (final.parent / "pool").glob("*.pt")] == ["snapshot_000000.pt"]
 
 
-def test_the_large_run_says_on_a_cpu_what_it_does_instead_of_fp16(tmp_path):
-    with pytest.warns(UserWarning, match=r"ppo\.precision=fp16 needs CUDA, not cpu: using auto instead"):
-        train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
+@pytest.mark.filterwarnings("error")
+def test_the_large_run_says_once_on_a_cpu_what_it_does_instead_of_fp16(tmp_path, capfd):
+    final = train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
+    words = "ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in "
+    streams = capfd.readouterr()
+    assert (streams.out.count(words), streams.err.count("precision")) == (1, 0)
+    assert (final.parent / "events.jsonl").read_text().count(words) == 1
 
 
 def test_ctrl_c_at_the_command_line_exits_with_130_and_leaves_a_policy(tmp_path):

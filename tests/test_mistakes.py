@@ -119,11 +119,11 @@ def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
     sizes = ["ppo.rollout_steps=4", "ppo.minibatch_size=8", "device=cpu", "threads=1", "logger.progress=false"]
     config = load(["+run=quickstart", *options, *sizes, "env.spawn=fixed", f"checkpoint_dir={tmp_path}"])
     run = Run(config)
-    batch, fighters = run.batch, run.batch.snapshot()["fighters"]
+    batch, fighters = run.task.batch, run.task.batch.snapshot()["fighters"]
     run.close()
     assert (batch.num_envs, batch.action_repeat, batch.bot_rate, batch.obs_dim) == (6, 7, "agent", 46)
     assert {float(x) for x in fighters["x"].flatten()} == {-200.0, 200.0}
-    assert run.checks.setting.action_repeat == 7
+    assert run.task.checks.setting.action_repeat == 7
 
 
 def names_of_cuda(source):

@@ -146,10 +146,10 @@ class Run:
         training |= self.task.standing()
         save_checkpoint(path, self.network, contract=contract or self.task.contract, training=training)
 
-    def keep(self, path: Path, plan: Plan, *, done: bool = True) -> None:
+    def keep(self, path: Path, plan: Plan, *, done: bool = True, interrupted: bool = False) -> None:
         """Save the policy if that is possible; a full or vanished disk is an alert and no end."""
         try:
-            self.save(path, plan, done=done)
+            self.save(path, plan, done=done, interrupted=interrupted)
         except OSError as error:
             self.alert(f"{path.name} is not saved ({error.strerror}); training goes on")
 
@@ -169,6 +169,8 @@ class Run:
             return False
         restore(self, found.content, guard=False)
         self.phase = found.summary["phase"]
+        self.logger.rewind(found.content["logger"])
+        self.progress.skip(self.updates_done)
         self.alert(f"rolled back to {found.path.name}")
         return True
 
