@@ -16,7 +16,7 @@ import torch
 
 from agents.checkpoint import save_checkpoint
 from agents.logger import open_logger
-from agents.machine import choose_device, keep_freed_memory, set_threads
+from agents.machine import keep_freed_memory, set_threads
 from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
@@ -29,6 +29,7 @@ from agents.run_folder import RunFolder
 from agents.run_lock import RunLock
 from agents.state_folder import StateFolder, TrainingState
 from configs.drift import drift
+from configs.machine import choose_device
 from configs.plain import from_plain, to_plain
 from configs.schema import RunConfig
 from curriculum.schedule import Plan, Position, Schedule
