@@ -46,7 +46,7 @@ def check_rewards(reward: RewardConfig, gamma: float) -> None:
 def check_bots(bots: torch.Tensor) -> None:
     """Refuse ids that are neither a bot's nor `ACTIONS`; ids on a GPU are waited for."""
     low, high = game.ACTIONS, len(game.BOTS) - 1
-    if bots.is_floating_point() or not bool(((bots >= low) & (bots <= high)).all()):
+    if not bool(((bots >= low) & (bots <= high) & (bots == bots.int())).all()):
         names = ", ".join(f"{index} {name}" for index, name in enumerate(game.BOTS))
         raise ConfigError(f"bots={np.unique(bots.cpu().numpy()).tolist()}: choose from {low} actions, {names}")
 

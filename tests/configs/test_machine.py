@@ -29,7 +29,6 @@ def test_without_affinity_all_cores_count(monkeypatch, count, cores):
         ("cud", "cuda"),
         ("gpu:0", "cuda:0"),
         ("mps", ""),
-        ("tpu", "cpu"),
     ],
 )
 def test_a_device_of_another_name_is_answered_with_the_nearest(name, hint):
