@@ -55,6 +55,7 @@ lint: setup
 bench: kernels
 	$(BIN)/python benchmarks/dogfight.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/trainer.py
 
 # Compile the simulator once, into the cache every process shares, before several processes want it at the same time.
 kernels: setup

@@ -14,16 +14,19 @@ import importlib
 import json
 import math
 import os
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
+from configs.files import write_atomically
 from configs.names import InputError, choose
 from configs.schema import WANDB_MODES, LoggerConfig
 
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
+WANDB_ID = "wandb_id"
 WANDB = "Weights & Biases"
 
 
@@ -287,6 +290,8 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
         run = wandb.init(
             project=config.wandb_project,
             name=run_name,
+            id=_wandb_id(folder),
+            resume="allow",
             dir=str(folder),
             config=dict(plain_config),
             mode=mode,
@@ -297,6 +302,14 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
     except Exception as error:
         _warn(WANDB, error)
         return NoSink()
+
+
+def _wandb_id(folder: Path) -> str:
+    """The id under which W&B knows this run, kept in its folder, so that a continued run is one there, too."""
+    path = folder / WANDB_ID
+    if not path.exists():
+        write_atomically(path, secrets.token_hex(8))
+    return path.read_text(encoding="utf-8").strip()
 
 
 def _import_wandb(mode: str) -> Any:

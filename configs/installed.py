@@ -14,6 +14,7 @@ PACKAGES = {
     "numpy": "numpy",
     "pettingzoo": "pettingzoo",
     "pillow": "PIL",
+    "scipy": "scipy",
     "tensorboard": "tensorboard",
     "torch": "torch",
     "tqdm": "tqdm",

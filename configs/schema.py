@@ -30,6 +30,7 @@ PRECISIONS = ("auto", "fp32", "fp16", "bf16")
 ADVANCES = ("on_update", "on_success")
 EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
+PROMOTIONS = ("always", "sprt")
 TRAINERS = ("ppo", "sb3")
 ACTIVATIONS = ("relu", "tanh")
 WANDB_MODES = ("off", "online", "offline")
@@ -192,6 +193,12 @@ class SelfPlayConfig:
     """The pool of frozen snapshots and how opponents are drawn from it."""
 
     snapshot_every: int = option(50, POSITIVE)
+    promotion: str = option("always", PROMOTIONS)
+    """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
+    newest snapshot finds it `promotion_elo` stronger; else it is due again `snapshot_every` updates later."""
+    promotion_elo: float = option(50.0, "(0, 1000]")
+    promotion_games: int = option(400, "[2, 1000000]")
+    """At most this many; undecided by then is not promoted."""
     pool_size: int = option(30, "[1, 10000]")
     eviction: str = option("oldest", EVICTIONS)
     """oldest, or weakest (lowest rating); the newest is never evicted."""
@@ -255,6 +262,8 @@ class RunConfig:
     seed: int = option(1, "[0, 2147483647]")
     device: str = option("auto", DEVICE)
     """auto (cuda where there is one), cpu, cuda, cuda:1 ..."""
+    deterministic: bool = False
+    """On an accelerator, too, the same run gives the same bits, at some cost in speed; a CPU always does."""
     threads: int = option(0, "[0, 4096]")
     """CPU threads for torch and the simulator; 0 is every core this process may use."""
     resume: str = option("", FOLDER)

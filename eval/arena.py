@@ -17,11 +17,11 @@ from tqdm import tqdm
 from agents.matches import Contestant, MatchResults, Setting, play
 from agents.policy import Policy
 from configs.names import InputError
+from curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 from envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from eval.entrants import Entrant
 from eval.replay import Recorder, Recording
-from eval.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
-from eval.tables import Counts, Record
+from eval.tables import Counts, Pairs, Record
 
 Pair = tuple[Entrant, Entrant]
 
@@ -145,7 +145,13 @@ def _record(player: str, opponent: str, regime: str, results: MatchResults) -> R
         length=float(results.length.mean()) / TICKS_PER_SECOND,
         own_hp=float(results.left_hp.mean()),
         their_hp=float(results.right_hp.mean()),
+        pairs=_pairs(results),
     )
+
+
+def _pairs(results: MatchResults) -> Pairs:
+    none, half, one, more, both = count_pairs(results.outcome).tolist()
+    return none, half, one, more, both
 
 
 def _counts(results: MatchResults, *, seat: int) -> Counts:

@@ -12,15 +12,19 @@ from typing import Any, NoReturn
 from configs.allowed import complaint
 from configs.names import InputError, choose
 from configs.schema import DEVICE
+from curriculum.sprt import Hypotheses
 from envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
+from eval.ratings import Anchor
 from eval.requirements import Requirement
-from eval.sprt import Hypotheses
+from eval.sprt import parse_hypotheses
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"
 GAMES = "[2, 1000000]"
 SEED = "[0, 2147483647]"
 THREADS = "[0, 4096]"
+ANCHOR_HELP = "whose rating is fixed, as in ace or ace=1000 (default: the hardest bot that plays, brawler, at 0)"
+STOCHASTIC_HELP = "let policies sample their actions"
 
 _EXAMPLES = f"""\
 examples:
@@ -31,7 +35,7 @@ examples:
   python eval/run.py --ckpt final.pt --require "brawler>=0.95" --require "worst@full>=0.5"
   python eval/run.py --ckpt final.pt --replay match.html --gif match.gif
   python eval/run.py --ckpt bot:ace                        a bot as the player
-  python eval/run.py --ladder                              the bots against each other
+  python eval/run.py --ladder                              the bots against each other, with ratings
   python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
 
 bots: {", ".join(BOTS)}
@@ -46,6 +50,7 @@ class Options:
 
     ckpt: str | None
     ladder: bool
+    anchor: Anchor | None
     opponents: tuple[str, ...]
     games: int
     seed: int
@@ -86,19 +91,15 @@ class Parser(argparse.ArgumentParser):
 def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = vars(_parser().read(arguments))
-    _check_numbers(values)
-    for name, choices in {"rules": RULES, "bot_rate": BOT_RATES}.items():
-        if values[name] is not None:
-            choose(name, values[name], choices)
-    wrong = complaint(values["device"], DEVICE)
-    if wrong:
-        raise InputError(f"--device {values['device']!r}: {wrong}")
+    check_conditions(values)
+    check_number("--max-games", values["max_games"], GAMES)
     if values["gif"] is not None and values["gif"].suffix != ".gif":
         raise InputError(f"--gif {str(values['gif'])!r}: must end in .gif")
-    values["opponents"] = _names("--opponents", values["opponents"])
-    values["regimes"] = _regimes(values["regimes"])
+    values["opponents"] = read_names("--opponents", values["opponents"])
+    values["regimes"] = read_regimes(values["regimes"])
+    values["anchor"] = Anchor.parse(values["anchor"]) if values["anchor"] else None
     if values["sprt"] is not None:
-        values["sprt"] = Hypotheses.parse(values["sprt"])
+        values["sprt"] = parse_hypotheses(values["sprt"])
     values["require"] = tuple(Requirement.parse(text) for text in values["require"])
     _check_together(values)
     command = shlex.join(["python", "eval/run.py", *arguments])
@@ -115,7 +116,7 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     _add_contestants(parser)
-    _add_conditions(parser)
+    add_conditions(parser, games=400)
     _add_results(parser)
     return parser
 
@@ -129,12 +130,16 @@ def _add_contestants(parser: Parser) -> None:
     group.add_argument(
         "--ladder", action="store_true", help="play all opponents (and --ckpt, where given) against each other"
     )
-    group.add_argument("--stochastic", action="store_true", help="let policies sample their actions")
+    group.add_argument("--anchor", metavar="A", help=ANCHOR_HELP)
+    group.add_argument("--stochastic", action="store_true", help=STOCHASTIC_HELP)
 
 
-def _add_conditions(parser: Parser) -> None:
+def add_conditions(parser: Parser, *, games: int) -> None:
+    """Add how matches are played; `games` is the default per pair of players."""
     group = parser.add_argument_group("under what conditions")
-    group.add_argument("--games", type=int, default=400, metavar="N", help="games per opponent, even (default: 400)")
+    group.add_argument(
+        "--games", type=int, default=games, metavar="N", help=f"games per opponent, even (default: {games})"
+    )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the matches (default: 0)")
     group.add_argument(
         "--regimes", nargs="+", default=["none"], metavar="R", help="levels and regimes of physics, or all"
@@ -172,17 +177,31 @@ def _add_results(parser: Parser) -> None:
     group.add_argument("--quiet", action="store_true", help="no bar, no table; only what failed")
 
 
-def _check_numbers(values: dict[str, object]) -> None:
-    for name, allowed in {"games": GAMES, "max_games": GAMES, "seed": SEED, "threads": THREADS}.items():
-        wrong = complaint(values[name], allowed)
-        if wrong:
-            raise InputError(f"--{name.replace('_', '-')} {values[name]}: {wrong}")
-    if int(str(values["games"])) % 2:
+def check_conditions(values: dict[str, Any]) -> None:
+    """Raise `InputError` unless what `add_conditions` asked for, but for the regimes, is allowed."""
+    for name, allowed in {"games": GAMES, "seed": SEED, "threads": THREADS}.items():
+        check_number(f"--{name}", values[name], allowed)
+    if values["games"] % 2:
         raise InputError(f"--games {values['games']}: must be even, since every match is played from both seats")
+    for name, choices in {"rules": RULES, "bot_rate": BOT_RATES}.items():
+        if values[name] is not None:
+            choose(name, values[name], choices)
+    wrong = complaint(values["device"], DEVICE)
+    if wrong:
+        raise InputError(f"--device {values['device']!r}: {wrong}")
+
+
+def check_number(option: str, value: float, allowed: str) -> None:
+    """Raise `InputError` unless `value` lies in the interval `allowed`."""
+    wrong = complaint(value, allowed)
+    if wrong:
+        raise InputError(f"{option} {value}: {wrong}")
 
 
 def _check_together(values: dict[str, Any]) -> None:
     if not values["ladder"]:
+        if values["anchor"] is not None:
+            raise InputError("--anchor goes with --ladder only: nothing else is rated")
         if not values["ckpt"]:
             raise InputError("--ckpt is missing: give a path, a run's name, final.pt for the newest run, or bot:NAME")
         if values["sprt"] is not None:
@@ -202,14 +221,15 @@ def _check_sprt(values: dict[str, Any]) -> None:
             raise InputError(f"--{name} does not go with --sprt: leave one of them out")
 
 
-def _regimes(words: Sequence[str]) -> tuple[str, ...]:
-    names = _names("--regimes", words)
+def read_regimes(words: Sequence[str]) -> tuple[str, ...]:
+    """Levels and regimes by their names, `all` being every one; raises `UnknownNameError`."""
+    names = read_names("--regimes", words)
     for name in names:
         choose("regime", name, (*REGIME_NAMES, ALL))
     return REGIME_NAMES if ALL in names else names
 
 
-def _names(option: str, words: Sequence[str]) -> tuple[str, ...]:
+def read_names(option: str, words: Sequence[str]) -> tuple[str, ...]:
     """Names separated by spaces, commas or both, each once."""
     names = [name.strip() for word in words for name in word.split(",") if name.strip()]
     if not names:

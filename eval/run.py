@@ -9,7 +9,6 @@ codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -24,7 +23,9 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 
 from configs.files import write_atomically
 from configs.names import InputError
+from eval.command import make_folders, run_command, use_machine, write
 from eval.options import Options, read_options
+from eval.ratings import Anchor
 from eval.sprt import sprt_markdown
 from eval.tables import Record, Report, ladder_markdown, markdown, to_json
 
@@ -35,21 +36,18 @@ if TYPE_CHECKING:
     from eval.replay import Recording
 
 FAILED = 1
-BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
-    try:
-        options = read_options(sys.argv[1:] if arguments is None else arguments)
-        _make_folders(options)
-        failures = _command(options)(options)
-    except InputError as error:
-        print(f"eval/run.py: {error}", file=sys.stderr)
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    return run_command("eval/run.py", _run, arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    files = [path for path in (options.replay, options.gif) if path is not None]
+    make_folders([options.out] if options.out else [], files=files)
+    failures = _command(options)(options)
     for line in failures:
         print(f"eval/run.py: {line}", file=sys.stderr)
     return FAILED if failures else 0
@@ -64,7 +62,7 @@ def _command(options: Options) -> Callable[[Options], list[str]]:
 def run_sprt(options: Options) -> list[str]:
     """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
     assert options.sprt is not None
-    device, threads = _use_machine(options)
+    device, threads = use_machine(options.device, options.threads)
     from eval.arena import sequential
     from eval.entrants import load_opponent, load_player
 
@@ -81,7 +79,7 @@ def run_sprt(options: Options) -> list[str]:
 
 def run_evaluation(options: Options) -> list[str]:
     """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
-    device, threads = _use_machine(options)
+    device, threads = use_machine(options.device, options.threads)
     from eval.arena import evaluate
     from eval.entrants import load_opponent, load_player
 
@@ -98,8 +96,8 @@ def run_evaluation(options: Options) -> list[str]:
 
 
 def run_ladder(options: Options) -> list[str]:
-    """Play everyone against everyone, show and write the results; no requirement can fail."""
-    device, threads = _use_machine(options)
+    """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
+    device, threads = use_machine(options.device, options.threads)
     from eval.arena import ladder
     from eval.entrants import load_opponent, load_player
 
@@ -108,19 +106,11 @@ def run_ladder(options: Options) -> list[str]:
         entrants.append(load_player(options.ckpt, device, deterministic=not options.stochastic))
     _check_distinct(entrants, at_least=2)
     plan = _plan(options, entrants, device, threads)
-    report = _report(options, plan.setting, ladder(entrants, plan), None)
+    names = [entrant.name for entrant in entrants]
+    anchor = (options.anchor or Anchor.among(names)).check(names)
+    report = _report(options, plan.setting, ladder(entrants, plan), None, anchor)
     _publish(options, options.out, "ladder", ladder_markdown(report), to_json(report))
     return []
-
-
-def _use_machine(options: Options) -> tuple[str, int]:
-    """Load torch, once bad options have been answered; returns the device and the number of threads."""
-    # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from agents.machine import set_threads
-    from configs.machine import choose_device
-
-    return str(choose_device(options.device)), set_threads(options.threads)
 
 
 def _plan(options: Options, entrants: Sequence[Entrant], device: str, threads: int) -> Plan:
@@ -146,7 +136,13 @@ def _check_distinct(entrants: Sequence[Entrant], *, at_least: int = 1) -> None:
         raise InputError(f"--opponents {names[0]}: a ladder needs at least {at_least}")
 
 
-def _report(options: Options, setting: Setting, records: Sequence[Record], player: Entrant | None) -> Report:
+def _report(
+    options: Options,
+    setting: Setting,
+    records: Sequence[Record],
+    player: Entrant | None,
+    anchor: Anchor | None = None,
+) -> Report:
     from eval.entrants import display_path
 
     path = player.path if player else None
@@ -164,6 +160,7 @@ def _report(options: Options, setting: Setting, records: Sequence[Record], playe
         checkpoint=display_path(path) if path else None,
         run=player.training.get("run") if player else None,
         training=player.training if player else {},
+        anchor=anchor,
     )
 
 
@@ -185,8 +182,8 @@ def _publish(options: Options, folder: Path | None, name: str, text: str, data: 
         print(text)
     if folder is None:
         return
-    _write(folder / f"{name}.json", lambda path: write_atomically(path, data))
-    _write(folder / f"{name}.md", lambda path: write_atomically(path, text))
+    write(folder / f"{name}.json", lambda path: write_atomically(path, data))
+    write(folder / f"{name}.md", lambda path: write_atomically(path, text))
     if not options.quiet:
         print(f"Wrote {folder / f'{name}.json'} and {name}.md")
 
@@ -195,36 +192,16 @@ def _write_recordings(options: Options, records: Sequence[Record], recordings: l
     if options.replay is not None:
         from eval.replay import write_replay
 
-        _write(options.replay, lambda path: write_replay(path, recordings))
+        write(options.replay, lambda path: write_replay(path, recordings))
     if options.gif is not None:
         from eval.gif import write_gif
 
         # The last of the worst: opponents are usually named from easy to hard.
         worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
-        _write(options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet))
+        write(options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet))
     for path in (options.replay, options.gif):
         if path is not None and not options.quiet:
             print(f"Wrote {path}")
-
-
-def _make_folders(options: Options) -> None:
-    """Make what is missing before anything is played, so that a wrong path does not cost the games."""
-    files = [path for path in (options.replay, options.gif) if path is not None]
-    for folder in [*(path.parent for path in files), *([options.out] if options.out else [])]:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be made ({error.strerror}); give another place") from error
-    for path in files:
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder; give the name of a file")
-
-
-def _write(path: Path, write: Callable[[Path], None]) -> None:
-    try:
-        write(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); give another place, as with --out") from error
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from envs.dogfight.rules import CHALLENGE_GRAVITY
+from eval.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
 
 SCHEMA_VERSION = 1
-Z_95 = 1.959964
-"""Quantile of the normal distribution that leaves 2.5 % on either side."""
 
 Counts = tuple[int, int, int]
+Pairs = tuple[int, int, int, int, int]
 
 _HEADINGS = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "length (s)", "hp left, own / theirs")
 
@@ -38,6 +38,8 @@ class Record:
     own_hp: float
     """Mean hp the player had left."""
     their_hp: float
+    pairs: Pairs
+    """The seat-swapped pairs of games, counted by the player's points in them: 0, 1/2, 1, 3/2, 2."""
 
     @property
     def wins(self) -> int:
@@ -67,6 +69,11 @@ class Record:
         return self.wins / self.games
 
     @property
+    def points(self) -> float:
+        """Share of the points that the player took, a draw being half a point for each."""
+        return (self.wins + 0.5 * self.draws) / self.games
+
+    @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the win rate."""
         return wilson(self.wins, self.games)
@@ -76,7 +83,9 @@ class Record:
         (wins_0, draws_0, losses_0), (wins_1, draws_1, losses_1) = self.by_seat
         by_seat = ((losses_1, draws_1, wins_1), (losses_0, draws_0, wins_0))
         names = (self.opponent, self.player, self.regime)
-        return Record(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp)
+        none, half, one, more, both = self.pairs
+        pairs = (both, more, one, half, none)
+        return Record(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp, pairs=pairs)
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,8 @@ class Report:
     checkpoint: str | None = None
     run: str | None = None
     training: dict[str, Any] = field(default_factory=dict)
+    anchor: Anchor | None = None
+    """Whose rating is fixed; None for an evaluation, which has no ratings."""
 
     @property
     def regimes(self) -> list[str]:
@@ -114,6 +125,10 @@ class Report:
     def under(self, regime: str) -> list[Record]:
         """The records of one regime."""
         return [record for record in self.records if record.regime == regime]
+
+    def ratings(self, regime: str) -> list[Rating]:
+        """Everyone's rating under one regime, best first; empty without an anchor. Raises as `rate` does."""
+        return rate(self.under(regime), self.anchor) if self.anchor else []
 
 
 def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
@@ -138,23 +153,45 @@ def summarize(records: Sequence[Record]) -> Summary:
 
 def markdown(report: Report) -> str:
     """The evaluation as markdown: a table per regime, and where there are several, win rates over all of them."""
-    parts = [f"# {report.player}: {_title(report)}\n\n{_conditions(report)}"]
+    parts = [f"# {report.player}: {title(report)}\n\n{conditions(report)}"]
     for regime in report.regimes:
         records = report.under(regime)
         summary = summarize(records)
-        last = f"mean {_percent(summary.mean)} %, worst {_percent(summary.worst)} % ({summary.worst_opponent})"
-        parts.append(f"## Physics: {regime}\n\n{_table(_HEADINGS, map(_row, records))}\n\n{last}")
+        last = f"mean {percent(summary.mean)} %, worst {percent(summary.worst)} % ({summary.worst_opponent})"
+        parts.append(f"## Physics: {regime}\n\n{table(_HEADINGS, map(_row, records))}\n\n{last}")
     if len(report.regimes) > 1:
         parts.append(_overview(report))
-    return "\n\n".join([*parts, _origin(report)]) + "\n"
+    return "\n\n".join([*parts, origin(report)]) + "\n"
 
 
 def ladder_markdown(report: Report) -> str:
-    """Everyone against everyone: win % of the row against the column and its 95 % interval, best mean first."""
+    """Everyone against everyone: win % of the row against the column, its 95 % interval, best mean first; ratings."""
     note = "Win % of the row against the column, with its 95 % interval."
-    parts = [f"# Ladder: {_title(report)}\n\n{_conditions(report)}\n\n{note}"]
-    parts += [f"## Physics: {regime}\n\n{_payoffs(report.under(regime))}" for regime in report.regimes]
-    return "\n\n".join([*parts, _origin(report)]) + "\n"
+    parts = [f"# Ladder: {title(report)}\n\n{conditions(report)}\n\n{note}"]
+    for regime in report.regimes:
+        parts += [f"## Physics: {regime}\n\n{_payoffs(report.under(regime))}", ratings_markdown(report, regime)]
+    return "\n\n".join([*parts, origin(report)]) + "\n"
+
+
+def ratings_markdown(report: Report, regime: str) -> str:
+    """The ratings under one regime, what they rest on, and whose needed a virtual draw; the report has an anchor."""
+    assert report.anchor is not None
+    ratings = report.ratings(regime)
+    rows = [
+        [r.player, f"{r.elo:+.0f}{'*' if r.virtual else ''}", _elo_interval(r, report.anchor), str(r.games)]
+        for r in ratings
+    ]
+    note = (
+        f"Bradley-Terry by maximum likelihood, {report.anchor.player} fixed at {report.anchor.elo:g}; a draw is half a "
+        "win for each, the intervals take seat-swapped pairs of games as independent."
+    )
+    if any(r.virtual for r in ratings):
+        note += (
+            f"  \n\\* Took every point, or none, on the way to {report.anchor.player}, so no rating is the likeliest: "
+            f"{2 * VIRTUAL_POINTS:g} of a virtual draw against {report.anchor.player} was added, and the far end of "
+            "the interval is its work."
+        )
+    return f"{table(['rating', 'Elo', '95 % interval', 'games'], rows)}\n\n{note}"
 
 
 def to_json(report: Report) -> str:
@@ -165,6 +202,9 @@ def to_json(report: Report) -> str:
     content["records"] = [_plain(record) for record in report.records]
     if report.player:
         content["summary"] = {regime: asdict(summarize(report.under(regime))) for regime in report.regimes}
+    if report.anchor:
+        content["anchor"] = asdict(report.anchor)
+        content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
     content["training"] = report.training
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
@@ -174,21 +214,24 @@ def _plain(record: Record) -> dict[str, Any]:
     return asdict(record) | {name: getattr(record, name) for name in names}
 
 
-def _title(report: Report) -> str:
+def title(report: Report) -> str:
+    """Rules, physics, how bots and policies decide: what goes behind a heading's colon."""
     regimes = report.regimes
     physics = f"physics {regimes[0]}" if len(regimes) == 1 else f"{len(regimes)} regimes of physics"
     policy = "deterministic" if report.deterministic else "stochastic"
     return f"{report.rules} rules, {physics}, bot_rate={report.bot_rate}, {policy}"
 
 
-def _conditions(report: Report) -> str:
+def conditions(report: Report) -> str:
+    """How many games from which seed, and how often bots decide."""
     bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
     gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if report.rules == "challenge" else ""
     games = f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
     return f"{games}; bots decide {bots}{gravity}"
 
 
-def _origin(report: Report) -> str:
+def origin(report: Report) -> str:
+    """The checkpoint, where there is one, and the command."""
     checkpoint = f"Checkpoint: `{report.checkpoint}`  \n" if report.checkpoint else ""
     return f"{checkpoint}Command: `{report.command}`"
 
@@ -196,9 +239,9 @@ def _origin(report: Report) -> str:
 def _row(record: Record) -> list[str]:
     low, high = record.interval
     counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
-    interval = f"{_percent(low)} to {_percent(high)}"
+    interval = f"{percent(low)} to {percent(high)}"
     hp = f"{record.own_hp:.2f} / {record.their_hp:.2f}"
-    return [record.opponent, *counts, _percent(record.win_rate), interval, f"{record.length:.1f}", hp]
+    return [record.opponent, *counts, percent(record.win_rate), interval, f"{record.length:.1f}", hp]
 
 
 def _overview(report: Report) -> str:
@@ -208,26 +251,31 @@ def _overview(report: Report) -> str:
         records = report.under(regime)
         summary = summarize(records)
         rates = [record.win_rate for record in records] + [summary.mean, summary.worst]
-        rows.append([regime, *map(_percent, rates)])
+        rows.append([regime, *map(percent, rates)])
     worst = min(report.records, key=lambda record: record.win_rate)
-    last = f"worst of all {_percent(worst.win_rate)} % ({worst.opponent}, {worst.regime})"
-    return f"## Win % by physics\n\n{_table(['physics', *opponents, 'mean', 'worst'], rows)}\n\n{last}"
+    last = f"worst of all {percent(worst.win_rate)} % ({worst.opponent}, {worst.regime})"
+    return f"## Win % by physics\n\n{table(['physics', *opponents, 'mean', 'worst'], rows)}\n\n{last}"
 
 
 def _payoffs(records: Sequence[Record]) -> str:
     means = {name: summarize([r for r in records if r.player == name]).mean for name in {r.player for r in records}}
     names = sorted(means, key=lambda name: (-means[name], name))
     cells = {(record.player, record.opponent): _payoff(record) for record in records}
-    rows = [[name, *(cells.get((name, other), "") for other in names), _percent(means[name])] for name in names]
-    return _table(["", *names, "mean"], rows)
+    rows = [[name, *(cells.get((name, other), "") for other in names), percent(means[name])] for name in names]
+    return table(["", *names, "mean"], rows)
 
 
 def _payoff(record: Record) -> str:
     low, high = record.interval
-    return f"{_percent(record.win_rate)} ({_percent(low)} to {_percent(high)})"
+    return f"{percent(record.win_rate)} ({percent(low)} to {percent(high)})"
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _elo_interval(rating: Rating, anchor: Anchor) -> str:
+    low, high = rating.interval
+    return "fixed" if rating.player == anchor.player else f"{low:+.0f} to {high:+.0f}"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A markdown table in columns that line up: the first to the left, the others to the right."""
     cells = [[cell.replace("|", r"\|") for cell in row] for row in [headings, *rows]]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
@@ -236,5 +284,6 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [aligned[0], rule, *aligned[1:]])
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share of 1 as per cent with one decimal."""
     return f"{100.0 * share:.1f}"

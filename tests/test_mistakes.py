@@ -91,6 +91,12 @@ def test_python_does_the_same_work_for_seven_matches_as_for_seven_hundred():
     assert calls(7) == calls(700)
 
 
+def test_no_kernel_adds_to_what_another_match_adds_to():
+    """Else sums would depend on the order of threads, and equal seeds would not give equal matches on a GPU."""
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "envs" / "dogfight").glob("*.py")]
+    assert not [source for source in sources if "atomic" in source]
+
+
 @pytest.mark.parametrize("steps", [2, 20])
 def test_nothing_is_read_back_while_collecting_but_one_check_at_the_end(steps):
     _, collect = collection(7, steps)

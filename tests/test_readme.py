@@ -10,6 +10,7 @@ import yaml
 import train
 from configs.load import load
 from configs.plain import to_plain
+from eval import payoff, seeds
 from eval.options import read_options
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +41,12 @@ def test_commands_of_training(arguments, capsys, tmp_path):
 @pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)
 def test_commands_of_evaluation(arguments):
     assert read_options(arguments).command.startswith("python eval/run.py")
+
+
+@pytest.mark.parametrize("module", [payoff, seeds], ids=["payoff", "seeds"])
+def test_commands_of_other_measurements(module):
+    script = f"eval/{Path(module.__file__).name}"
+    assert [module.read_options(arguments).command for arguments in commands(script)]
 
 
 def test_python():

@@ -13,6 +13,7 @@ from agents.matches import Setting
 from agents.ppo.checks import Checks
 from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
 from agents.ppo.network import ActorCritic, network_shape
+from agents.ppo.promotion import Promotion
 from agents.ppo.selfplay import League
 from agents.run_folder import RunFolder
 from configs.schema import RunConfig
@@ -58,7 +59,10 @@ class DogfightTask:
         """Open the pool in the run's folder."""
         options = self.config.self_play
         pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self.network_shape)
-        self.league = League(self.duel, pool, options, alert, seed=self._seeds["league"])
+        seed, promotion = self._seeds["league"], None
+        if options.promotion == "sprt":
+            promotion = Promotion(options, self._setting, self.contract, seed=seed)
+        self.league = League(self.duel, pool, options, alert, seed=seed, promotion=promotion)
         self.checks = Checks(self.config.evaluation, self._setting, alert, seed=self._seeds["checks"])
 
     def rehearse(self) -> None:

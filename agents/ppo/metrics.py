@@ -59,6 +59,7 @@ def league_metrics(league: League) -> dict[str, float]:
     """Elo ratings of the learner and the bots, and what is in the pool."""
     ratings = league.ratings
     metrics = {"league/elo": ratings.learner, "league/pool_size": float(len(league.pool))}
+    metrics["league/refused"] = float(league.refused)
     metrics |= {f"league/{bot}/elo": ratings.opponents[bot] for bot in BOTS if bot in ratings.opponents}
     pool = [ratings.opponents[snapshot.name] for snapshot in league.pool.snapshots]
     if pool:

@@ -16,7 +16,7 @@ import torch
 
 from agents.checkpoint import save_checkpoint
 from agents.logger import open_logger
-from agents.machine import keep_freed_memory, set_threads
+from agents.machine import keep_freed_memory, make_deterministic, set_threads
 from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
@@ -49,6 +49,8 @@ class Run:
         self.config = config
         self.device = choose_device(config.device)
         self.threads = set_threads(config.threads)
+        if config.deterministic:
+            make_deterministic()
         keep_freed_memory()
         seeds = derive_seeds(config.seed)
         self.schedule = Schedule(config.phases)

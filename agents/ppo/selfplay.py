@@ -15,6 +15,7 @@ import numpy as np
 
 from agents.duel import Duel, Tally
 from agents.ppo.network import ActorCritic
+from agents.ppo.promotion import Promotion
 from agents.ppo.scores import Scores
 from configs.schema import SelfPlayConfig
 from curriculum.elo import Ratings
@@ -30,11 +31,19 @@ Results = dict[str, tuple[int, int, int]]
 class League:
     """Deals opponents to `duel` and keeps their records.
 
-    `alert` is told when a snapshot cannot be written or read. `seed` begins the draws from the pool.
+    `alert` is told when a snapshot cannot be written or read. `seed` begins the draws from the pool. With a
+    `promotion`, snapshots after the first have to earn their place; `refused` counts those that did not.
     """
 
     def __init__(
-        self, duel: Duel, pool: Pool, config: SelfPlayConfig, alert: Callable[[str], None] = print, *, seed: int
+        self,
+        duel: Duel,
+        pool: Pool,
+        config: SelfPlayConfig,
+        alert: Callable[[str], None] = print,
+        *,
+        seed: int,
+        promotion: Promotion | None = None,
     ) -> None:
         self.duel, self.pool, self.config, self.alert = duel, pool, config, alert
         self.scores = Scores()
@@ -43,11 +52,13 @@ class League:
         """Name of the snapshot in each slot; empty until self-play begins."""
         self._rng = np.random.default_rng(seed)
         self._drawn_at = 0
+        self._promotion = promotion
+        self.refused, self._tried_at = 0, -1
 
     def deal(self, plan: Plan, network: ActorCritic) -> None:
         """Give every match of the duel the opponent it has under `plan`."""
         if plan.scripted_share < 1.0:
-            gone = self._snapshot(plan.update, network)
+            gone = self._snapshot(plan, network)
             stale = plan.update - self._drawn_at >= self.config.deal_every
             if stale or gone.intersection(self.slots) or not all(self.slots):
                 self._draw(plan.update)
@@ -73,6 +84,8 @@ class League:
             "slots": self.slots,
             "rng": self._rng.bit_generator.state,
             "drawn_at": self._drawn_at,
+            "refused": self.refused,
+            "tried_at": self._tried_at,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -82,11 +95,14 @@ class League:
         self.ratings.learner, self.ratings.opponents = state["learner"], dict(state["opponents"])
         self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
         self._rng.bit_generator.state = state["rng"]
+        self.refused, self._tried_at = state.get("refused", 0), state.get("tried_at", -1)  # absent in older states
 
-    def _snapshot(self, update: int, network: ActorCritic) -> set[str]:
-        """Freeze the learner if a snapshot is due; returns the names that left the pool for it."""
-        newest = self.pool.snapshots[-1:]
-        if newest and update - newest[0].update < self.config.snapshot_every:
+    def _snapshot(self, plan: Plan, network: ActorCritic) -> set[str]:
+        """Freeze the learner if a snapshot is due and deserved; returns the names that left the pool for it."""
+        newest, update = self.pool.snapshots[-1:], plan.update
+        if newest and update - max(newest[0].update, self._tried_at) < self.config.snapshot_every:
+            return set()
+        if newest and not self._deserved(newest[0].name, plan, network):
             return set()
         try:
             gone = self.pool.add(update, network.state_dict(), rating=self.ratings.learner)
@@ -100,6 +116,20 @@ class League:
             self.ratings.leave(name)
             self.scores.forget(name)
         return set(gone)
+
+    def _deserved(self, newest: str, plan: Plan, network: ActorCritic) -> bool:
+        """Whether the learner may follow the `newest` snapshot into the pool."""
+        if self._promotion is None:
+            return True
+        self._tried_at = plan.update
+        try:
+            champion = self.pool.load(newest, self.duel.device)
+        except PoolError as error:
+            self.alert(f"{error}; the learner is promoted without a test")
+            return True
+        verdict = self._promotion.test(network, champion, plan.update, plan.randomization.ranges())
+        self.refused += verdict.accepted != "H1"
+        return verdict.accepted == "H1"
 
     def _draw(self, update: int) -> None:
         """Draw a snapshot for every slot and load the ones that are not there already."""

@@ -115,6 +115,17 @@ def test_wandb_gets_rows_with_env_steps_as_their_axis(tmp_path, monkeypatch):
     assert run.finished
 
 
+def test_a_continued_run_is_the_same_run_to_wandb(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    module = fake_wandb(monkeypatch, FakeRun())
+    for folder in ("a", "a", "b"):
+        run_logger(tmp_path / folder, "online")
+    first, again, other = (call["id"] for call in module.calls)
+    assert first == again != other
+    assert {call["resume"] for call in module.calls} == {"allow"}
+
+
 def test_a_failing_start_costs_one_warning_and_no_training(tmp_path, monkeypatch, capsys):
     fake_wandb(monkeypatch, RuntimeError("no API key\nconfigured"))
     run_logger(tmp_path, "online")

@@ -3,6 +3,7 @@
 import functools
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from configs.load import load
 from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
 from curriculum.randomization import Randomization
 from curriculum.schedule import Position, Schedule
-from envs.dogfight.rules import BOTS
+from envs.dogfight.rules import BOTS, ranges
 
 DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS
 
@@ -97,7 +98,11 @@ def test_a_run_follows_its_table(run):
 def test_the_demo_ends_against_all_five_bots_in_the_default_physics():
     plan = plans_of("quickstart")
     assert set(plan[-1].current) == set(BOTS)
-    assert {(step.scripted_share, step.randomization) for step in plan} == {(1.0, Randomization())}
+    assert {step.scripted_share for step in plan} == {1.0}
+    fighters = next(update for update, step in enumerate(plan) if "brawler" in step.current)
+    assert plan[0].randomization == Randomization("none", "sniper")
+    assert all(np.array_equal(step.randomization.ranges(), ranges("none")) for step in plan[fighters:])
+    assert [event.log_std for event in plan[fighters].events] == [-1.0]
 
 
 @pytest.mark.parametrize("run", SIZES)

@@ -41,7 +41,10 @@ def test_an_evaluation_runs_on_our_own_packages_from_any_directory(decoys):
     assert json.loads((decoys / "here" / "eval.json").read_text())["player"] == "brawler"
 
 
-def test_an_export_starts_on_our_own_packages(decoys):
-    done = call("export.py", "--help", cwd=decoys)
+@pytest.mark.parametrize(
+    ("script", "word"), [("export.py", "ONNX"), ("payoff.py", "payoff matrix"), ("seeds.py", "interquartile")]
+)
+def test_other_commands_start_on_our_own_packages(script, word, decoys):
+    done = call(script, "--help", cwd=decoys)
     assert done.returncode == 0, done.stderr
-    assert "ONNX" in done.stdout
+    assert word in done.stdout

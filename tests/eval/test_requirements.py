@@ -8,7 +8,8 @@ from eval.tables import Record
 
 
 def record(opponent, wins, regime="none"):
-    return Record("pupil", opponent, regime, ((wins, 0, 0), (0, 0, 20 - wins)), length=1.0, own_hp=1.0, their_hp=1.0)
+    pairs = (20 - wins, 0, 0, 0, wins)
+    return Record("pupil", opponent, regime, ((wins, 0, 0), (0, 0, 20 - wins)), 1.0, 1.0, 1.0, pairs)
 
 
 @pytest.mark.parametrize(

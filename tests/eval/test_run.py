@@ -131,6 +131,16 @@ def test_the_ladder_is_printed_and_written_where_asked(checkpoints, tmp_path, ca
     content = json.loads((tmp_path / "ladder.json").read_text())
     assert content["kind"] == "ladder"
     assert len(content["records"]) == 6
+    assert content["anchor"] == {"player": "brawler", "elo": 0.0}
+    assert {rating["player"] for rating in content["ratings"]["none"]} == {"ace", "brawler", "chaser"}
+
+
+def test_every_regime_of_a_ladder_is_rated_from_the_anchor(checkpoints, capsys):
+    regimes = ["--regimes", "none", "knife_fight", "--anchor", "chaser=500"]
+    assert run("--ladder", "--opponents", "ace", "chaser", *regimes) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("| chaser | +500 | fixed | 2 |") == 2
+    assert out.count("chaser fixed at 500") == 2
 
 
 @pytest.mark.parametrize(
@@ -157,6 +167,8 @@ def test_the_ladder_is_printed_and_written_where_asked(checkpoints, tmp_path, ca
         (["--ckpt", "bot:ace", "--out", "/dev/null/x"], ["/dev/null/x", "cannot be made"]),
         (["--ladder", "--require", "ace>=0.5"], ["--require does not go with --ladder"]),
         (["--ladder", "--opponents", "ace"], ["at least 2"]),
+        (["--ladder", "--anchor", "aec"], ["unknown --anchor 'aec'", "did you mean 'ace'"]),
+        (["--ckpt", "bot:ace", "--anchor", "ace"], ["--anchor goes with --ladder only"]),
     ],
 )
 def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):

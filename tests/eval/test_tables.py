@@ -1,15 +1,17 @@
 """Intervals against published values, counts, and what the tables and the JSON say."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
 
+from eval.ratings import Anchor
 from eval.tables import Record, Report, ladder_markdown, markdown, summarize, to_json, wilson
 
 
-def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none"):
-    return Record(player, opponent, regime, by_seat, length=12.34, own_hp=2.5, their_hp=1.0)
+def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none", pairs=(1, 1, 1, 0, 2)):
+    return Record(player, opponent, regime, by_seat, length=12.34, own_hp=2.5, their_hp=1.0, pairs=pairs)
 
 
 def report(*records, player="pupil"):
@@ -27,6 +29,7 @@ def report(*records, player="pupil"):
         checkpoint="checkpoints/pupil/final.pt",
         run="pupil",
         training={"env_steps": 7},
+        anchor=None if player else Anchor("ace"),
     )
 
 
@@ -71,6 +74,7 @@ def test_a_record_adds_up_its_seats():
     result = record()
     assert (result.games, result.wins, result.draws, result.losses) == (10, 5, 1, 4)
     assert result.win_rate == 0.5
+    assert result.points == 0.55
     assert result.interval == wilson(5, 10)
 
 
@@ -83,6 +87,7 @@ def test_the_opponent_saw_the_same_games_from_the_other_seat():
     other = record().mirrored()
     assert (other.player, other.opponent, other.own_hp, other.their_hp) == ("ace", "pupil", 1.0, 2.5)
     assert other.by_seat == ((3, 0, 2), (1, 1, 3))
+    assert other.pairs == (2, 0, 1, 1, 1)
     assert other.mirrored() == record()
 
 
@@ -130,6 +135,15 @@ def test_the_ladder_is_sorted_by_mean():
     text = ladder_markdown(report(result.mirrored(), result, player=None))
     assert row(text, "chaser") == ["chaser", "", "90.0 (59.6 to 98.2)", "90.0"]
     assert text.index("| chaser ") < text.index("| ace ")
+
+
+def test_the_ladder_says_who_had_to_be_given_a_virtual_draw():
+    won = record(player="chaser", by_seat=((5, 0, 0), (5, 0, 0)), pairs=(0, 0, 0, 0, 5))
+    text = ladder_markdown(report(won, player=None))
+    (line,) = [line for line in text.splitlines() if line.startswith("| chaser | +")]
+    assert line.split("|")[2].strip() == f"+{400 * math.log10((10 + 0.25) / 0.25):.0f}*"
+    assert "0.5 of a virtual draw against ace" in text
+    assert "virtual" not in ladder_markdown(report(record(player="chaser"), player=None))
 
 
 def test_the_json_carries_rows_and_what_it_takes_to_repeat_them():

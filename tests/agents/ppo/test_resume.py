@@ -15,6 +15,7 @@ from agents.checkpoint import load_checkpoint
 from agents.ppo.loop import train
 from agents.run_lock import RunLock, RunLockedError
 from agents.state_folder import StateError, read_state
+from configs.drift import drift
 from configs.names import ConfigError
 from configs.plain import to_plain
 from configs.schema import EvaluationConfig, PhaseConfig, RandomizationConfig, StageConfig
@@ -217,3 +218,17 @@ def test_saving_by_the_clock_does_not_change_the_course(whole, tmp_path):
     train(replace(long(tmp_path), checkpoint_minutes=1e-9))
     assert len(states(tmp_path)) == 3
     assert state_of(tmp_path) == state_of(whole)
+
+
+def test_deterministic_is_the_same_on_a_cpu_and_may_change_on_resuming(tmp_path):
+    assert not torch.are_deterministic_algorithms_enabled()
+    try:
+        weights = [
+            load_checkpoint(train(config(tmp_path / str(wanted), deterministic=wanted))).network.state_dict()
+            for wanted in (False, True)
+        ]
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert drift(config(tmp_path), config(tmp_path, deterministic=True)) == {"deterministic": (False, True)}

@@ -1,16 +1,25 @@
 """The league: when snapshots are taken and drawn, who gets how many matches, and where results end up."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 
+from agents.checkpoint import load_checkpoint
 from agents.duel import FIRST_SLOT, Duel, Tally
+from agents.matches import Setting
 from agents.ppo.network import ActorCritic
+from agents.ppo.promotion import Promotion
 from agents.ppo.selfplay import League, keep_places
 from configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
 from curriculum.pool import Pool
 from curriculum.schedule import Schedule
 from envs.dogfight.batch import DogfightBatch
+from envs.dogfight.rules import ranges
 
+RELEASED = Path(__file__).resolve().parents[3] / "checkpoints" / "released"
 N = 20
 PHASE = PhaseConfig("selfplay", 20, stages=[StageConfig(bots=["ace", "brawler"])], scripted_start=0.2, scripted_end=0.2)
 BOTS_ONLY = PhaseConfig("curriculum", 20, stages=PHASE.stages)
@@ -27,9 +36,15 @@ def duel():
     batch.close()
 
 
-def make_league(duel, folder, **options):
+def make_league(duel, folder, promotion=None, **options):
     config = SelfPlayConfig(**{"snapshot_every": 3, "deal_every": 2, "slots": 2, "pool_size": 2, **options})
-    return League(duel, Pool(folder, config.pool_size, config.eviction, shape=network().shape), config, seed=1)
+    return League(
+        duel,
+        Pool(folder, config.pool_size, config.eviction, shape=network().shape),
+        config,
+        seed=1,
+        promotion=promotion,
+    )
 
 
 def plan(update, phase=PHASE):
@@ -126,3 +141,43 @@ def test_a_snapshot_one_loses_to_is_drawn_more_often(duel, tmp_path):
         met += league.slots
     assert met.count(hard) > 80  # of 100; its weight is 1.09, the others' 0.11
     assert met.count(easy) > 0
+
+
+class Judge:
+    """A promotion test whose verdicts are given."""
+
+    def __init__(self, *verdicts):
+        self.verdicts, self.asked = list(verdicts), []
+
+    def test(self, candidate, champion, update, ranges):
+        self.asked.append((update, torch.equal(champion["log_std"], candidate.log_std), ranges.shape))
+        return SimpleNamespace(accepted=self.verdicts.pop(0))
+
+
+def test_a_snapshot_has_to_earn_its_place(duel, tmp_path):
+    judge = Judge(None, "H0", "H1", "H0")
+    league = make_league(duel, tmp_path, judge, snapshot_every=3)
+    taken = []
+    for update in range(14):
+        league.deal(plan(update), network())
+        taken.append([snapshot.update for snapshot in league.pool.snapshots][-1])
+    assert [update for update, *_ in judge.asked] == [3, 6, 9, 12]  # and not again before it is due
+    assert taken == [0] * 9 + [9] * 5
+    assert league.refused == 3
+    assert judge.asked[0][1:] == (True, (13, 2))
+    again = make_league(duel, tmp_path, judge)
+    again.load_state_dict(league.state_dict())
+    assert again.refused == 3
+
+
+def test_the_test_tells_a_strong_learner_from_an_equal_one():
+    strong = load_checkpoint(RELEASED / "dogfight_quickstart.pt")
+    weak = ActorCritic.from_shape(strong.network.shape, seed=1)
+    promotion = Promotion(SelfPlayConfig(promotion_games=128), Setting(threads=1), strong.contract, seed=3)
+    verdict = promotion.test(strong.network, weak.state_dict(), 5, ranges("none"))
+    assert verdict.accepted == "H1"
+    assert sum(verdict.pairs) == 32  # it stopped as soon as it knew
+    assert promotion.test(weak, strong.network.state_dict(), 5, ranges("none")).accepted == "H0"
+    even = promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none"))
+    assert even.accepted != "H1"
+    assert promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none")) == even

@@ -7,7 +7,8 @@ import pytest
 
 from agents.matches import Setting, play
 from configs.names import InputError
-from eval.sprt import SCORES, Hypotheses, count_pairs, judge, llr
+from curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
+from eval.sprt import parse_hypotheses
 
 
 def test_llr_by_hand():
@@ -70,13 +71,13 @@ def test_a_bot_is_told_from_a_weaker_one():
         (["elo2=3"], r"unknown --sprt option 'elo2': choose from elo0, elo1, alpha, beta"),
         (["elo1=x"], r"--sprt elo1=x: 'x' is no number; write elo1=20"),
         (["elo0=30"], r"elo0=30 elo1=20: elo0 must be below elo1"),
-        (["alpha=0.7"], r"--sprt alpha=0\.7: must be in \(0, 0\.5\)"),
+        (["alpha=0.7"], r"sprt alpha=0\.7: must be in \(0, 0\.5\)"),
     ],
 )
 def test_bad_options_are_named(words, complaint):
     with pytest.raises(InputError, match=complaint):
-        Hypotheses.parse(words)
+        parse_hypotheses(words)
 
 
 def test_options_are_read():
-    assert Hypotheses.parse(["elo0=-5", "elo1=5"]) == Hypotheses(-5.0, 5.0)
+    assert parse_hypotheses(["elo0=-5", "elo1=5"]) == Hypotheses(-5.0, 5.0)

@@ -1,0 +1,46 @@
+"""May the learner join the pool? Only if a sequential test of seat-swapped games finds it beats the newest snapshot.
+
+H0: it is no stronger; H1: it is `promotion_elo` stronger (curriculum/sprt.py). Both sample their actions, as they do in
+training, under the physics of the day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from agents.matches import Setting, play
+from agents.policy import Policy
+from agents.ppo.network import ActorCritic
+from configs.schema import SelfPlayConfig
+from curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
+
+GAMES_AT_ONCE = 64
+
+
+class Promotion:
+    """Tests candidates under `setting`; `contract` is what policies of this run agreed to, `seed` begins the games."""
+
+    def __init__(self, config: SelfPlayConfig, setting: Setting, contract: Mapping[str, Any], *, seed: int) -> None:
+        self.config, self.setting, self.contract, self.seed = config, setting, contract, seed
+
+    def test(self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray) -> Verdict:
+        """The verdict on `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
+        holder = ActorCritic.from_shape(candidate.shape).to(candidate.log_std.device)
+        holder.load_state_dict(dict(champion))
+        networks = {"the learner": candidate, "the newest snapshot": holder}
+        left, right = (Policy(net, self.contract, name=name, deterministic=False) for name, net in networks.items())
+        hypotheses, setting = Hypotheses(0.0, self.config.promotion_elo), replace(self.setting, ranges=ranges)
+        pairs = np.zeros(len(SCORES), dtype=np.int64)
+        for batch in range(max(self.config.promotion_games // GAMES_AT_ONCE, 1)):
+            games = min(self.config.promotion_games // 2 * 2, GAMES_AT_ONCE)
+            seed = (self.seed + update * 1000 + batch) % 2**31
+            pairs += count_pairs(play(left, right, games=games, seed=seed, setting=setting).outcome)
+            verdict = judge(pairs.tolist(), hypotheses)
+            if verdict.accepted:
+                break
+        return verdict

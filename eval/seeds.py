@@ -1,0 +1,201 @@
+"""Several seeds of one configuration as one result: `python eval/seeds.py RUN RUN RUN [--against RUN RUN]`.
+
+Reads the eval.json that `eval/run.py` has left with each run. A score is the win rate of one run against one opponent
+under one physics, and the runs are summed up by the interquartile mean (IQM), the mean of the middle half of all
+scores, which no single lucky or failed seed decides. Its 95 % interval is a stratified percentile bootstrap: within
+each opponent and physics, runs are drawn again with replacement. With `--against` the probability of improvement is
+P(X > Y) + P(X = Y) / 2 for a random run X of the first group and Y of the second, averaged over opponents.
+Source: R. Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice", NeurIPS 2021.
+
+Below four scores nothing is cut and the IQM is the mean. A bootstrap of three to five runs is narrower than it should
+be: it cannot know of a seed that failed unless one did. The same files and options give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    from configs.installed import check_installed
+
+    check_installed("eval/seeds.py")
+
+from configs.files import write_atomically
+from configs.names import InputError
+from eval.command import make_folders, run_command, write
+from eval.options import SEED, Parser, check_number
+from eval.results import Group, read_groups
+from eval.spread import Estimate, Spread, improvement, spread
+from eval.tables import percent, table
+
+OVERALL = "overall"
+RESAMPLES = "[100, 1000000]"
+
+_EXAMPLES = """\
+examples:
+  python eval/seeds.py q1 q2 q3                                three runs' eval.json, by the runs' names
+  python eval/seeds.py new1 new2 new3 --against old1 old2 old3 is the new configuration better?
+  python eval/seeds.py a/eval.json b/eval.json --out results
+
+exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which results are summed up; the numbers have been checked, the files have not been looked for."""
+
+    runs: tuple[str, ...]
+    against: tuple[str, ...]
+    seed: int
+    resamples: int
+    out: Path | None
+    command: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One opponent under one physics, or all of them: the first group, and where there is a second, the comparison."""
+
+    regime: str
+    opponent: str
+    scores: Spread
+    against: Spread | None = None
+    improvement: Estimate | None = None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    return run_command("eval/seeds.py", _run, arguments)
+
+
+def read_options(arguments: Sequence[str]) -> Options:
+    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    values = vars(_parser().read(arguments))
+    check_number("--seed", values["seed"], SEED)
+    check_number("--resamples", values["resamples"], RESAMPLES)
+    for name in ("runs", "against"):
+        values[name] = tuple(values[name])
+        if len(values[name]) == 1 or (name == "runs" and not values[name]):
+            raise InputError(f"{name}: {len(values[name])} given, at least 2 are needed: one seed has no spread")
+    return Options(**values, command=shlex.join(["python", "eval/seeds.py", *arguments]))
+
+
+def summarize_groups(ours: Group, theirs: Group | None, *, seed: int, resamples: int) -> list[Row]:
+    """A row per opponent and one over all of them, for each physics, and one over everything where there are several.
+
+    Every row draws its own numbers, begun by `seed`, so no row depends on which others there are.
+    """
+    rows = []
+    for regime in ours.regimes:
+        tasks = [task for task in ours.tasks if task[0] == regime]
+        cells = [(opponent, [(regime, opponent)]) for _, opponent in tasks]
+        rows += [_row(ours, theirs, regime, *cell, seed, resamples) for cell in [*cells, (OVERALL, tasks)]]
+    if len(ours.regimes) > 1:
+        rows.append(_row(ours, theirs, "all", OVERALL, ours.tasks, seed, resamples))
+    return rows
+
+
+def seeds_markdown(ours: Group, theirs: Group | None, rows: Sequence[Row], command: str) -> str:
+    """What a person is shown: who was read, a table per physics, and what the columns mean."""
+    parts = [f"# {len(ours.names)} runs: {', '.join(ours.names)}"]
+    if theirs:
+        parts.append(f"against {len(theirs.names)} runs: {', '.join(theirs.names)}")
+    parts.append(ours.conditions)
+    headings = ["opponent", "IQM", "95 % interval", "mean", "min"]
+    headings += ["IQM, other", "95 % interval", "P(better) %", "95 % interval"] if theirs else []
+    for regime in dict.fromkeys(row.regime for row in rows):
+        cells = [_cells(row) for row in rows if row.regime == regime]
+        parts.append(f"## Physics: {regime}\n\n{table(headings, cells)}")
+    parts.append(
+        "Win %. IQM: mean of the middle half of the scores of all runs and opponents; intervals: stratified bootstrap "
+        "over runs; min: the worst run against its worst opponent."
+    )
+    return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
+
+
+def seeds_json(ours: Group, theirs: Group | None, rows: Sequence[Row], options: Options) -> str:
+    """The same as JSON; win rates in [0, 1]."""
+    content = {
+        "kind": "seeds",
+        "runs": ours.names,
+        "against": theirs.names if theirs else [],
+        "seed": options.seed,
+        "resamples": options.resamples,
+        "rows": [asdict(row) for row in rows],
+        "command": options.command,
+    }
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _row(
+    ours: Group,
+    theirs: Group | None,
+    regime: str,
+    opponent: str,
+    tasks: Sequence[tuple[str, str]],
+    seed: int,
+    resamples: int,
+) -> Row:
+    mine = ours.scores(tasks)
+    if theirs is None:
+        return Row(regime, opponent, spread(mine, seed, resamples))
+    other = theirs.scores(tasks)
+    better = improvement(mine, other, seed, resamples)
+    return Row(regime, opponent, spread(mine, seed, resamples), spread(other, seed, resamples), better)
+
+
+def _cells(row: Row) -> list[str]:
+    scores = row.scores
+    cells = [row.opponent, *_estimate(scores.iqm), percent(scores.mean), percent(scores.least)]
+    if row.against and row.improvement:
+        cells += [*_estimate(row.against.iqm), *_estimate(row.improvement)]
+    return cells
+
+
+def _estimate(estimate: Estimate) -> list[str]:
+    low, high = estimate.interval
+    return [percent(estimate.value), f"{percent(low)} to {percent(high)}"]
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    make_folders([options.out] if options.out else [])
+    ours, theirs = read_groups(options.runs, options.against)
+    rows = summarize_groups(ours, theirs, seed=options.seed, resamples=options.resamples)
+    text = seeds_markdown(ours, theirs, rows, options.command)
+    print(text)
+    if options.out is not None:
+        data = seeds_json(ours, theirs, rows, options)
+        write(options.out / "seeds.json", lambda path: write_atomically(path, data))
+        write(options.out / "seeds.md", lambda path: write_atomically(path, text))
+        print(f"Wrote {options.out / 'seeds.json'} and seeds.md")
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python eval/seeds.py",
+        description="Sum up the evaluations of several seeds: interquartile mean, bootstrap intervals, mean and worst.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="runs' names or folders, or eval.json files")
+    parser.add_argument("--against", nargs="+", default=[], metavar="RUN", help="the seeds of another configuration")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the bootstrap (default: 0)")
+    parser.add_argument(
+        "--resamples", type=int, default=9999, metavar="N", help="bootstrap samples per interval (default: 9999)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write seeds.json and seeds.md there")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

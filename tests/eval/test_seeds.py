@@ -1,0 +1,124 @@
+"""Several runs as one result: what is read, refused, printed and written."""
+
+import json
+
+import pytest
+
+from eval import results
+from eval.seeds import main, read_options
+
+
+@pytest.fixture
+def make_results(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "CHECKPOINTS", tmp_path)
+
+    def make(name, wins, *, regimes=("none",), opponents=("ace", "brawler"), **changes):
+        cells = [(regime, opponent) for regime in regimes for opponent in opponents]
+        records = [{"regime": r, "opponent": o, "wins": w, "games": 10} for (r, o), w in zip(cells, wins, strict=True)]
+        conditions = {"rules": "classic", "bot_rate": "tick", "action_repeat": 10, "deterministic": True}
+        content = {"schema_version": 1, "kind": "evaluation", "games": 10, "seed": 0} | conditions
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "eval.json").write_text(json.dumps(content | {"records": records} | changes))
+
+    return make
+
+
+def row(text, first):
+    line = next(line for line in text.splitlines() if line.startswith(f"| {first} "))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_three_seeds_are_summed_up(make_results, capsys):
+    for name, wins in {"a": (10, 4), "b": (10, 6), "c": (10, 8)}.items():
+        make_results(name, wins)
+    assert main(["a", "b", "c"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("# 3 runs: a, b, c\n\nclassic rules, bot_rate=tick, deterministic; 10 games per opponent")
+    assert row(out, "ace") == ["ace", "100.0", "100.0 to 100.0", "100.0", "100.0"]
+    assert row(out, "brawler") == ["brawler", "60.0", "40.0 to 80.0", "60.0", "40.0"]
+    overall = row(out, "overall")
+    assert (overall[1], *overall[3:]) == ("85.0", "80.0", "40.0")  # Of 4, 6, 8, 10, 10, 10 one is cut at either end.
+
+
+def test_the_same_files_give_the_same_bytes(make_results, tmp_path, capsys):
+    for name, wins in {"a": (10, 4), "b": (9, 6)}.items():
+        make_results(name, wins)
+    written = []
+    for _ in range(2):
+        assert main(["a", "b", "--out", str(tmp_path / "new")]) == 0
+        written.append((tmp_path / "new" / "seeds.json").read_bytes())
+    assert written[0] == written[1]
+    content = json.loads(written[0])
+    assert [line["opponent"] for line in content["rows"]] == ["ace", "brawler", "overall"]
+    assert content["rows"][1]["scores"]["mean"] == pytest.approx(0.5)
+    assert (tmp_path / "new" / "seeds.md").read_text() in capsys.readouterr().out
+
+
+def test_two_groups_are_compared(make_results, capsys):
+    for name, wins in {"a": (10, 9), "b": (10, 8), "x": (10, 3), "y": (10, 8)}.items():
+        make_results(name, wins)
+    assert main(["a", "b", "--against", "x", "y"]) == 0
+    out = capsys.readouterr().out
+    assert "against 2 runs: x, y" in out
+    assert row(out, "ace")[-2:] == ["50.0", "50.0 to 50.0"]
+    assert row(out, "brawler")[-2] == "87.5"  # Better in 3 of 4 pairings, equal in one.
+    assert row(out, "overall")[-2] == "68.8"
+
+
+def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys):
+    for name, wins in {"a": (10, 9, 5, 5), "b": (10, 8, 5, 5)}.items():
+        make_results(name, wins, regimes=("none", "full"))
+    assert main(["a", "b"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("##")] == [
+        *("## Physics: none", "## Physics: full", "## Physics: all")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"rules": "challenge"}, ["b: rules=challenge, but a has classic"]),
+        ({"games": 400}, ["b: games=400, but a has 10"]),
+        ({"deterministic": False}, ["b: deterministic=False"]),
+        ({"regimes": ("full",)}, ["b: regimes differ from a's (missing none; extra full)"]),
+        ({"opponents": ("ace", "chaser")}, ["b: opponents differ from a's (missing brawler; extra chaser)"]),
+        ({"kind": "ladder"}, ["b/eval.json: is a ladder of version 1", "eval/run.py"]),
+        ({"records": []}, ["holds no games"]),
+        ({"records": 3}, ["b/eval.json: is not the eval.json of an evaluation"]),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, capsys):
+    make_results("a", (10, 4))
+    make_results("b", (10, 4), **changes)
+    assert main(["a", "b"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("eval/seeds.py: ")
+    assert [part for part in parts if part not in err] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "runs: 0 given, at least 2 are needed"),
+        (["a"], "runs: 1 given"),
+        (["a", "b", "--against", "x"], "against: 1 given"),
+        (["a", "a"], "a: is named twice"),
+        (["a", "missing"], "missing: no eval.json there or in checkpoints/missing"),
+        (["a", "b", "--resamples", "1"], "--resamples 1: must be in [100, 1000000]"),
+        (["a", "b", "--agianst", "x"], "did you mean '--against'"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, words, make_results, capsys):
+    make_results("a", (10, 4))
+    make_results("b", (10, 4))
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_the_defaults():
+    options = read_options(["a", "b"])
+    assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
