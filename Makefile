@@ -30,15 +30,19 @@ setup: $(STAMP)
 # Installed once, and again when what is asked for changes.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) cannot make environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@echo "Installing into .venv; the first time takes a few minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev,wandb]"
 	@touch $(STAMP)
+	@echo "Installed. To use it in this shell: source .venv/bin/activate"
 
 demo: setup
 	$(BIN)/python train.py +run=quickstart $(DEMO_ARGS)
 	$(BIN)/python eval/run.py --ckpt final.pt --games $(GAMES) --replay $(REPLAY)
 	@echo "Watch the replay: open $(REPLAY) in a browser."
+	@echo "For the commands of README.md, in this shell: source .venv/bin/activate"
 
 test: lint kernels
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

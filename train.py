@@ -1,8 +1,8 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
 Composes and checks the configuration, then hands it to `agents.ppo.loop.train`, which knows nothing of command lines.
-`resume=NAME` continues a run. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C, 75 with
-SIGTERM.
+`resume=NAME` continues a run. Exit codes: 0 done, 1 the guard ended the run (`guard_report.json` says why), 2 bad input
+or a package missing (one line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM.
 """
 
 from __future__ import annotations
@@ -11,6 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+if __name__ == "__main__":
+    from configs.installed import check_installed
+
+    check_installed("train.py")
 
 import yaml
 

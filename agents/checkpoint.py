@@ -95,7 +95,7 @@ def resolve_checkpoint(spec: str, root: Path) -> Path:
 
     A file (`.pt` may be left out) or a run's folder (its final.pt), looked for from the working directory, the
     repository and `root`, so that a run's name and `released/<name>` are enough; the bare word final.pt is that of the
-    run that finished last. Raises `CheckpointError` with the choices and the nearest match.
+    run that saved last. Raises `CheckpointError` with the choices and the nearest match.
     """
     places = (Path(), root.parent, root)
     candidates = [place / path for path in (spec, f"{spec}/{FINAL}", f"{spec}.pt") for place in places]
@@ -183,9 +183,24 @@ def _newest_final(root: Path) -> Path | None:
 
 
 def _not_found(spec: str, root: Path) -> str:
+    others = _others_of_run(spec, root)
+    if others:
+        return f"no checkpoint {spec!r}: choose from {', '.join(others)}{suggestion(spec, others)}"
     runs = sorted(path.parent.name for path in root.glob(f"*/{FINAL}"))
     released = sorted(f"{RELEASED}/{path.stem}" for path in (root / RELEASED).glob("*.pt"))
     if not runs + released:
         return f"no checkpoint {spec!r} and none under {root}; train one first: python train.py +run=quickstart"
+    if spec == FINAL and not runs:
+        start = "train one first (python train.py +run=quickstart)"
+        return f"no checkpoint {spec!r}: no run in {root} has saved one; {start} or choose from {', '.join(released)}"
     choices = [FINAL, *runs, *released] if runs else released
     return f"no checkpoint {spec!r}: give a path or choose from {', '.join(choices)}{suggestion(spec, choices)}"
+
+
+def _others_of_run(spec: str, root: Path) -> list[str]:
+    """The policies of the run whose folder, or a file in it, `spec` names; none where it names no run's."""
+    for name in (spec, str(Path(spec).parent)):
+        for folder in (place / name for place in (Path(), root.parent, root)):
+            if _is_file(folder / "config.yaml"):
+                return sorted(f"{name}/{path.stem}" for path in folder.glob("*.pt"))
+    return []

@@ -43,6 +43,9 @@ class Sink(Protocol):
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write that something happened."""
 
+    def rewind(self, env_steps: int) -> None:
+        """Hide rows after `env_steps`, where that is possible."""
+
     def close(self) -> None:
         """Finish writing."""
 
@@ -70,6 +73,13 @@ class Logger:
     def state_dict(self) -> dict[str, Any]:
         """How far the logs have come, on disk; `open_logger` goes on from there."""
         return {"env_steps": self._env_steps, "bytes": self._lines.sync()}
+
+    def rewind(self, state: Mapping[str, Any]) -> None:
+        """Take rows back that were written after `state`, an earlier `state_dict`; events stay, for they say why."""
+        self._env_steps = state["env_steps"]
+        self._lines.cut(METRICS, state["bytes"][METRICS])
+        for sink in self._sinks:
+            sink.rewind(self._env_steps)
 
     def close(self) -> None:
         """Finish every sink; nothing may be logged afterwards."""
@@ -117,6 +127,15 @@ class JsonLines:
         """Write and flush one event."""
         self._write(EVENTS, {"env_steps": env_steps, "kind": kind, "event": text})
 
+    def rewind(self, env_steps: int) -> None:
+        """Nothing to do: rows are taken back by `cut`, which knows where they begin."""
+
+    def cut(self, name: str, size: int) -> None:
+        """Keep the first `size` bytes of a file; where that fails, the next row is written over the rest."""
+        self._sizes[name] = size
+        with suppress(OSError):
+            self._files[name].truncate(size)
+
     def sync(self) -> dict[str, int]:
         """Bring both files to the disk; returns the bytes of whole lines in each."""
         for file in self._files.values():
@@ -158,10 +177,14 @@ class TensorBoard:
     """An event file in the run's folder; the import waits until here because it is slow."""
 
     def __init__(self, folder: Path, first_step: int) -> None:
+        self._folder = folder
+        self._open(first_step)
+
+    def _open(self, first_step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         # What an interrupted run wrote beyond its last state is hidden.
-        self._writer = SummaryWriter(str(folder), purge_step=first_step)
+        self._writer = SummaryWriter(str(self._folder), purge_step=first_step)
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one scalar per metric."""
@@ -171,6 +194,11 @@ class TensorBoard:
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write a text entry."""
         self._writer.add_text(kind, text, env_steps)
+
+    def rewind(self, env_steps: int) -> None:
+        """Go on in another event file, which hides what lies after `env_steps`."""
+        self._writer.close()
+        self._open(env_steps + 1)
 
     def close(self) -> None:
         """Close the event file."""
@@ -184,6 +212,9 @@ class NoSink:
         """Do nothing."""
 
     def event(self, env_steps: int, kind: str, text: str) -> None:
+        """Do nothing."""
+
+    def rewind(self, env_steps: int) -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -204,6 +235,10 @@ class Expendable:
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write that something happened, if it still works."""
         self._try(lambda: self._sink.event(env_steps, kind, text))
+
+    def rewind(self, env_steps: int) -> None:
+        """Hide later rows, if it still works."""
+        self._try(lambda: self._sink.rewind(env_steps))
 
     def close(self) -> None:
         """Finish writing, if it still works."""
@@ -235,6 +270,9 @@ class WandB:
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Send an event as a text value."""
         self._run.log({"env_steps": env_steps, kind: text})
+
+    def rewind(self, env_steps: int) -> None:
+        """Nothing can be taken back there: rows of updates that were undone stay beside those that replace them."""
 
     def close(self) -> None:
         """Finish the run, which uploads what is left."""

@@ -1,4 +1,4 @@
-"""The machine a command runs on: which device, how many threads, how memory is kept."""
+"""How training and evaluation use the machine: how many threads, how memory is kept."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ import platform
 
 import torch
 
-from configs.names import ConfigError
-
-
-def choose_device(name: str) -> torch.device:
-    """Find the device meant by `config.device`; raises `ConfigError` where there is no such CUDA device."""
-    count = torch.cuda.device_count()
-    if name == "cpu" or (name == "auto" and count == 0):
-        return torch.device("cpu")
-    index = int(name.partition(":")[2] or 0)
-    if index >= count:
-        raise ConfigError(f"device={name}: this machine has {count} CUDA devices; use device=cpu or device=auto")
-    return torch.device("cuda", index)
+from configs.machine import usable_cores
 
 
 def make_deterministic() -> None:
@@ -46,6 +35,6 @@ def set_threads(threads: int) -> int:
     The products of small networks gain nothing from being shared out, for the threads wait for each other after every
     one of them.
     """
-    count = threads or len(os.sched_getaffinity(0))
+    count = threads or usable_cores()
     torch.set_num_threads(threads or max(count // 2, 1))
     return count

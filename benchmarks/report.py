@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from configs.machine import usable_cores
+
 
 def heading(title: str, packages: Sequence[str] = ()) -> str:
     """A title, and what somebody needs to repeat the measurement: machine, load, versions, date, command."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     command = shlex.join(["python", *sys.argv])
     return (

@@ -11,15 +11,25 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from configs.names import suggestion
+from configs.names import nearest, suggestion
 
 
 @dataclass(frozen=True)
 class Form:
-    """Text that matches a regular expression as a whole; `text` says the same to a person."""
+    """Text that matches a regular expression as a whole; `text` says the same to a person.
+
+    `near` has pairs of what people write and what they mean by it, for the nearest match.
+    """
 
     pattern: str
     text: str
+    near: tuple[tuple[str, str], ...] = ()
+
+    def hint(self, value: object) -> str:
+        """Return "; did you mean 'x'?" for the nearest of `near`, or nothing where none is alike."""
+        meant = dict(self.near)
+        found = nearest(str(value).lower(), meant)
+        return f"; did you mean {meant[found]!r}?" if found else ""
 
 
 Allowed = str | tuple[str, ...] | Form
@@ -43,7 +53,8 @@ def complaint(value: Any, allowed: Allowed) -> str | None:
         hint = suggestion(value, allowed)
         return None if value in allowed else f"choose from {describe(allowed)}{hint}"
     if isinstance(allowed, Form):
-        return None if re.fullmatch(allowed.pattern, value) else f"must be {allowed.text}"
+        fits = isinstance(value, str) and re.fullmatch(allowed.pattern, value)
+        return None if fits else f"must be {allowed.text}{allowed.hint(value)}"
     return None if inside(value, allowed) else f"must be in {allowed}"
 
 

@@ -5,11 +5,14 @@ Both come from where they are defined, the run files and the schema, so the text
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from configs.allowed import describe
 from configs.load import runs
 from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
 from configs.validate import options
 
+WIDTH = 120
 HEAD = """\
 usage: python train.py +run=NAME [key=value ...]
 
@@ -36,5 +39,6 @@ def _option_lines() -> list[str]:
     for key, value, option in options(RunConfig(phases=[phase])):
         allowed = option.metadata.get("allowed")
         default = f"{key}={'null' if value is None else value}"
-        lines.append(f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}".rstrip())
+        text = f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}".rstrip()
+        lines += wrap(text, WIDTH, subsequent_indent=" " * 44, drop_whitespace=True, break_on_hyphens=False)
     return lines

@@ -98,6 +98,8 @@ def _stored(parsed: Sequence[Override]) -> dict[str, Any] | None:
             raise ConfigError(f"resume={given['resume']} and {key}={given[key]}: a resumed run keeps its own; give one")
     root = CONFIG_DIR.parent / given.get("checkpoint_dir", RunConfig.checkpoint_dir)
     names = sorted(path.parent.name for path in root.glob("*/config.yaml"))
+    if not names:
+        raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
         return to_plain(from_plain(yaml.safe_load(path.read_text(encoding="utf-8"))))
@@ -122,8 +124,23 @@ def _compose(overrides: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
             composed = OmegaConf.to_container(compose("config", overrides=list(overrides)), resolve=True)
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+    except (HydraException, OmegaConfBaseException, TypeError, yaml.YAMLError) as error:
+        if len(overrides) > 1:
+            _check_items(overrides[1:], _compose(overrides[:1], base))
         lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]
         raise ConfigError(": ".join(lines).replace("++", "")) from error
     assert isinstance(composed, dict)
     return {str(key): value for key, value in composed.items()}
+
+
+def _check_items(settings: Sequence[str], plain: dict[str, Any]) -> None:
+    """Refuse the first of `settings` that is about an item which its list does not have."""
+    for text in (setting.lstrip("+") for setting in settings):
+        node: Any = plain
+        parts = text.partition("=")[0].split(".")
+        for depth, part in enumerate(parts):
+            if isinstance(node, list) and not (part.isdigit() and int(part) < len(node)):
+                key = ".".join(parts[:depth])
+                has = f"choose from {key}.0 to {key}.{len(node) - 1}" if node else "there is none"
+                raise ConfigError(f"{text}: no item {part} in {key}; {has}, or give the whole list with {key}=[...]")
+            node = node[int(part)] if isinstance(node, list) else node.get(part) if isinstance(node, dict) else None

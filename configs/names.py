@@ -22,10 +22,15 @@ class ConfigError(InputError):
     """An option of a run that is unknown, of the wrong type or outside what is allowed."""
 
 
+def nearest(name: str, choices: Iterable[str], *, likeness: float = 0.5) -> str | None:
+    """Return the one of `choices` that is most like `name`, or None where none is `likeness` (0 to 1) alike."""
+    return next(iter(difflib.get_close_matches(name, list(choices), n=1, cutoff=likeness)), None)
+
+
 def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -> str:
     """Return "; did you mean 'x'?" for the nearest of `choices`, or nothing where none is `likeness` (0 to 1) alike."""
-    nearest = difflib.get_close_matches(str(name), list(choices), n=1, cutoff=likeness)
-    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+    found = nearest(str(name), choices, likeness=likeness)
+    return f"; did you mean {found!r}?" if found else ""
 
 
 def choose(kind: str, name: str, choices: Iterable[str]) -> str:

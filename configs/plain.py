@@ -8,10 +8,11 @@ as 1e6 counts as an integer, because that is how people write large numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from configs.allowed import describe
 from configs.names import ConfigError, suggestion
 from configs.schema import RunConfig
 from configs.validate import options
@@ -33,66 +34,72 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
 
 
 def unknown_key(key: str, siblings: Sequence[str]) -> ConfigError:
-    """The error for a dotted `key` that nothing declares: the nearest option anywhere, else the known `siblings`."""
+    """The error for a dotted `key` that nothing declares: the known `siblings`, and the nearest option anywhere."""
     everywhere = [*siblings, *(option for option, _, _ in options(RunConfig()))]
-    hint = suggestion(key, everywhere, likeness=0.65) or f"; known here: {', '.join(siblings)}"
-    return ConfigError(f"unknown key {key!r}{hint}")
+    hint = suggestion(key, everywhere, likeness=0.65)
+    return ConfigError(f"unknown key {key!r}: choose from {', '.join(siblings)}{hint}")
 
 
-def _read(kind: Any, value: Any, key: str) -> Any:
-    """Read `value`, found at the dotted `key`, as the annotation `kind`."""
+def _read(kind: Any, value: Any, key: str, option: Field[Any] | None = None) -> Any:
+    """Read `value`, found at the dotted `key`, as the annotation `kind`; `option` is the field that declares it."""
     if is_dataclass(kind):
         return _read_dataclass(kind, value, key)
     if get_origin(kind) is list:
-        return _read_list(get_args(kind)[0], value, key)
+        return _read_list(get_args(kind)[0], value, key, option)
     if get_origin(kind) in (Union, UnionType):
         if value is None:
             return None
         (kind,) = (member for member in get_args(kind) if member is not type(None))
-    return _READERS[kind](value, key)
+    try:
+        return _READERS[kind](value)
+    except TypeError as error:
+        raise _wrong(key, value, str(error), option) from error
 
 
 def _read_dataclass(kind: Any, value: Any, key: str) -> Any:
     if not isinstance(value, Mapping):
         raise _wrong(key, value, "a mapping of options")
-    kinds = get_type_hints(kind)
+    kinds, declared = get_type_hints(kind), {option.name: option for option in fields(kind)}
     for name in value:
         if name not in kinds:
             raise unknown_key(_join(key, name), [_join(key, known) for known in kinds])
-    return kind(**{name: _read(kinds[name], item, _join(key, name)) for name, item in value.items()})
+    return kind(**{name: _read(kinds[name], item, _join(key, name), declared[name]) for name, item in value.items()})
 
 
-def _read_list(kind: Any, value: Any, key: str) -> list[Any]:
+def _read_list(kind: Any, value: Any, key: str, option: Field[Any] | None) -> list[Any]:
     if not isinstance(value, list):
-        raise _wrong(key, value, "a list, such as [a, b]")
-    return [_read(kind, item, _join(key, index)) for index, item in enumerate(value)]
+        raise _wrong(key, value, "a list, such as [a, b]", option)
+    return [_read(kind, item, _join(key, index), option) for index, item in enumerate(value)]
 
 
-def _read_bool(value: Any, key: str) -> bool:
+# Each reads one value or raises `TypeError` with what was wanted.
+
+
+def _read_bool(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _wrong(key, value, "true or false")
+        raise TypeError("true or false")
     return value
 
 
-def _read_int(value: Any, key: str) -> int:
+def _read_int(value: Any) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _wrong(key, value, "a whole number")
+        raise TypeError("a whole number")
     return value
 
 
-def _read_float(value: Any, key: str) -> float:
+def _read_float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(key, value, "a number")
+        raise TypeError("a number")
     return float(value)
 
 
-def _read_str(value: Any, key: str) -> str:
+def _read_str(value: Any) -> str:
     if isinstance(value, bool):
-        raise _wrong(key, value, "text; YAML reads a bare on, off, yes or no as true or false, so quote it")
+        raise TypeError("text; YAML reads a bare on, off, yes or no as true or false, so quote it")
     if not isinstance(value, str | int):
-        raise _wrong(key, value, "text")
+        raise TypeError("text")
     return str(value)
 
 
@@ -103,5 +110,15 @@ def _join(key: str, name: object) -> str:
     return f"{key}.{name}" if key else str(name)
 
 
-def _wrong(key: str, value: object, wanted: str) -> ConfigError:
-    return ConfigError(f"{key or 'the configuration'}={value}: must be {wanted}")
+def _wrong(key: str, value: object, wanted: str, option: Field[Any] | None = None) -> ConfigError:
+    return ConfigError(f"{key or 'the configuration'}={value}: must be {wanted}{_rule(option) if option else ''}")
+
+
+def _rule(option: Field[Any]) -> str:
+    """What the option may hold, in the words that follow its type."""
+    allowed = option.metadata.get("allowed")
+    if isinstance(allowed, str):
+        return f" in {allowed}" + ("" if option.default is MISSING else f"; the default is {option.default}")
+    if isinstance(allowed, tuple):
+        return f"; choose from {describe(allowed)}"
+    return f": {describe(allowed)}" if allowed else ""

@@ -39,7 +39,11 @@ WEIGHT = "[-1000, 1000]"
 PROBABILITY = "[0, 1]"
 COUNT = "[0, 10000000]"
 POSITIVE = "[1, 10000000]"
-DEVICE = Form(r"auto|cpu|cuda(:\d{1,3})?", "auto, cpu, cuda or cuda:N such as cuda:1")
+DEVICE = Form(
+    r"auto|cpu|cuda(:\d{1,3})?",
+    "auto, cpu, cuda or cuda:N such as cuda:1",
+    near=(("auto", "auto"), ("cpu", "cpu"), ("cuda", "cuda"), ("gpu", "cuda"), ("gpu:0", "cuda:0")),
+)
 FOLDER = Form(r"(?!released$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "letters, digits, '.', '_', '-', and not 'released'")
 SNAPSHOT = Form(
     r"(?!final$|best$|step_)[A-Za-z][A-Za-z0-9_-]{0,63}",
@@ -82,6 +86,7 @@ class EnvConfig:
     rules: str = option("classic", RULES)
     action_repeat: int = option(10, "[1, 120]")
     bot_rate: str = option("tick", BOT_RATES)
+    """tick: bots decide 120 times a second; agent: once a step. Under challenge rules always agent, whatever is set."""
     spawn: str = option("random", SPAWNS)
     observe_physics: bool = True
     mirror: bool = False

@@ -34,7 +34,8 @@ def use_machine(device: str, threads: int) -> tuple[str, int]:
     """Load torch, once bad options have been answered; returns the device and the number of threads."""
     # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from agents.machine import choose_device, set_threads
+    from agents.machine import set_threads
+    from configs.machine import choose_device
 
     return str(choose_device(device)), set_threads(threads)
 

@@ -18,6 +18,9 @@ from typing import Any
 
 if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
+    from configs.installed import check_installed
+
+    check_installed("eval/export.py")
 
 import numpy as np
 import torch

@@ -40,7 +40,8 @@ examples:
 
 bots: {", ".join(BOTS)}
 regimes: {", ".join(REGIME_NAMES)}; none is the same as default
-exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input, 130 stopped with Ctrl-C"""
+exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing,
+130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="python eval/run.py",
         description="Play a policy against opponents in seat-swapped pairs of games and print wins, draws and losses "
-        "with intervals. eval.json and eval.md are written beside the checkpoint.",
+        "with intervals. eval.json and eval.md are written beside final.pt, eval.NAME.json and .md beside NAME.pt.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -170,7 +171,7 @@ def _add_results(parser: Parser) -> None:
     group.add_argument(
         "--max-games", type=int, default=100_000, metavar="N", help="where --sprt gives up (default: 100000)"
     )
-    group.add_argument("--out", type=Path, metavar="DIR", help="write eval.json and eval.md (or ladder.*) there")
+    group.add_argument("--out", type=Path, metavar="DIR", help="write the results there")
     group.add_argument("--replay", type=Path, metavar="HTML", help="a page that plays one match against each opponent")
     group.add_argument("--gif", type=Path, metavar="GIF", help="the match against the opponent it did worst against")
     group.add_argument("--quiet", action="store_true", help="no bar, no table; only what failed")

@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING
 
 if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
+    from configs.installed import check_installed
+
+    check_installed("eval/payoff.py")
 
 import numpy as np
 

@@ -1,8 +1,9 @@
 """Evaluate a policy: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
 Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
-eval.json and eval.md beside the checkpoint. Exit codes: 0 done, 1 a --require failed, 2 bad input (one line on
-stderr), 130 stopped with Ctrl-C.
+eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. Exit
+codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing (one line on stderr),
+130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import TYPE_CHECKING
 
 if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
+    from configs.installed import check_installed
+
+    check_installed("eval/run.py")
 
 from configs.files import write_atomically
 from configs.names import InputError
@@ -69,7 +73,7 @@ def run_sprt(options: Options) -> list[str]:
     text = sprt_markdown(player.name, opponent.name, verdict, options.sprt)
     fields = {"player": player.name, "opponent": opponent.name, "command": options.command}
     data = json.dumps(fields | asdict(options.sprt) | asdict(verdict), indent=1) + "\n"
-    _publish(options, options.out or (player.path.parent if player.path else None), "sprt", text, data)
+    _publish(options, _folder(options, player), _name("sprt", player), text, data)
     return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
 
 
@@ -86,8 +90,7 @@ def run_evaluation(options: Options) -> list[str]:
     watched = options.replay is not None or options.gif is not None
     records, recordings = evaluate(player, opponents, plan, record=watched)
     report = _report(options, plan.setting, records, player)
-    folder = options.out or (player.path.parent if player.path else None)
-    _publish(options, folder, "eval", markdown(report), to_json(report))
+    _publish(options, _folder(options, player), _name("eval", player), markdown(report), to_json(report))
     _write_recordings(options, records, recordings)
     return [line for requirement in options.require for line in requirement.failures(records)]
 
@@ -159,6 +162,18 @@ def _report(
         training=player.training if player else {},
         anchor=anchor,
     )
+
+
+def _folder(options: Options, player: Entrant) -> Path | None:
+    """Where results go: as asked for, else beside the checkpoint; a bot has none."""
+    return options.out or (player.path.parent if player.path else None)
+
+
+def _name(kind: str, player: Entrant) -> str:
+    """The results' name: a run's other checkpoints, beside final.pt, do not overwrite its results."""
+    from agents.checkpoint import FINAL
+
+    return kind if player.path is None or player.path.name == FINAL else f"{kind}.{player.path.stem}"
 
 
 def _publish(options: Options, folder: Path | None, name: str, text: str, data: str) -> None:

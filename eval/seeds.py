@@ -23,6 +23,9 @@ from pathlib import Path
 
 if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
+    from configs.installed import check_installed
+
+    check_installed("eval/seeds.py")
 
 from configs.files import write_atomically
 from configs.names import InputError

@@ -1,10 +1,10 @@
-"""Every run file trains: two updates of each, at a size for a test, on a CPU."""
+"""Every run file trains: two updates of each, and one of each of its phases, at a size for a test, on a CPU."""
 
 import json
 import signal
 import subprocess
 import sys
-import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +12,8 @@ import train as command
 from agents.checkpoint import load_checkpoint
 from agents.ppo.loop import train
 from configs.load import load, runs
+from configs.schema import DOGFIGHT
+from configs.validate import validate
 
 SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
@@ -21,9 +23,7 @@ SMALL = (
 
 @pytest.mark.parametrize("run", runs())
 def test_two_updates(run, tmp_path, capsys):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "ppo.precision=fp16 needs CUDA")
-        final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))
+    final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))
     adjective, callsign, rest = final.parent.name.split("-", 2)
     assert adjective.isalpha()
     assert callsign.isalpha()
@@ -32,6 +32,41 @@ def test_two_updates(run, tmp_path, capsys):
     rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
     assert [row["env_steps"] for row in rows if "event" not in row] == [32, 64]
     assert "about " in capsys.readouterr().out  # how long it will take
+
+
+def one_update_each(phases):
+    """The phases at one update each, with the last of their stages and levels, and all their events, at its start."""
+
+    def last(entries):
+        return [replace(entry, at=0) for entry in entries[-1:]]
+
+    return [
+        replace(
+            phase,
+            updates=1,
+            stages=last(phase.stages),
+            randomization=last(phase.randomization),
+            events=[replace(event, at=0) for event in phase.events],
+        )
+        for phase in phases
+    ]
+
+
+@pytest.mark.parametrize("run", runs())
+def test_every_phase_trains_once(run, tmp_path):
+    small = [*SMALL, "network.hidden=8", "max_updates=0", f"checkpoint_dir={tmp_path}"]
+    config = load([f"+run={run}", *small, "env.num_envs=4", "ppo.minibatch_size=16"])
+    checks = replace(config.evaluation, games=2, every=min(config.evaluation.every, 1))
+    config = replace(config, phases=one_update_each(config.phases), evaluation=checks)
+    validate(config)
+    folder = train(config).parent
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    if config.env.id == DOGFIGHT:
+        assert [row["curriculum/phase"] for row in rows] == list(range(len(config.phases)))
+    assert len(rows) == len(config.phases)
+    assert load_checkpoint(folder / "final.pt").training["phase"] == config.phases[-1].name
+    snapshots = {f"{event.snapshot}.pt" for phase in config.phases for event in phase.events if event.snapshot}
+    assert snapshots <= {path.name for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false", "env.bot_rate=agent"]])
@@ -44,9 +79,13 @@ def test_other_observations_train_and_meet_themselves(options, tmp_path):
     assert [path.name for path in (final.parent / "pool").glob("*.pt")] == ["snapshot_000000.pt"]
 
 
-def test_the_large_run_says_on_a_cpu_what_it_does_instead_of_fp16(tmp_path):
-    with pytest.warns(UserWarning, match=r"ppo\.precision=fp16 needs CUDA, not cpu: using auto instead"):
-        train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
+@pytest.mark.filterwarnings("error")
+def test_the_large_run_says_once_on_a_cpu_what_it_does_instead_of_fp16(tmp_path, capfd):
+    final = train(load(["+run=unified_dr_gpu_v3", *SMALL, f"checkpoint_dir={tmp_path}", "max_updates=1"]))
+    words = "ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in "
+    streams = capfd.readouterr()
+    assert (streams.out.count(words), streams.err.count("precision")) == (1, 0)
+    assert (final.parent / "events.jsonl").read_text().count(words) == 1
 
 
 def test_ctrl_c_at_the_command_line_exits_with_130_and_leaves_a_policy(tmp_path):

@@ -25,8 +25,9 @@ def train(config: RunConfig) -> Path:
     """Train as `config` says, which must have passed `configs.validate`; returns the path of the final checkpoint.
 
     A relative `checkpoint_dir` lies in the repository. A run whose folder exists is continued. On Ctrl-C or SIGTERM the
-    update in progress is finished and saved, marked as interrupted; then `Stopped` is raised, a `SystemExit`. Raises
-    `InputError` where the machine or the folder does not allow what the configuration asks.
+    update in progress is finished and saved, marked as interrupted; then `Stopped` is raised, a `SystemExit`. Where it
+    cannot be finished, the policy of the last training state is there. Raises `InputError` where the machine or the
+    folder does not allow what the configuration asks.
     """
     run = Run(config)
     try:
@@ -34,8 +35,10 @@ def train(config: RunConfig) -> Path:
             if run.position is None or run.updates_done >= run.updates:
                 run.say(f"nothing left to do: {run.updates_done} of {run.updates} updates are done")
             else:
-                _introduce(run)
                 _train(run, stop)
+    except Stopped:  # in the middle of an update
+        run.progress.say(f"{run.folder.final} is the policy of the last training state; {_hint(run)}")
+        raise
     finally:
         run.close()
     if stop.asked:
@@ -45,8 +48,11 @@ def train(config: RunConfig) -> Path:
 
 def _train(run: Run, stop: StopRequest) -> None:
     """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
-    if run.updates_done == 0:
-        run.save_state()  # so that there is always one to go back to
+    assert run.position is not None
+    plan = run.schedule.plan(run.position, run.task.win_rates())
+    if run.updates_done == 0 or not run.folder.final.exists():
+        _checkpoint(run, plan)  # so that there is always a state to go back to, and a policy to keep
+    _introduce(run)
     while run.position is not None and run.updates_done < run.updates and not stop.asked:
         plan = run.schedule.plan(run.position, run.task.win_rates())
         if not _update(run, plan, run.position):
@@ -54,15 +60,25 @@ def _train(run: Run, stop: StopRequest) -> None:
         run.phase, run.updates_done = plan.phase, plan.update + 1
         run.position = run.schedule.next(run.position, run.task.win_rates())
         if run.state_is_due():
-            run.save_state()
+            _checkpoint(run, plan)
     _finish(run, plan, stop)
 
 
+def _checkpoint(run: Run, plan: Plan) -> None:
+    """Save the policy, interrupted unless `_finish` comes, then the state: with a state there is always a policy."""
+    run.keep(run.folder.final, _last(run, plan), interrupted=True)
+    run.save_state()
+
+
+def _last(run: Run, plan: Plan) -> Plan:
+    """`plan` as that of the last finished update: it may be the next one's, and the guard may have gone back."""
+    return replace(plan, update=run.updates_done - 1, phase=run.phase)
+
+
 def _finish(run: Run, plan: Plan, stop: StopRequest) -> None:
-    """Save the policy, then the state: with a state of this update there is always the policy, too."""
-    plan = replace(plan, update=run.updates_done - 1, phase=run.phase)  # the guard may have gone back before the stop
+    """Save the policy, then the state, and say so."""
     try:
-        run.save(run.folder.final, plan, interrupted=stop.asked)
+        run.save(run.folder.final, _last(run, plan), interrupted=stop.asked)
     except OSError as error:
         raise InputError(
             f"{run.folder.final}: cannot be written ({error.strerror}); free some space, resume"
@@ -70,7 +86,11 @@ def _finish(run: Run, plan: Plan, stop: StopRequest) -> None:
     run.save_state()
     run.say(f"{'interrupted' if stop.asked else 'done'} after {run.updates_done} updates: {run.folder.final}")
     if stop.asked:
-        run.say(f"continue with: python train.py resume={run.folder.name}")
+        run.say(_hint(run))
+
+
+def _hint(run: Run) -> str:
+    return f"continue with: python train.py resume={run.folder.name}"
 
 
 def _update(run: Run, plan: Plan, position: Position) -> bool:
@@ -170,6 +190,8 @@ def _introduce(run: Run) -> None:
         f"{run.folder.path}: {run.updates} updates, {run.updates * run.steps_per_update:,} env steps, "
         f"network {network.hidden}h/{network.blocks}b ({weights:,} weights), {run.device}, {run.threads} threads"
     )
+    if run.autocast.note:
+        run.say(run.autocast.note)
     run.say(f"about {duration(estimate_seconds(run))} on this machine; Ctrl-C stops it and keeps the policy")
 
 

@@ -8,7 +8,6 @@ equal to 1.
 
 from __future__ import annotations
 
-import warnings
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -24,12 +23,13 @@ class Autocast:
     """Full precision for the first `warmup_updates`, then `precision` (one of `PRECISIONS`) on `device`.
 
     `dtype` is the lower precision, or None when there is none. `scaler` scales the loss for fp16 and is otherwise idle.
-    fp16 on a CPU warns and is taken as `auto`; bf16 on a device without it warns, and runs slowly.
+    fp16 on a CPU is taken as `auto`; bf16 on a device without it runs slowly. `note` says so, else it is empty.
     """
 
     def __init__(self, precision: str, device: torch.device | str, *, warmup_updates: int = 0) -> None:
         self.device = torch.device(device)
         self.dtype = resolve(precision, self.device)
+        self.note = note(precision, self.device)
         self.warmup_updates = warmup_updates
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
 
@@ -45,15 +45,19 @@ class Autocast:
 def resolve(precision: str, device: torch.device) -> torch.dtype | None:
     """Return the lower precision that `precision` means on `device`, None for float32; refuse unknown names."""
     choose("ppo.precision", precision, PRECISIONS)
-    if precision == "fp16" and device.type != "cuda":
-        warnings.warn(f"ppo.precision=fp16 needs CUDA, not {device.type}: using auto instead", stacklevel=3)
-        precision = "auto"
-    native = native_bf16(device)
-    if precision == "bf16" and not native:
-        warnings.warn(f"ppo.precision=bf16 is emulated by this {device.type}: fp32 or auto is faster", stacklevel=3)
-    if precision == "auto":
-        precision = "bf16" if native else "fp32"
+    if precision == "auto" or (precision == "fp16" and device.type != "cuda"):
+        precision = "bf16" if native_bf16(device) else "fp32"
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+
+
+def note(precision: str, device: torch.device) -> str:
+    """What a person should know about `precision` on `device`, as one line; empty where it is as asked."""
+    if precision == "fp16" and device.type != "cuda":
+        instead = "bf16" if native_bf16(device) else "fp32"
+        return f"ppo.precision=fp16 is made for CUDA; this device is {device.type}, and trains in {instead} instead"
+    if precision == "bf16" and not native_bf16(device):
+        return f"ppo.precision=bf16 is emulated by this {device.type}; fp32 or auto is faster"
+    return ""
 
 
 def native_bf16(device: torch.device) -> bool:

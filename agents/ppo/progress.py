@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from tqdm import tqdm
 
@@ -16,9 +17,11 @@ class Progress:
         self._bar = tqdm(total=updates, unit="update", file=sys.stderr, disable=not shown, dynamic_ncols=True)
 
     def skip(self, updates: int) -> None:
-        """Begin after `updates` that were done before; they do not count for the speed."""
-        self._bar.initial = updates
-        self._bar.reset()
+        """Go on after `updates` that were done before, later or earlier than here; they do not count for the speed."""
+        bar = self._bar
+        bar.n = bar.last_print_n = bar.initial = updates
+        bar.start_t = bar.last_print_t = time.time()
+        bar.refresh()
 
     def say(self, text: str) -> None:
         """Print a line without tearing the bar."""

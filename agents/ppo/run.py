@@ -16,7 +16,7 @@ import torch
 
 from agents.checkpoint import save_checkpoint
 from agents.logger import open_logger
-from agents.machine import choose_device, keep_freed_memory, make_deterministic, set_threads
+from agents.machine import keep_freed_memory, make_deterministic, set_threads
 from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
@@ -29,6 +29,7 @@ from agents.run_folder import RunFolder
 from agents.run_lock import RunLock
 from agents.state_folder import StateFolder, TrainingState
 from configs.drift import drift
+from configs.machine import choose_device
 from configs.plain import from_plain, to_plain
 from configs.schema import RunConfig
 from curriculum.schedule import Plan, Position, Schedule
@@ -148,10 +149,10 @@ class Run:
         training |= self.task.standing()
         save_checkpoint(path, self.network, contract=contract or self.task.contract, training=training)
 
-    def keep(self, path: Path, plan: Plan, *, done: bool = True) -> None:
+    def keep(self, path: Path, plan: Plan, *, done: bool = True, interrupted: bool = False) -> None:
         """Save the policy if that is possible; a full or vanished disk is an alert and no end."""
         try:
-            self.save(path, plan, done=done)
+            self.save(path, plan, done=done, interrupted=interrupted)
         except OSError as error:
             self.alert(f"{path.name} is not saved ({error.strerror}); training goes on")
 
@@ -171,6 +172,8 @@ class Run:
             return False
         restore(self, found.content, guard=False)
         self.phase = found.summary["phase"]
+        self.logger.rewind(found.content["logger"])
+        self.progress.skip(self.updates_done)
         self.alert(f"rolled back to {found.path.name}")
         return True
 

@@ -19,10 +19,12 @@ import numpy as np
 import torch
 import warp as wp
 
+from configs.machine import choose_device, usable_cores
 from configs.names import choose
 from configs.schema import RewardConfig
 from envs.dogfight import kernels
 from envs.dogfight import rules as game
+from envs.dogfight.checks import check_bots, check_ranges, check_rewards, check_whole
 from envs.dogfight.kernels import Results, World, observe_kernel, restart_kernel, step_kernel
 from envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
 
@@ -71,11 +73,11 @@ class DogfightBatch:
 
     Args:
         num_envs: matches N >= 1.
-        device: "cpu", "cuda", "cuda:1", ...
+        device: "cpu", "cuda", "cuda:1", ... or "auto", which is cuda where there is one.
         rules: "classic" or "challenge".
         action_repeat: ticks per step; a repeat stops early when the match ends.
-        bot_rate: "tick" (bots decide 120 times a second) or "agent" (once a step, as actions do). Challenge rules are
-            always "agent".
+        bot_rate: "tick" (bots decide 120 times a second) or "agent" (once a step, as actions do). Under challenge
+            rules it is always "agent", whichever of the two is given.
         spawn: "random" or "fixed".
         observe_physics: whether the 13 parameters are observed (classic rules).
         reward: reward weights.
@@ -83,11 +85,13 @@ class DogfightBatch:
         max_ticks: time limit.
         threads: CPU threads; 0 takes every core this process may use.
         trace: record every tick of the first `trace` matches in `trace`.
-        seed: seeds every draw until `reset(seed)` gives another.
+        seed: seeds every draw until `reset(seed)` gives another; in [0, 2^31), which is all that the kernels take.
 
     The result tensors (`obs` [N, 2, D], `final_obs`, `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
     `final_hp` [N, 2], `invalid_actions`, `trace`) share memory with the simulator and are overwritten by the next step.
     A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours.
+
+    Raises `ConfigError` or `UnknownNameError`, one line, for an argument that cannot be had.
 
     """
 
@@ -108,15 +112,19 @@ class DogfightBatch:
         trace: int = 0,
         seed: int = 0,
     ) -> None:
-        _check(num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
+        check_whole(num_envs=num_envs, action_repeat=action_repeat, max_ticks=max_ticks)
+        check_whole(threads=threads, trace=trace, seed=seed)
+        reward = reward or RewardConfig()
+        check_rewards(reward, gamma)
         self.num_envs = num_envs
         self.rules = choose("rules", rules, game.RULES)
-        self.bot_rate = "agent" if rules == "challenge" else choose("bot_rate", bot_rate, game.BOT_RATES)
+        choose("bot_rate", bot_rate, game.BOT_RATES)
+        self.bot_rate = "agent" if rules == "challenge" else bot_rate
         self.action_repeat = action_repeat
         self.observe_physics = observe_physics
         self.obs_dim = observation_size(rules, observe_physics)
+        self.device = choose_device(str(device))
         _start_warp()
-        self.device = torch.device(device)
         self._wp_device = wp.device_from_torch(self.device)
         wp.load_module(kernels, device=self._wp_device)  # Before any worker thread could compile it a second time.
         self._settings = Settings()
@@ -127,9 +135,9 @@ class DogfightBatch:
         self._settings.ticks_per_step = action_repeat
         self._settings.max_ticks = max_ticks
         self._settings.seed = seed
-        self._weights = _weights(reward or RewardConfig(), gamma)
+        self._weights = _weights(reward, gamma)
         self._allocate(min(trace, num_envs))
-        self._threads = min(_thread_count(threads), num_envs) if self.device.type == "cpu" else 1
+        self._threads = min(threads or usable_cores(), num_envs) if self.device.type == "cpu" else 1
         self._workers = ThreadPoolExecutor(self._threads - 1) if self._threads > 1 else None
         self._recorded: list[Any] = []  # the step's launches, or on a GPU its graph
         self.set_ranges(game.ranges("none"))
@@ -157,8 +165,9 @@ class DogfightBatch:
         return sum(a.capacity for a in arrays) + sum(t.nbytes for t in tensors)
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
-        """Begin every match anew and return `obs`. A seed restarts the whole sequence of draws."""
+        """Begin every match anew and return `obs`. A seed in [0, 2^31) restarts the whole sequence of draws."""
         if seed is not None:
+            check_whole(seed=seed)
             self._settings.seed = seed
             self._recorded = []  # The seed is part of the recorded step.
             self._world.clock.zero_()
@@ -185,18 +194,25 @@ class DogfightBatch:
         return self.obs, self.reward, self.terminated, self.truncated
 
     def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
-        """Set who plays (`bots` int [N, 2], a bot id or ACTIONS) and begin the matches in `restart` [N] bool anew."""
+        """Set who plays (`bots` int [N, 2], a bot id or ACTIONS) and begin the matches in `restart` [N] bool anew.
+
+        Raises `ConfigError` for ids out of range, for which ids on a GPU are waited for.
+        """
         if bots is not None:
-            values = torch.as_tensor(bots, dtype=torch.int32, device=self.device)
+            values = torch.as_tensor(bots)
+            check_bots(values)
             self.bots.copy_(values.expand_as(self.bots))
         if restart is not None:
             self._restart.copy_(restart)
             self._run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
 
     def set_ranges(self, ranges: np.ndarray) -> None:
-        """Randomize physics within `ranges` [13, 2] (low, high) from each match's next beginning on."""
+        """Randomize physics within `ranges` [13, 2] (low, high) from each match's next beginning on.
+
+        Raises `ConfigError` for ranges that cannot be played.
+        """
         values = np.asarray(ranges, dtype=np.float32)
-        _check_ranges(values)
+        check_ranges(values)
         self.ranges.copy_(torch.from_numpy(values))
 
     def snapshot(self) -> dict[str, np.ndarray]:
@@ -330,26 +346,3 @@ def _weights(reward: RewardConfig, gamma: float) -> RewardWeights:
         setattr(weights, field.name, float(getattr(reward, field.name)))
     weights.gamma = gamma
     return weights
-
-
-def _thread_count(threads: int) -> int:
-    return threads or len(os.sched_getaffinity(0))
-
-
-def _check(**positive: int) -> None:
-    for name, value in positive.items():
-        if value < 1:
-            raise ValueError(f"{name}={value}: must be at least 1")
-
-
-def _check_ranges(ranges: np.ndarray) -> None:
-    if ranges.shape != (len(game.PARAMETERS), 2):
-        raise ValueError(f"ranges have shape {ranges.shape}, expected ({len(game.PARAMETERS)}, 2): low and high")
-    for parameter, (low, high) in zip(game.PARAMETERS, ranges, strict=True):
-        if not (np.isfinite(low) and low <= high):
-            raise ValueError(f"range of {parameter.name} is {low}..{high}: both must be finite, low <= high")
-    lifetime = ranges[game.PARAMETER_INDEX["bullet_lifetime_ticks"], 1]
-    cooldown = ranges[game.PARAMETER_INDEX["gun_cooldown_ticks"], 0]
-    if lifetime > game.BULLETS_PER_FIGHTER * cooldown:
-        most = game.BULLETS_PER_FIGHTER
-        raise ValueError(f"bullet_lifetime_ticks up to {lifetime:g} needs gun_cooldown_ticks >= {lifetime / most:g}")

@@ -67,7 +67,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     `Box(float32)` of shape (59,), or (46,) with `observe_physics=False`. Each value is the quantity divided by its
     normalizer; low and high are the limits of the result over all randomization ranges (the space adds 0.00001 for
-    rounding). `k` counts the eight live bullets nearest to the player, nearest first, zeros where there is none.
+    rounding). `k` counts the eight live bullets nearest to the player, nearest first, zeros where there is none. A
+    fighter has at most two bullets in the air, so at most four are live and 29 .. 44 are always zero.
 
     | index | observation | normalizer | low | high |
     | --- | --- | --- | --- | --- |
@@ -197,7 +198,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | randomization | none | a level (none, narrow, full) or a regime |
     | spawn | random | random or fixed |
     | action_repeat | 10 | ticks per decision |
-    | bot_rate | tick | tick: the opponent acts 120 times a second; agent: as often as the learner |
+    | bot_rate | tick | tick: the opponent acts 120 times a second; agent (always, under challenge): as the learner |
     | observe_physics | True | whether the observation holds the 13 parameters |
     | reward | RewardConfig() | the weights: a `RewardConfig`, or a dict of those to change |
     | gamma | 0.999 | discount in the shaping term |

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from configs.names import choose
+from configs.names import choose, nearest
 from configs.schema import RewardConfig
 from envs.dogfight import rules as game
 from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
@@ -62,7 +62,7 @@ class MatchOptions:
         if isinstance(self.reward, RewardConfig):
             return self.reward
         known = [term.name for term in fields(RewardConfig)]
-        return RewardConfig(**{choose("reward weight", name, known): float(w) for name, w in self.reward.items()})
+        return RewardConfig(**{choose("reward weight", name, known): weight for name, weight in self.reward.items()})
 
 
 class Step(NamedTuple):
@@ -218,6 +218,15 @@ def match_info(step: Step, seat: int) -> dict[str, int]:
     }
 
 
+def near_regime(options: Mapping[str, Any] | None) -> str | None:
+    """`regime` of a reset's options, None where not given; a slip of it is refused, other keys are somebody else's."""
+    given = dict(options or {})
+    for name in given:
+        if name != "regime" and nearest(str(name), ["regime"], likeness=0.7):
+            choose("reset option", str(name), ["regime"])
+    return given.get("regime")
+
+
 def read_options(options: Mapping[str, Any] | None) -> tuple[Any, str | None]:
     """`opponent` and `regime` of a reset's options, None where not given; an unknown key is refused."""
     given = dict(options or {})
@@ -228,8 +237,10 @@ def read_options(options: Mapping[str, Any] | None) -> tuple[Any, str | None]:
 
 def match_seed(seed: int | None, random: np.random.Generator) -> int:
     """The batch's seed for this reset: the caller's, or the next from the environment's own generator."""
-    # The simulator's seed is 31 bits wide; gymnasium's may be any size.
-    return int(random.integers(2**31)) if seed is None else seed % 2**31
+    if seed is None:
+        return int(random.integers(2**31))
+    # The simulator's seed is 31 bits wide; gymnasium's may be any size, and two of them are not to be the same.
+    return seed if seed < 2**31 else int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)
 
 
 def render_fps(options: MatchOptions) -> int:

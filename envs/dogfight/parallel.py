@@ -13,7 +13,15 @@ from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
 from envs.dogfight import rules
-from envs.dogfight.numpy_batch import RENDER_MODES, MatchOptions, NumpyBatch, match_info, match_seed, render_fps
+from envs.dogfight.numpy_batch import (
+    RENDER_MODES,
+    MatchOptions,
+    NumpyBatch,
+    match_info,
+    match_seed,
+    near_regime,
+    render_fps,
+)
 from envs.dogfight.spaces import action_space, check_actions, observation_space
 
 PLAYERS = ("player_0", "player_1")
@@ -59,10 +67,13 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
-        """Start a new match; `options["regime"]` names its physics, other keys are not this environment's."""
+        """Start a new match; `options["regime"]` names its physics, other keys are not this environment's.
+
+        Raises `UnknownNameError` for a key that looks like a slip of it.
+        """
         if seed is not None:
             self._random = np.random.default_rng(seed)
-        self._batch.set_regime((options or {}).get("regime"))
+        self._batch.set_regime(near_regime(options))
         obs = self._batch.reset(match_seed(seed, self._random))[0]
         self.agents = list(PLAYERS)
         return {agent: obs[seat].copy() for seat, agent in enumerate(PLAYERS)}, {agent: {} for agent in PLAYERS}

@@ -257,3 +257,23 @@ def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
 def test_a_name_no_file_can_have_is_answered_like_any_other(tmp_path, spec):
     with pytest.raises(CheckpointError, match="no checkpoint"):
         resolve_checkpoint(spec, tmp_path)
+
+
+def test_final_pt_before_any_run_has_saved_one_says_so(tmp_path):
+    saved(tmp_path / "checkpoints" / "released" / "good.pt")
+    with pytest.raises(CheckpointError) as caught:
+        resolve_checkpoint("final.pt", tmp_path / "checkpoints")
+    assert "no checkpoint 'final.pt': no run in " in str(caught.value)
+    assert str(caught.value).endswith("(python train.py +run=quickstart) or choose from released/good")
+
+
+@pytest.mark.parametrize("spec", ["dark-ghost", "dark-ghost/final.pt", "dark-ghost/step_8192"])
+def test_a_run_without_the_file_offers_those_it_has(tmp_path, spec):
+    folder = tmp_path / "checkpoints" / "dark-ghost"
+    for name in ("best", "pre_brawler", "step_4096"):
+        saved(folder / f"{name}.pt")
+    (folder / "config.yaml").touch()
+    with pytest.raises(CheckpointError) as caught:
+        resolve_checkpoint(spec, tmp_path / "checkpoints")
+    choices = "dark-ghost/best, dark-ghost/pre_brawler, dark-ghost/step_4096"
+    assert str(caught.value).startswith(f"no checkpoint '{spec}': choose from {choices}; did you mean 'dark-ghost/")

@@ -61,8 +61,34 @@ def test_plain_data_shares_nothing_with_the_configuration():
     ],
 )
 def test_refusals(plain, message):
-    assert refusal(plain).startswith(message)
+    head, _, hint = message.partition("; did you mean")
+    assert refusal(plain).startswith(head)
+    assert refusal(plain).endswith(hint)
     assert "\n" not in refusal(plain)
+
+
+def test_an_unknown_key_names_its_siblings_and_the_nearest():
+    message = refusal({"guard": {"windw": 3}})
+    known = "guard.enabled, guard.restore_kl, guard.cut, guard.window"
+    assert message == f"unknown key 'guard.windw': choose from {known}; did you mean 'guard.window'?"
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"ppo": {"learning_rate": "abc"}}, "ppo.learning_rate=abc: must be a number in (0, 1]; the default is 0.0003"),
+        ({"threads": "many"}, "threads=many: must be a whole number in [0, 4096]; the default is 0"),
+        ({"env": {"rules": ["classic"]}}, "env.rules=['classic']: must be text; choose from classic, challenge"),
+        ({"device": 1.5}, "device=1.5: must be text: auto, cpu, cuda or cuda:N such as cuda:1"),
+        ({"env": {"mirror": "so"}}, "env.mirror=so: must be true or false"),
+        (
+            {"phases": [{"stages": [{"weights": ["x"]}]}]},
+            "phases.0.stages.0.weights.0=x: must be a number in (0, 1000]",
+        ),
+    ],
+)
+def test_a_wrong_type_names_what_is_allowed(plain, message):
+    assert refusal(plain) == message
 
 
 def test_whole_floats_are_integers_and_integers_are_numbers():

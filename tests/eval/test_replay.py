@@ -2,11 +2,14 @@
 
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,12 +23,16 @@ from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from eval.gif import HOLD_MS, write_gif
 from eval.replay import SAMPLE_TICKS, Recorder, Recording, encode, page, write_replay
 
+ROOT = Path(__file__).resolve().parents[2]
 COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
 HOSTILE = "</script><script>document.title='broken'</script><!--<b>&\"'{{data}}\u2028"
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER_REQUIRED = "SPARRING_REQUIRE_CHROMIUM"
+"""Set to 1 in the environment, as `.ci/run` does, a missing chromium fails these tests instead of skipping them."""
 needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="no chromium on PATH; on Debian: apt-get update && apt-get install -y chromium"
+    CHROMIUM is None and os.environ.get(BROWSER_REQUIRED) != "1",
+    reason="no chromium on PATH; on Debian: apt-get update && apt-get install -y chromium",
 )
 
 
@@ -263,6 +270,22 @@ def duel_page(tmp_path):
     file = tmp_path / "page.html"
     write_replay(file, [duel(), recording_of(rows_of(600), title="second", left=HOSTILE)])
     return file
+
+
+def test_where_a_browser_is_required_its_absence_fails():
+    """Without chromium on the PATH: the tests that need it skip, and fail where the variable says so."""
+    empty = {"PATH": "/nonexistent", "HOME": os.environ.get("HOME", "/")}
+    codes = []
+    for required in ("0", "1"):
+        command = [sys.executable, "-c", "from tests.eval import test_replay as t; print(t.needs_chromium.args[0])"]
+        env = empty | {BROWSER_REQUIRED: required}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+        codes.append(done.stdout.strip())
+    assert codes == ["True", "False"]
+
+
+def test_continuous_integration_requires_a_browser():
+    assert f"export {BROWSER_REQUIRED}=1" in (ROOT / ".ci" / "run").read_text()
 
 
 @needs_chromium

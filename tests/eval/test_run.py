@@ -38,6 +38,25 @@ def test_a_policy_is_evaluated_and_the_results_lie_beside_it(make_checkpoint, ca
     assert content["command"].startswith("python eval/run.py --ckpt pupil")
 
 
+@pytest.mark.parametrize("kind", ["eval", "sprt"])
+def test_checkpoints_of_one_run_keep_their_results_apart(make_checkpoint, kind):
+    folder = make_checkpoint().parent
+    make_checkpoint("pupil/step_4096.pt", seed=2)
+    options = ["--opponents", "ace", *(["--sprt", "--max-games", "2"] if kind == "sprt" else []), "--quiet"]
+    for name in ("pupil", "pupil/step_4096"):
+        run("--ckpt", name, *options)
+    written = {path.name for path in folder.glob(f"{kind}*")}
+    assert written == {f"{kind}.json", f"{kind}.md", f"{kind}.step_4096.json", f"{kind}.step_4096.md"}
+
+
+def test_results_of_a_released_policy_do_not_dirty_the_repository():
+    root = SCRIPT.parents[1]
+    names = ["eval.dogfight_quickstart.json", "eval.md", "sprt.x.md", "x.onnx", "x.pt", "manifest.json"]
+    paths = [f"checkpoints/released/{name}" for name in names]
+    done = subprocess.run(["git", "check-ignore", *paths], cwd=root, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == paths[:4]
+
+
 def test_the_same_command_writes_the_same_bytes(make_checkpoint, tmp_path):
     make_checkpoint()
     written = []

@@ -32,7 +32,7 @@ def test_seconds_per_sample_are_scaled_to_the_whole_run(run, monkeypatch):
 def test_the_trial_leaves_the_run_as_it_was(run):
     def state():
         draws = (run.actions.get_state(), run.learner.shuffle.get_state())
-        return torch.cat([p.flatten() for p in run.network.parameters()]).clone(), run.batch.obs.clone(), *draws
+        return torch.cat([p.flatten() for p in run.network.parameters()]).clone(), run.task.batch.obs.clone(), *draws
 
     before, steps = state(), run.rollout.obs.clone()
     assert estimate_seconds(run) > 0.0

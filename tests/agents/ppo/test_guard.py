@@ -7,6 +7,7 @@ import signal
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agents.checkpoint import load_checkpoint
 from agents.ppo import loop
@@ -14,6 +15,7 @@ from agents.ppo.guard import Guard, LearningFailed, Verdict
 from agents.ppo.interrupt import Stopped
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
+from agents.ppo.progress import Progress
 from agents.ppo.rollout import Rollout
 from agents.ppo.run import Run
 from agents.ppo.update import Learner
@@ -223,11 +225,17 @@ def test_one_broken_update_is_taken_back_and_the_run_goes_on(tmp_path, monkeypat
 
 def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
     inject(monkeypatch, Learner, "update", break_update, calls=[1, 2])
+    moved = []
+    inject(monkeypatch, Progress, "skip", lambda progress, _: moved.append(progress._bar.n))
     loop.train(config(tmp_path, checkpoint_every=1))
-    steps = [row["env_steps"] for row in metrics(tmp_path)]
-    assert steps == [128, 256, 384, 256, 384]  # from after the third update, which broke again, back to the first
-    assert "rolled back to update_000001" in events(tmp_path)
-    assert metrics(tmp_path)[-1]["guard/rollbacks"] == 1
+    assert moved == [1]  # from after the third update, which broke again, back to the first
+    assert [row["env_steps"] for row in metrics(tmp_path)] == [128, 256, 384]
+    assert [row["guard/rollbacks"] for row in metrics(tmp_path)] == [0, 1, 1]
+    shown = EventAccumulator(str(tmp_path / "small")).Reload().Scalars("guard/rollbacks")
+    assert [(event.step, event.value) for event in shown] == [(128, 0), (256, 1), (384, 1)]
+    said = events(tmp_path)
+    assert "rolled back to update_000001" in said
+    assert sum("is taken back" in text for text in said) == 2
 
 
 def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):

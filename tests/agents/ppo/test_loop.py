@@ -1,14 +1,17 @@
 """A whole run in small: three phases with self-play, what it leaves behind, and the same again bit for bit."""
 
+import itertools
 import signal
 
 import pytest
 import torch
 
 from agents.checkpoint import load_checkpoint
+from agents.ppo import loop
 from agents.ppo.checks import Checks
 from agents.ppo.interrupt import Stopped
 from agents.ppo.loop import anneal, train
+from agents.ppo.rollout import Rollout
 from agents.run_folder import RunFolderError
 from configs.names import ConfigError
 from configs.plain import to_plain
@@ -105,6 +108,60 @@ def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch
     out = capsys.readouterr().out
     assert f"interrupted after 1 updates: {tmp_path / 'small' / 'final.pt'}" in out
     assert "continue with: python train.py resume=small" in out
+
+
+def asked_while_estimating(monkeypatch, times=1):
+    """Ctrl-C while the run says how long it will take."""
+
+    def estimate(run):
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        return 0.0
+
+    monkeypatch.setattr(loop, "estimate_seconds", estimate)
+
+
+@pytest.mark.parametrize("done", [0, 2])
+def test_a_signal_during_the_estimate_keeps_the_policy(tmp_path, monkeypatch, done):
+    if done:
+        train(config(tmp_path, max_updates=done))
+    asked_while_estimating(monkeypatch)
+    with pytest.raises(Stopped) as stopped:
+        train(config(tmp_path))
+    assert stopped.value.code == 130
+    training = load_checkpoint(tmp_path / "small" / "final.pt").training
+    assert (training["update"], training["env_steps"], training["interrupted"]) == (done, done * STEPS * ENVS, True)
+    assert training["phase"] == PHASES[max(done - 1, 0)].name
+
+
+@pytest.mark.parametrize("update", [0, 2])
+def test_stopped_at_once_there_is_the_policy_of_the_last_state(tmp_path, monkeypatch, capsys, update):
+    """A second signal in the middle of the first update, and of the one after a state was saved."""
+    left, collect = itertools.count(), Rollout.collect
+
+    def stopped_twice(*arguments):
+        if next(left) == update:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return collect(*arguments)
+
+    monkeypatch.setattr(loop, "estimate_seconds", lambda run: 0.0)
+    monkeypatch.setattr(Rollout, "collect", stopped_twice)
+    with pytest.raises(Stopped):
+        train(config(tmp_path))
+    final = tmp_path / "small" / "final.pt"
+    training = load_checkpoint(final).training
+    assert (training["update"], training["interrupted"]) == (update, True)
+    assert max(path.name for path in (tmp_path / "small" / "state").iterdir()) == f"update_{update:06d}"
+    hint = f"{final} is the policy of the last training state; continue with: python train.py resume=small"
+    assert hint in capsys.readouterr().out
+
+
+def test_a_second_signal_during_the_estimate_leaves_a_policy_too(tmp_path, monkeypatch):
+    asked_while_estimating(monkeypatch, times=2)
+    with pytest.raises(Stopped):
+        train(config(tmp_path))
+    assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == 0
 
 
 def test_max_updates_cuts_the_schedule(tmp_path, capsys):

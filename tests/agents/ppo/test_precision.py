@@ -1,6 +1,4 @@
-"""Which precision is chosen where, and that a refused wish is said aloud."""
-
-import warnings
+"""Which precision is chosen where, and that there are words for a wish that is not granted."""
 
 import pytest
 import torch
@@ -42,26 +40,28 @@ def test_auto_on_cuda_asks_the_capability(monkeypatch, capability, dtype):
     assert precision.resolve("auto", torch.device("cuda")) == dtype
 
 
-def test_fp16_without_cuda_warns_and_does_what_auto_would(cpu):
-    cpu("amx_bf16")
-    with pytest.warns(UserWarning, match=r"ppo\.precision=fp16 needs CUDA.*auto"):
-        autocast = Autocast("fp16", "cpu")
-    assert autocast.dtype == torch.bfloat16
+@pytest.mark.parametrize(("flags", "dtype", "name"), [(["amx_bf16"], torch.bfloat16, "bf16"), ([], None, "fp32")])
+def test_fp16_without_cuda_does_what_auto_would_and_says_so(cpu, flags, dtype, name):
+    cpu(*flags)
+    autocast = Autocast("fp16", "cpu")
+    assert autocast.dtype == dtype
     assert not autocast.scaler.is_enabled()
+    assert autocast.note == (f"ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in {name} instead")
 
 
-def test_emulated_bf16_is_granted_with_a_warning(cpu):
+def test_emulated_bf16_is_granted_with_a_note(cpu):
     cpu()
-    with pytest.warns(UserWarning, match=r"ppo\.precision=bf16 is emulated"):
-        assert Autocast("bf16", "cpu").dtype == torch.bfloat16
+    autocast = Autocast("bf16", "cpu")
+    assert autocast.dtype == torch.bfloat16
+    assert autocast.note == "ppo.precision=bf16 is emulated by this cpu; fp32 or auto is faster"
 
 
-def test_fp32_never_warns_nor_casts(cpu):
+@pytest.mark.parametrize("wish", ["fp32", "auto", "bf16"])
+def test_where_all_is_as_asked_there_is_no_note(cpu, wish):
     cpu("amx_bf16")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        autocast = Autocast("fp32", "cpu")
-        assert not autocast.active(1_000)
+    autocast = Autocast(wish, "cpu")
+    assert autocast.note == ""
+    assert autocast.active(1_000) == (wish != "fp32")
 
 
 def test_warm_up_runs_in_full_precision(cpu):

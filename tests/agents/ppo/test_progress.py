@@ -31,7 +31,7 @@ def plan():
 
 def test_the_bar_shows_phase_opponents_win_rates_and_speed(capsys):
     progress = Progress(5, shown=True)
-    progress.update(plan(), {"ace": 0.931}, 31_250.4)
+    progress.update(plan(), "ace 93% brawler selfplay 60%", 31_250.4)
     progress.say("something happened")
     progress.close()
     out, bar = capsys.readouterr()
@@ -42,7 +42,24 @@ def test_the_bar_shows_phase_opponents_win_rates_and_speed(capsys):
 
 def test_without_the_bar_only_lines_remain(capsys):
     progress = Progress(5, shown=False)
-    progress.update(plan(), {}, 1.0)
+    progress.skip(2)
+    progress.update(plan(), "ace", 1.0)
     progress.say("something happened")
     progress.close()
     assert capsys.readouterr() == ("something happened\n", "")
+
+
+@pytest.mark.parametrize("updates", [1, 4])
+def test_the_bar_goes_on_where_the_run_does(capsys, updates):
+    """After resuming it begins later than at 0, after the guard went back earlier than it was; the speed is of now."""
+    progress = Progress(6, shown=True)
+    for _ in range(2):
+        progress.update(plan(), "ace", 1.0)
+    capsys.readouterr()
+    progress.skip(updates)
+    progress.update(plan(), "ace", 1.0)
+    progress.close()
+    states = capsys.readouterr().err.split("\r")
+    assert f"{updates}/6" in states[1]
+    assert f"{updates + 1}/6" in states[-1]
+    assert not any("0/6" in state or "-" in state.split("[")[-1].split("ace")[0] for state in states)

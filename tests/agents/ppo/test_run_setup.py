@@ -1,13 +1,12 @@
 """What a run is built from: its device, its threads, and a seed for every use of chance."""
 
-import os
-
 import pytest
 import torch
 
-from agents.machine import choose_device, set_threads
+from agents.machine import set_threads
 from agents.ppo import run as module
 from agents.ppo.run import SEED_USES, derive_seeds
+from configs.machine import choose_device, usable_cores
 from configs.names import ConfigError
 
 
@@ -38,8 +37,8 @@ def test_threads_are_those_asked_for_or_every_core():
     before = torch.get_num_threads()
     try:
         assert set_threads(3) == torch.get_num_threads() == 3
-        assert set_threads(0) == len(os.sched_getaffinity(0))
-        assert torch.get_num_threads() == max(len(os.sched_getaffinity(0)) // 2, 1)
+        assert set_threads(0) == usable_cores()
+        assert torch.get_num_threads() == max(usable_cores() // 2, 1)
     finally:
         torch.set_num_threads(before)
 

@@ -1,0 +1,38 @@
+"""The machine a command runs on, as every room asks for it: its cores, and the device that a name means."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from configs.allowed import complaint
+from configs.names import ConfigError
+from configs.schema import DEVICE
+
+if TYPE_CHECKING:
+    import torch
+
+
+def usable_cores() -> int:
+    """How many cores this process may use; where the system does not say (macOS), how many there are."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def choose_device(name: str) -> torch.device:
+    """Find the device meant by `name`: auto (cuda where there is one), cpu, cuda or cuda:N.
+
+    Raises `ConfigError` for any other name, and where there is no such CUDA device.
+    """
+    import torch  # late: options are read and refused without it
+
+    wrong = complaint(name, DEVICE)
+    if wrong:
+        raise ConfigError(f"device={name}: {wrong}")
+    count = torch.cuda.device_count()
+    if name == "cpu" or (name == "auto" and count == 0):
+        return torch.device("cpu")
+    index = int(name.partition(":")[2] or 0)
+    if index >= count:
+        raise ConfigError(f"device={name}: this machine has {count} CUDA devices; use device=cpu or device=auto")
+    return torch.device("cuda", index)

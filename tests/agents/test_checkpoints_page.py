@@ -1,0 +1,58 @@
+"""checkpoints/README.md and the code agree: the format, the contract, and what lies in a run's folder."""
+
+import json
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from agents.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
+from agents.ppo.loop import train
+from configs.schema import EvaluationConfig
+from curriculum.tensor_file import unpack
+from tests.agents.ppo.small_run import config
+
+PAGE = (Path(__file__).resolve().parents[2] / "checkpoints" / "README.md").read_text(encoding="utf-8")
+FILES, KEYS = (
+    {row[0]: row[1] for row in re.findall(r"^\| (`.+?) \| (.+) \|$", part, re.MULTILINE)}
+    for part in PAGE.split("A checkpoint is a dict")
+)
+LATER = {f"{kind}.{ending}" for kind in ("eval", "sprt", "payoff") for ending in ("json", "md")} | {"payoff.png"}
+NOT_IN_EVERY_RUN = LATER | {"guard_report.json", "wandb_id"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The folder of a small run with everything that leaves a file."""
+    root = tmp_path_factory.mktemp("runs")
+    return train(config(root, evaluation=EvaluationConfig(every=1, games=2))).parent
+
+
+def patterns():
+    names = [name for cell in FILES for name in re.findall(r"`([^`]+)`", cell)]
+    return [re.sub(r"<.+?>", "*", name).rstrip("/") for name in names]
+
+
+def test_everything_in_a_runs_folder_is_on_the_page(folder):
+    assert [path.name for path in folder.iterdir() if not any(fnmatch(path.name, p) for p in patterns())] == []
+
+
+def test_everything_on_the_page_is_in_a_runs_folder(folder):
+    names = [path.name for path in folder.iterdir()]
+    missing = {pattern for pattern in patterns() if not any(fnmatch(name, pattern) for name in names)}
+    assert missing == NOT_IN_EVERY_RUN
+    assert all(re.fullmatch(r"update_\d{6}", path.name) for path in (folder / "state").iterdir())
+
+
+def test_the_manifest_lists_the_policies(folder):
+    assert sorted(json.loads((folder / "manifest.json").read_text())) == sorted(p.name for p in folder.glob("*.pt"))
+
+
+def test_the_keys_and_the_format_are_those_of_a_file(folder):
+    content = unpack((folder / "final.pt").read_bytes())
+    assert sorted(re.findall(r"`(\w+)`", " ".join(KEYS))) == sorted(content)
+    assert KEYS["`format`, `format_version`"].startswith(f'`"{FORMAT}"`, {FORMAT_VERSION} ')
+    named = re.findall(r"`(\w+)`", KEYS["`contract`"])
+    assert named == [*CONTRACT_KEYS, *DOGFIGHT_KEYS]
+    assert sorted(named) == sorted(content["contract"])
