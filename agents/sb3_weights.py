@@ -61,10 +61,10 @@ def read_zip(path: Path) -> ActorCritic:
         with zipfile.ZipFile(path) as archive:
             weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
         state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
-    except (OSError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
-        raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
     except pickle.UnpicklingError as error:
         raise SB3Error(f"{path}: its policy.pth holds more than tensors, so it was not opened") from error
+    except Exception as error:  # a flipped bit or a crafted pickle can make its readers fail in any way
+        raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
     activation = _activation(data)
     if activation != "ReLU":
         raise SB3Error(f"{path}: its activation is {activation}; train it with activation_fn=torch.nn.ReLU")
@@ -72,6 +72,8 @@ def read_zip(path: Path) -> ActorCritic:
         return to_actor_critic(state)
     except SB3Error as error:
         raise SB3Error(f"{path}: {error}") from error
+    except Exception as error:  # tensors of any shape under any names
+        raise SB3Error(f"{path}: its policy.pth does not hold the layers of a policy") from error
 
 
 def _activation(data: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.checkpoint import save_checkpoint
+from agents.checkpoint import CheckpointError, save_checkpoint
 from agents.duel import Duel
 from agents.logger import open_logger
 from agents.machine import choose_device, keep_freed_memory, set_threads
@@ -32,6 +32,7 @@ from agents.run_folder import RunFolder
 from agents.run_lock import RunLock
 from agents.state_folder import StateFolder, TrainingState
 from configs.drift import drift
+from configs.names import ConfigError
 from configs.plain import from_plain, to_plain
 from configs.schema import RunConfig
 from curriculum.pool import Pool
@@ -81,8 +82,15 @@ class Run:
             self.folder.write_config(to_plain(config))
         alerts: list[str] = []
         self.states = StateFolder(self.folder.state, config.keep_states, alerts.append)
+        self.folder.clean()
         self.states.clean()
         found = self.states.latest() if existing else None
+        self.fingerprint = self.folder.fingerprint()
+        if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
+            raise ConfigError(
+                f"{self.folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
+                "a copy), and give what you want to change as options"
+            )
         pool = Pool(self.folder.pool, config.self_play.pool_size, config.self_play.eviction, shape=self.network.shape)
         self.league = League(self.duel, pool, config.self_play, self.alert, seed=seeds["league"])
         logs = found.content["logger"] if found else None
@@ -157,11 +165,13 @@ class Run:
         save_checkpoint(path, self.network, contract=contract or self.duel.contract, training=training)
 
     def keep(self, path: Path, plan: Plan, *, done: bool = True) -> None:
-        """Save the policy if that is possible; a full or vanished disk is an alert and no end."""
+        """Save the policy if that is possible; a full or vanished disk or a damaged manifest is an alert and no end."""
         try:
             self.save(path, plan, done=done)
         except OSError as error:
             self.alert(f"{path.name} is not saved ({error.strerror}); training goes on")
+        except CheckpointError as error:
+            self.alert(f"{path.name} is not saved ({error}); training goes on")
 
     def save_state(self) -> None:
         """Publish the training state, and drop files that no kept state needs; where that fails, training goes on."""
