@@ -72,8 +72,7 @@ def test_a_hundred_kills_while_saving(folder):
         last = max(found)
 
 
-@pytest.mark.parametrize("keep", [1, 2])
-def test_a_kill_before_every_single_operation_on_files(tmp_path, keep):
+def test_a_kill_before_every_single_operation_on_files(tmp_path, keep=1):
     """With one state kept there is no other to fall back to, so that not even a moment may be without it."""
     (tmp_path / "whole").mkdir()
     faults.save(tmp_path / "whole", 1, keep)
