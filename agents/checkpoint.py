@@ -159,7 +159,7 @@ def _read_manifest(path: Path) -> dict[str, str]:
         return {}
     try:
         return {name: entry["sha256"] for name, entry in json.loads(path.read_text()).items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path}: is not a manifest; remove it to load files unverified") from error
 
 

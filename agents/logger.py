@@ -295,8 +295,9 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
             dir=str(folder),
             config=dict(plain_config),
             mode=mode,
-            # What is logged here is enough: no console output, source code or git state is sent along.
-            settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False),
+            # What is logged here is enough: no console output, source code, git state, machine or command line, which
+            # may hold a token, is sent along.
+            settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False, x_disable_meta=True),
         )
         return Expendable(WANDB, WandB(run))
     except Exception as error:

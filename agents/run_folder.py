@@ -7,17 +7,20 @@ how a run is continued.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from configs.allowed import Form, complaint
-from configs.files import write_atomically
+from configs.files import remove_leftovers, write_atomically
 from configs.names import InputError
+from configs.plain import read_yaml
 from configs.schema import FOLDER, SNAPSHOT
 
 ADJECTIVES = (
@@ -122,12 +125,21 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """The configuration the run was begun with, plain data; raises `RunFolderError` if it cannot be read."""
         try:
-            plain = yaml.safe_load(self.config.read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
+            plain = read_yaml(self.config.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise RunFolderError(f"{self.config}: cannot be read; restore it or choose another name=") from error
         if not isinstance(plain, dict):
             raise RunFolderError(f"{self.config}: is no configuration; restore it or choose another name=")
         return plain
+
+    def clean(self) -> None:
+        """Remove what a killed process left half written."""
+        remove_leftovers(self.path)
+        remove_leftovers(self.pool)
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of the stored configuration, however it is laid out; training states remember it."""
+        return sha256(json.dumps(self.read_config(), sort_keys=True, default=str).encode()).hexdigest()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the whole configuration, plain data in the schema's order, as YAML."""

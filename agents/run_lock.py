@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -38,9 +39,10 @@ class RunLock:
             raise RunLockedError(
                 f"{folder}: {owner} is training there; stop it first or choose another name="
             ) from error
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._file.flush()
+        with suppress(OSError):  # a full disk: the lock holds without saying whose it is
+            self._file.truncate(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            self._file.flush()
 
     def release(self) -> None:
         """Let the next trainer in."""

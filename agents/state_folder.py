@@ -10,19 +10,18 @@ one before it is taken; with none left a run ends with a message, because starti
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.files import publish_folder
+from configs.files import discard, publish_folder, remove_leftovers
 from configs.names import InputError
 from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 1
-STATE, MANIFEST, PREFIX, DAMAGED = "state.pt", "manifest.json", "update_", ".damaged"
+STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
 
 
 class StateError(InputError):
@@ -52,11 +51,14 @@ class StateFolder:
         self.folder.mkdir(exist_ok=True)
         data = pack(content)
         manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": sha256(data), "bytes": len(data)}
-        text = json.dumps(manifest | {"summary": dict(summary)}, indent=1) + "\n"
+        plain = json.loads(json.dumps(dict(summary)))
+        text = json.dumps(manifest | {"summary": plain, "summary_sha256": _fingerprint(plain)}, indent=1) + "\n"
         path = self.folder / f"{PREFIX}{update:06d}"
-        publish_folder(path, {STATE: data, MANIFEST: text.encode()})
+        # One of the same update stays until the new one is there, for it may be the only one.
+        publish_folder(path.with_suffix(AGAIN) if path.exists() else path, {STATE: data, MANIFEST: text.encode()})
+        self._replace()
         for old in self.paths()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            discard(old)
         return path
 
     def paths(self) -> list[Path]:
@@ -84,7 +86,7 @@ class StateFolder:
                 return read_state(path)
             except DamagedStateError as error:
                 aside = path.with_name(path.name + DAMAGED)
-                shutil.rmtree(aside, ignore_errors=True)
+                discard(aside)
                 path.rename(aside)
                 self.alert(f"{error}; it is kept as {aside.name}, and the state before it is used")
         if paths or list(self.folder.glob(f"{PREFIX}*{DAMAGED}")):
@@ -92,9 +94,15 @@ class StateFolder:
         return None
 
     def clean(self) -> None:
-        """Remove what a killed process left half written."""
-        for path in self.folder.glob(".*.tmp"):
-            shutil.rmtree(path, ignore_errors=True)
+        """Finish or remove what a killed process left half done."""
+        remove_leftovers(self.folder)
+        self._replace()
+
+    def _replace(self) -> None:
+        """Let states that were published again take the place of the earlier ones."""
+        for again in self.folder.glob(f"{PREFIX}*{AGAIN}"):
+            discard(again.with_suffix(""))
+            again.rename(again.with_suffix(""))
 
 
 class DamagedStateError(StateError):
@@ -125,8 +133,17 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         version, _ = manifest["format_version"], (manifest["sha256"], manifest["summary"]["update"])
         if manifest["format"] != FORMAT or type(version) is not int:
             raise DamagedStateError(f"{file}: is not the manifest of a training state")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        fingerprint = _fingerprint(manifest["summary"])
+        if manifest.get("summary_sha256", fingerprint) != fingerprint:  # states written before there was one lack it
+            raise DamagedStateError(f"{file}: is damaged, its summary is not the one that was written")
+    except DamagedStateError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedStateError(f"{file}: is missing or damaged") from error
     if version > FORMAT_VERSION:
         raise StateError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
     return dict(manifest)
+
+
+def _fingerprint(plain: Any) -> str:
+    return sha256(json.dumps(plain, sort_keys=True).encode())

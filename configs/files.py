@@ -39,7 +39,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def publish_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Make the folder `path` holding `files`, in one step; one that stands there already is replaced.
+    """Make the folder `path` holding `files`, in one step; one that stands there already is gone just before.
 
     Raises `OSError` where there is no room or no permission; then `path` is as it was.
     """
@@ -48,10 +48,27 @@ def publish_folder(path: Path, files: Mapping[str, bytes]) -> None:
         for name, data in files.items():
             write_atomically(temporary / name, data)
         temporary.chmod(0o755)
-        if path.exists():
-            shutil.rmtree(path)
+        discard(path)
         temporary.rename(path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _sync_folder(path.parent)
+
+
+def discard(folder: Path) -> None:
+    """Remove `folder`, if it is there, so that a kill at any moment leaves it whole or gone under its name."""
+    if not folder.exists():
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
+    os.replace(folder, aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left half written or half removed in `folder`."""
+    for path in folder.glob(".*.tmp"):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

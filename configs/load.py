@@ -23,13 +23,17 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from configs.names import ConfigError, choose
-from configs.plain import from_plain, to_plain, unknown_key
+from configs.plain import from_plain, read_yaml, to_plain, unknown_key
 from configs.schema import RunConfig
 from configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(field.name for field in fields(RunConfig))
 GYMNASIUM = "gymnasium"
+LONGEST_OVERRIDE = 4000
+COMPOSING_ERRORS = (
+    HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
+)  # fmt: skip
 PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
 
 
@@ -50,7 +54,8 @@ def load(overrides: Sequence[str]) -> RunConfig:
         config = from_plain({**_compose([f"+run={name}", *settings], to_plain(RunConfig())), "run": name})
     else:
         config = from_plain(_compose(settings, stored))
-        config.name = config.resume
+        # Where it was found: a copied folder must not lead back to the one it was copied from.
+        config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
     validate(config)
     return config
 
@@ -74,9 +79,11 @@ def _purpose(path: Path) -> str:
 
 
 def _parse(text: str) -> Override:
+    if len(text) > LONGEST_OVERRIDE:
+        raise ConfigError(f"{text[:40]!r}...: is longer than {LONGEST_OVERRIDE} characters; write a run file")
     try:
         override = OverridesParser.create().parse_override(text)
-    except HydraException as error:
+    except (HydraException, ValueError, RecursionError) as error:
         raise ConfigError(f"{text!r} cannot be read: write key=value, such as seed=3 or ppo.clip=0.1") from error
     root = override.key_or_group.split(".")[0]
     if root not in ROOTS:
@@ -96,15 +103,24 @@ def _stored(parsed: Sequence[Override]) -> dict[str, Any] | None:
     for key in ("run", "name"):
         if key in given:
             raise ConfigError(f"resume={given['resume']} and {key}={given[key]}: a resumed run keeps its own; give one")
-    root = CONFIG_DIR.parent / given.get("checkpoint_dir", RunConfig.checkpoint_dir)
+    root = CONFIG_DIR.parent / _checkpoint_dir(parsed)
     names = sorted(path.parent.name for path in root.glob("*/config.yaml"))
     if not names:
         raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
-        return to_plain(from_plain(yaml.safe_load(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+        stored = from_plain(read_yaml(path.read_text(encoding="utf-8")))
+        validate(stored)
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: is no configuration of this version: {error}") from error
+    return to_plain(stored)
+
+
+def _checkpoint_dir(parsed: Sequence[Override]) -> str:
+    given = [str(override.value()) for override in parsed if override.key_or_group == "checkpoint_dir"]
+    if given and "\0" in given[-1]:
+        raise ConfigError(f"checkpoint_dir={given[-1]}: is no path")
+    return given[-1] if given else RunConfig.checkpoint_dir
 
 
 def _names_run(override: Override) -> bool:
@@ -123,8 +139,17 @@ def _compose(overrides: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
     ConfigStore.instance().store("schema", node=base)
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
-            composed = OmegaConf.to_container(compose("config", overrides=list(overrides)), resolve=True)
-    except (HydraException, OmegaConfBaseException, TypeError, yaml.YAMLError) as error:
+            # Unresolved: what is in ${...} could be the environment's, which is no business of a configuration.
+            composed = OmegaConf.to_container(compose("config", overrides=list(overrides)), resolve=False)
+    except (
+        HydraException,
+        OmegaConfBaseException,
+        yaml.YAMLError,
+        OSError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:
         if len(overrides) > 1:
             _check_items(overrides[1:], _compose(overrides[:1], base))
         lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]

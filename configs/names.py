@@ -7,11 +7,17 @@ exception is a fault of the program and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+LONGEST = 2000
 
 
 class InputError(ValueError):
     """Input that cannot be used; the message is one line naming it, what is allowed and what to do."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class UnknownNameError(InputError):
@@ -20,6 +26,14 @@ class UnknownNameError(InputError):
 
 class ConfigError(InputError):
     """An option of a run that is unknown, of the wrong type or outside what is allowed."""
+
+
+def one_line(text: str) -> str:
+    """Put `text` on one line without the middle of a long one; what a terminal would obey is written as an escape."""
+    half = LONGEST // 2
+    short = text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"
+    joined = re.sub(r"\s*[\r\n]\s*", " ", short.strip())
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in joined)
 
 
 def nearest(name: str, choices: Iterable[str], *, likeness: float = 0.5) -> str | None:

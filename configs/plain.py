@@ -7,15 +7,38 @@ as 1e6 counts as an integer, because that is how people write large numbers.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import yaml
+
 from configs.allowed import describe
 from configs.names import ConfigError, suggestion
 from configs.schema import RunConfig
 from configs.validate import options
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data only, and no aliases: a few lines of them can stand for more than any memory holds."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read here, write the value itself")
+        return super().compose_node(parent, index)
+
+
+def read_yaml(text: str) -> Any:
+    """Read a stored configuration's YAML; raises `ConfigError`, whatever is wrong with it."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise ConfigError(f"is no YAML of plain data ({error})") from error
 
 
 def to_plain(config: RunConfig) -> dict[str, Any]:
@@ -92,7 +115,10 @@ def _read_int(value: Any) -> int:
 def _read_float(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise TypeError("a number of at most 308 digits") from error
 
 
 def _read_str(value: Any) -> str:
@@ -100,6 +126,8 @@ def _read_str(value: Any) -> str:
         raise TypeError("text; YAML reads a bare on, off, yes or no as true or false, so quote it")
     if not isinstance(value, str | int):
         raise TypeError("text")
+    if "${" in str(value):
+        raise TypeError("text without ${...}, which is never filled in, from the environment or elsewhere")
     return str(value)
 
 
@@ -111,7 +139,8 @@ def _join(key: str, name: object) -> str:
 
 
 def _wrong(key: str, value: object, wanted: str, option: Field[Any] | None = None) -> ConfigError:
-    return ConfigError(f"{key or 'the configuration'}={value}: must be {wanted}{_rule(option) if option else ''}")
+    shown = value if isinstance(value, str | int | float) else _SHORT.repr(value)
+    return ConfigError(f"{key or 'the configuration'}={shown}: must be {wanted}{_rule(option) if option else ''}")
 
 
 def _rule(option: Field[Any]) -> str:

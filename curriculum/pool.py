@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -81,15 +82,21 @@ class Pool:
     def add(self, update: int, weights: Mapping[str, torch.Tensor], *, rating: float) -> list[str]:
         """Freeze `weights` as the newest snapshot, `snapshot_<update>`. Returns the names that had to leave.
 
-        Raises `ValueError` unless `update` is later than the newest snapshot's.
+        Raises `ValueError` unless `update` is later than the newest snapshot's, `OSError` where there is no room; the
+        pool is as it was then.
         """
         if self._snapshots and update <= self._snapshots[-1].update:
             raise ValueError(f"update={update} is not after the newest snapshot's, {self._snapshots[-1].update}")
         data = pack({"shape": self._shape, "weights": weights})
         snapshot = Snapshot(f"snapshot_{update:06d}", update, rating, sha256(data))
-        write_atomically(self.path(snapshot.name), data)
-        self._snapshots.append(snapshot)
-        return self._evict()
+        before = self.snapshots
+        try:
+            write_atomically(self.path(snapshot.name), data)
+            self._snapshots.append(snapshot)
+            return self._evict()
+        except OSError:
+            self._snapshots = before
+            raise
 
     def load(self, name: str, device: str | torch.device = "cpu") -> dict[str, torch.Tensor]:
         """Read the weights of one snapshot onto `device`.
@@ -104,19 +111,25 @@ class Pool:
             content = unpack(data, device)
         except FileNotFoundError as error:
             raise PoolError(f"{path}: is listed in {INDEX} but missing; restore it or remove the pool") from error
+        except OSError as error:
+            raise PoolError(f"{path}: cannot be read ({error.strerror})") from error
         except TensorFileError as error:
             raise PoolError(f"{path}: {error}") from error
         self._check_shape(path, content.get("shape"))
-        return content["weights"]
+        weights = content.get("weights")
+        if not isinstance(weights, dict) or not all(isinstance(weight, torch.Tensor) for weight in weights.values()):
+            raise PoolError(f"{path}: holds no weights; restore it or remove the pool")
+        return weights
 
     def rows(self) -> list[dict[str, Any]]:
         """The index as plain data, for `restore`."""
         return [asdict(snapshot) for snapshot in self._snapshots]
 
     def restore(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Go back to the snapshots that `rows` lists."""
+        """Go back to the snapshots that `rows` lists; without room for an index now, the next results bring it."""
         self._snapshots = [Snapshot(**row) for row in rows]
-        self._write_index()
+        with suppress(OSError):
+            self._write_index()
 
     def sweep(self, needed: Iterable[str] = ()) -> None:
         """Delete the files of snapshots that are neither in the pool nor `needed`."""
@@ -125,7 +138,10 @@ class Pool:
             path.unlink(missing_ok=True)
 
     def record(self, results: Mapping[str, tuple[int, int, int]], ratings: Mapping[str, float] | None = None) -> None:
-        """Add the learner's (wins, draws, losses) per snapshot, and set the ratings given, then save the index."""
+        """Add the learner's (wins, draws, losses) per snapshot, and set the ratings given, then save the index.
+
+        Raises `OSError` where the index cannot be saved; the results count all the same.
+        """
         for name, (wins, draws, losses) in results.items():
             snapshot = self[name]
             snapshot.wins += wins
@@ -166,4 +182,8 @@ class Pool:
         try:
             return [Snapshot(**row) for row in json.loads(path.read_text())]
         except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
-            raise PoolError(f"{path}: is not a pool index ({error}); remove the pool folder") from error
+            raise PoolError(
+                f"{path}: is not a pool index ({error}); remove it, a resumed run writes it anew from its state"
+            ) from error
+        except OSError as error:
+            raise PoolError(f"{path}: cannot be read ({error.strerror})") from error

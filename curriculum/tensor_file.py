@@ -44,7 +44,7 @@ def unpack(data: bytes, device: str | torch.device = "cpu") -> dict[str, Any]:
         content = torch.load(io.BytesIO(data), map_location=device, weights_only=True)
     except pickle.UnpicklingError as error:
         raise TensorFileError("holds something other than tensors and plain data, so it was not opened") from error
-    except (RuntimeError, EOFError, KeyError) as error:
+    except Exception as error:  # a crafted pickle can make its reader fail in any way
         raise TensorFileError("is not a file of tensors") from error
     if not isinstance(content, dict):
         raise TensorFileError("is not a file of named tensors")
@@ -77,7 +77,7 @@ def _check_archive(data: bytes) -> None:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             broken = archive.testzip()
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
+    except Exception as error:  # a flipped bit can ask for another compression, a password, any size
         raise TensorFileError("is truncated or damaged") from error
     if broken is not None:
         raise TensorFileError(f"is damaged: {broken} fails its checksum")

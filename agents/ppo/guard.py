@@ -3,8 +3,8 @@
 1. A match whose observation or reward is not finite is put in quarantine: begun anew, its step worth nothing (`Duel`).
 2. A step of the optimizer whose loss or gradient is not finite is skipped (`Learner`).
 3. An update that reaches the target KL stops there (`Learner`).
-4. An update that broke the policy (its KL passed `restore_kl` targets, its weights or all its steps were not finite) is
-   taken back, and the learning rate cut.
+4. An update that broke the policy (its KL passed `restore_kl` targets; weights, moments or all its steps were not
+   finite) is taken back, and the learning rate cut.
 5. A second one within `window` updates: back to the last training state, with the lower learning rate.
 6. A third one: the run ends with a report, for a person to decide.
 
@@ -20,6 +20,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from agents.ppo.detectors import Detectors
 from agents.ppo.update import Learner
@@ -115,9 +118,17 @@ class Guard:
             return "no step of it was finite"
         if not math.isfinite(metrics["train/weight_norm"]):
             return "its weights are not finite"
+        if not self._moments_are_finite():
+            return "the optimizer's moments are not finite"
         if self.learner.config.target_kl > 0 and metrics["train/kl_max"] > limit:
             return f"its KL reached {metrics['train/kl_max']:.3g}, over {limit:.3g}"
         return None
+
+    def _moments_are_finite(self) -> bool:
+        """An infinite second moment would hold its weight still for ever, and nothing else would show it."""
+        states = self.learner.optimizer.state.values()
+        moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
+        return not moments or math.isfinite(float(get_total_norm(moments)))
 
     def _climb(self, update: int, wrong: str) -> Verdict:
         """Take the update back; how often that was needed lately decides what comes next."""

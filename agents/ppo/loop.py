@@ -125,7 +125,10 @@ def _update(run: Run, plan: Plan, position: Position) -> bool:
 def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
     """End the run with a report; the last training state is as it was."""
     path = run.folder.path / "guard_report.json"
-    run.guard.report(path, plan.update, metrics)
+    try:
+        run.guard.report(path, plan.update, metrics)
+    except OSError as error:
+        run.alert(f"{path.name} is not written ({error.strerror})")
     run.alert(f"the run ends after update {plan.update}: the policy keeps breaking; see {path}")
     raise LearningFailed(1)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.checkpoint import save_checkpoint
+from agents.checkpoint import CheckpointError, save_checkpoint
 from agents.logger import open_logger
 from agents.machine import keep_freed_memory, make_deterministic, set_threads
 from agents.ppo.guard import Guard
@@ -30,6 +30,7 @@ from agents.run_lock import RunLock
 from agents.state_folder import StateFolder, TrainingState
 from configs.drift import drift
 from configs.machine import choose_device
+from configs.names import ConfigError
 from configs.plain import from_plain, to_plain
 from configs.schema import RunConfig
 from curriculum.schedule import Plan, Position, Schedule
@@ -78,9 +79,16 @@ class Run:
             self.folder.write_config(to_plain(config))
         alerts: list[str] = []
         self.states = StateFolder(self.folder.state, config.keep_states, alerts.append)
+        self.folder.clean()
         self.states.clean()
         found = self.states.latest() if existing else None
         self.task.open(self.folder, self.alert)
+        self.fingerprint = self.folder.fingerprint()
+        if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
+            raise ConfigError(
+                f"{self.folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
+                "a copy), and give what you want to change as options"
+            )
         logs = found.content["logger"] if found else None
         self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
         self.progress = Progress(self.updates, shown=config.logger.progress)
@@ -150,11 +158,13 @@ class Run:
         save_checkpoint(path, self.network, contract=contract or self.task.contract, training=training)
 
     def keep(self, path: Path, plan: Plan, *, done: bool = True, interrupted: bool = False) -> None:
-        """Save the policy if that is possible; a full or vanished disk is an alert and no end."""
+        """Save the policy if that is possible; a full or vanished disk or a damaged manifest is an alert and no end."""
         try:
             self.save(path, plan, done=done, interrupted=interrupted)
         except OSError as error:
             self.alert(f"{path.name} is not saved ({error.strerror}); training goes on")
+        except CheckpointError as error:
+            self.alert(f"{path.name} is not saved ({error}); training goes on")
 
     def save_state(self) -> None:
         """Publish the training state, and drop files that no kept state needs; where that fails, training goes on."""

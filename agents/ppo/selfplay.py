@@ -54,6 +54,7 @@ class League:
         self._drawn_at = 0
         self._promotion = promotion
         self.refused, self._tried_at = 0, -1
+        self._unsaved = False
 
     def deal(self, plan: Plan, network: ActorCritic) -> None:
         """Give every match of the duel the opponent it has under `plan`."""
@@ -72,7 +73,7 @@ class League:
         met = {snapshot.name for snapshot in self.pool.snapshots} & results.keys()
         if met:
             ratings = {name: self.ratings.opponents[name] for name in sorted(met)}
-            self.pool.record({name: results[name] for name in ratings}, ratings)
+            self._save({name: results[name] for name in ratings}, ratings)
 
     def state_dict(self) -> dict[str, Any]:
         """Pool, records and draws to come, as plain data; the snapshots' weights stay in the pool's files."""
@@ -96,6 +97,16 @@ class League:
         self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
         self._rng.bit_generator.state = state["rng"]
         self.refused, self._tried_at = state.get("refused", 0), state.get("tried_at", -1)  # absent in older states
+
+    def _save(self, results: Results, ratings: dict[str, float]) -> None:
+        """Put results into the pool; an index that cannot be written is said once, for the states hold it as well."""
+        try:
+            self.pool.record(results, ratings)
+            self._unsaved = False
+        except OSError as error:
+            if not self._unsaved:
+                self.alert(f"the pool's index is not saved ({error.strerror}); training goes on")
+            self._unsaved = True
 
     def _snapshot(self, plan: Plan, network: ActorCritic) -> set[str]:
         """Freeze the learner if a snapshot is due and deserved; returns the names that left the pool for it."""

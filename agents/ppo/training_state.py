@@ -49,6 +49,7 @@ def summary(run: Run) -> dict[str, Any]:
         "update": run.updates_done,
         "env_steps": run.updates_done * run.steps_per_update,
         "phase": run.phase,
+        "config_sha256": run.fingerprint,
         "num_envs": run.task.num_envs,
         "device": str(run.device),
         "torch_threads": torch.get_num_threads(),

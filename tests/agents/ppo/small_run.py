@@ -3,6 +3,9 @@
 import json
 from dataclasses import replace
 
+import torch
+
+from agents.state_folder import read_state
 from configs.schema import (
     EnvConfig,
     EvaluationConfig,
@@ -24,6 +27,20 @@ PHASES = [
     PhaseConfig("transition", 1, scripted_start=0.5, events=[EventConfig(snapshot="before", log_std=-1.5)]),
     PhaseConfig("selfplay", 1, scripted_start=0.2, randomization=[RandomizationConfig(level="full")]),
 ]
+
+
+LONG = [
+    PhaseConfig("curriculum", 3, adaptive=0.5, stages=[StageConfig(0, ["do_nothing"]), StageConfig(2, ["ace"])]),
+    replace(PHASES[1], updates=2),
+    PhaseConfig(
+        "selfplay",
+        3,
+        scripted_start=0.2,
+        scripted_end=0.2,
+        randomization=[RandomizationConfig(level="full", over=2, steps=2)],
+    ),
+]
+"""Eight updates: a new bot at 2, an event and the first snapshot at 3, wider physics at 5 and 6."""
 
 
 def config(folder, **options):
@@ -50,3 +67,28 @@ def config(folder, **options):
 def metrics(folder):
     rows = [json.loads(line) for line in (folder / "small" / "metrics.jsonl").read_text().splitlines()]
     return [row for row in rows if "event" not in row]
+
+
+def long(folder, **options):
+    checks = EvaluationConfig(every=2, games=2, check_bot="ace", check_every=3)
+    return config(folder, **({"phases": LONG, "evaluation": checks, "checkpoint_every": 100} | options))
+
+
+def flat(value, key=""):
+    """Every leaf of a state by its path; tensors as bytes, so that comparing is exact."""
+    if isinstance(value, torch.Tensor):
+        return {key: (str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).tolist())}
+    if isinstance(value, dict):
+        return {k: v for name, item in value.items() for k, v in flat(item, f"{key}/{name}").items()}
+    if isinstance(value, list):
+        return {k: v for index, item in enumerate(value) for k, v in flat(item, f"{key}/{index}").items()}
+    return {key: value}
+
+
+def state_of(root):
+    content = flat(read_state(max((root / "small" / "state").glob("update_*"))).content)
+    return {key: value for key, value in content.items() if not key.startswith("/logger/bytes")}
+
+
+def untimed(rows):
+    return [{key: value for key, value in row.items() if not key.startswith("time/")} for row in rows]

@@ -2,11 +2,7 @@
 
 import json
 import shutil
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,50 +10,10 @@ import torch
 from agents.checkpoint import load_checkpoint
 from agents.ppo.loop import train
 from agents.run_lock import RunLock, RunLockedError
-from agents.state_folder import StateError, read_state
+from agents.state_folder import StateError
 from configs.drift import drift
 from configs.names import ConfigError
-from configs.plain import to_plain
-from configs.schema import EvaluationConfig, PhaseConfig, RandomizationConfig, StageConfig
-from tests.agents.ppo.small_run import PHASES, config, metrics
-
-LONG = [
-    PhaseConfig("curriculum", 3, adaptive=0.5, stages=[StageConfig(0, ["do_nothing"]), StageConfig(2, ["ace"])]),
-    replace(PHASES[1], updates=2),
-    PhaseConfig(
-        "selfplay",
-        3,
-        scripted_start=0.2,
-        scripted_end=0.2,
-        randomization=[RandomizationConfig(level="full", over=2, steps=2)],
-    ),
-]
-"""Eight updates: a new bot at 2, an event and the first snapshot at 3, wider physics at 5 and 6."""
-
-
-def long(folder, **options):
-    checks = EvaluationConfig(every=2, games=2, check_bot="ace", check_every=3)
-    return config(folder, phases=LONG, evaluation=checks, checkpoint_every=100, **options)
-
-
-def flat(value, key=""):
-    """Every leaf of a state by its path; tensors as bytes, so that comparing is exact."""
-    if isinstance(value, torch.Tensor):
-        return {key: (str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).tolist())}
-    if isinstance(value, dict):
-        return {k: v for name, item in value.items() for k, v in flat(item, f"{key}/{name}").items()}
-    if isinstance(value, list):
-        return {k: v for index, item in enumerate(value) for k, v in flat(item, f"{key}/{index}").items()}
-    return {key: value}
-
-
-def state_of(root):
-    content = flat(read_state(max((root / "small" / "state").glob("update_*"))).content)
-    return {key: value for key, value in content.items() if not key.startswith("/logger/bytes")}
-
-
-def untimed(rows):
-    return [{key: value for key, value in row.items() if not key.startswith("time/")} for row in rows]
+from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed
 
 
 @pytest.fixture(scope="module")
@@ -93,31 +49,6 @@ def test_an_evicted_snapshot_stays_as_long_as_a_state_needs_it(whole, tmp_path):
 
 def names(*updates):
     return [f"snapshot_{update:06d}" for update in updates]
-
-
-def start(folder, *options):
-    """The command line on the small run's configuration, as a process of its own."""
-    root = Path(__file__).resolve().parents[3]
-    code = (
-        "import sys, json; sys.path.insert(0, sys.argv[1])\n"
-        "from agents.ppo.loop import train\nfrom configs.plain import from_plain\n"
-        "train(from_plain(json.loads(sys.argv[2])))"
-    )
-    plain = json.dumps(to_plain(long(folder)) | dict(options))
-    return subprocess.Popen([sys.executable, "-c", code, str(root), plain], stdout=subprocess.PIPE, text=True)
-
-
-def test_a_killed_run_goes_on_bit_for_bit(whole, tmp_path):
-    process = start(tmp_path, ("checkpoint_every", 1))
-    rows = tmp_path / "small" / "metrics.jsonl"
-    while not rows.exists() or rows.read_text().count("\n") < 4:
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
-    assert train(long(tmp_path)).exists()
-    assert state_of(tmp_path) == state_of(whole)
-    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
 
 
 def test_two_trainers_never_share_a_folder(whole):
