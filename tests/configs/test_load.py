@@ -74,7 +74,10 @@ def test_large_numbers_as_people_write_them():
             "+phases.0.stages.7.at=3",
             "phases.0.stages.7.at=3: no item 7 in phases.0.stages; choose from phases.0.stages.0 to phases.0.stages.1,",
         ),
-        ("phases.0.events.0.at=3", "phases.0.events={'0': {'at': 3}}: must be a list, such as [a, b]"),
+        (
+            "phases.0.events.99.at=3",
+            "phases.0.events.99.at=3: no item 99 in phases.0.events; choose from phases.0.events.0",
+        ),
         ("phases.first.updates=3", "phases.first.updates=3: no item first in phases; choose from phases.0 to"),
         ("device=gpu", "device=gpu: must be auto, cpu, cuda or cuda:N such as cuda:1; did you mean 'cuda'?"),
         ("ppo.learning_rate=abc", "ppo.learning_rate=abc: must be a number in (0, 1]; the default is 0.0003"),
