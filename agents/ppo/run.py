@@ -66,7 +66,12 @@ class Run:
         self.learner = Learner(self.network, config.ppo, self.autocast, seed=seeds["shuffle"], threads=self.threads)
         self.rollout = make_rollout(config, self.task, self.network)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
-        self._open()
+        self.lock: RunLock | None = None
+        try:
+            self._open()
+        except BaseException:
+            self._let_go()
+            raise
 
     def _open(self) -> None:
         """Make or open the folder and what writes into it, once nothing else can be refused any more."""
@@ -197,9 +202,13 @@ class Run:
         """End the logs, the bar and all threads, and let another trainer in."""
         self.progress.close()
         self.logger.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
         self.learner.close()
         self.task.close()
-        self.lock.release()
+        if self.lock is not None:
+            self.lock.release()
 
 
 def derive_seeds(seed: int) -> dict[str, int]:
