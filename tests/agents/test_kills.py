@@ -72,8 +72,9 @@ def test_a_hundred_kills_while_saving(folder):
         last = max(found)
 
 
-def test_a_kill_before_every_single_operation_on_files(tmp_path, keep=1):
+def test_a_kill_before_every_single_operation_on_files(tmp_path):
     """With one state kept there is no other to fall back to, so that not even a moment may be without it."""
+    keep = 1
     (tmp_path / "whole").mkdir()
     faults.save(tmp_path / "whole", 1, keep)
     for at in itertools.count():
