@@ -5,8 +5,10 @@ import json
 import pytest
 import torch
 
+import curriculum.pool
 from configs.names import UnknownNameError
 from curriculum.pool import Pool, PoolError
+from curriculum.tensor_file import pack, sha256
 
 SHAPE = {"obs_dim": 59, "hidden": 4, "blocks": 0}
 
@@ -147,3 +149,31 @@ def test_the_index_is_readable_by_people(tmp_path):
     filled(tmp_path, [1000.0])
     row = json.loads((tmp_path / "index.json").read_text())[0]
     assert {"name", "update", "rating", "wins", "draws", "losses"} <= set(row)
+
+
+def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_path, monkeypatch):
+    """Otherwise a snapshot without a rating would be drawn, and one that was evicted would be missing."""
+    pool = filled(tmp_path, [1000.0, 1100.0], capacity=2)
+    before, write = pool.rows(), curriculum.pool.write_atomically
+
+    def full(path, data):
+        if path.name == "index.json":
+            raise OSError("no room")
+        write(path, data)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(curriculum.pool, "write_atomically", full)
+        with pytest.raises(OSError, match="no room"):
+            pool.add(500, weights(3), rating=1200.0)
+    assert pool.rows() == before
+    assert pool.add(500, weights(3), rating=1200.0) == ["snapshot_000050"]
+
+
+@pytest.mark.parametrize("content", [{}, {"weights": [1]}, {"weights": {"w": 1}}])
+def test_a_snapshot_without_weights_is_named(tmp_path, content):
+    pool = filled(tmp_path, [1000.0])
+    data = pack({"shape": SHAPE} | content)
+    pool.path("snapshot_000050").write_bytes(data)
+    pool.restore([row | {"sha256": sha256(data)} for row in pool.rows()])
+    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: holds no weights"):
+        pool.load("snapshot_000050")

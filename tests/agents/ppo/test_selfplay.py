@@ -1,5 +1,6 @@
 """The league: when snapshots are taken and drawn, who gets how many matches, and where results end up."""
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -77,6 +78,26 @@ def test_self_play_begins_against_oneself(duel, tmp_path):
     league.deal(plan(4), network())
     assert counts(duel) == [0, 0, 0, 2, 2, 8, 8]
     assert league.slots == ["snapshot_000004"] * 2
+
+
+def test_a_full_disk_is_said_once_and_forgets_nothing(duel, tmp_path, monkeypatch):
+    league, said = make_league(duel, tmp_path), []
+    league.alert = said.append
+    league.deal(plan(4), network())
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("curriculum.pool.write_atomically", full)
+        for _ in range(2):
+            league.record(tally({FIRST_SLOT: (3, 1, 0)}))
+        league.deal(plan(7), network(1))
+    index = "the pool's index is not saved (No space left on device); training goes on"
+    assert said == [index, "no snapshot is taken (No space left on device); the pool stays as it is"]
+    assert [snapshot.name for snapshot in league.pool.snapshots] == ["snapshot_000004"]
+    league.record(tally({FIRST_SLOT: (1, 0, 0)}))
+    assert Pool(tmp_path, 2, shape=network().shape)["snapshot_000004"].wins == 7
 
 
 def test_snapshots_are_taken_and_drawn_at_their_intervals(duel, tmp_path, monkeypatch):
