@@ -70,7 +70,8 @@ TRACES = json.loads((Path(__file__).parent / "healthy_traces.json").read_text())
 @pytest.mark.parametrize("number", range(20))
 def test_nothing_fires_on_runs_that_learn_as_they_should(number):
     """Recorded by record_healthy_traces.py."""
-    learner = SimpleNamespace(config=PPOConfig(), state_dict=dict)
+    optimizer = SimpleNamespace(state={})
+    learner = SimpleNamespace(config=PPOConfig(), state_dict=dict, optimizer=optimizer)
     guard = Guard(GuardConfig(), learner, alert=pytest.fail)
     for update, row in enumerate(TRACES[number]):
         guard.before()
