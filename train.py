@@ -1,8 +1,9 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
 Composes and checks the configuration, then hands it to `agents.ppo.loop.train`, which knows nothing of command lines.
-`resume=NAME` continues a run. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C, 75 with
-SIGTERM.
+`resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
+Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of
+several processes was lost.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
-        print(f"train.py: {error}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":  # of the processes that torchrun starts, one says it
+            print(f"train.py: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -52,6 +54,8 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _trainer(name: str) -> Callable[[RunConfig], Path]:
+    if name == "sb3" and os.environ.get("WORLD_SIZE", "1") != "1":
+        raise InputError("trainer=sb3: learns in one process; start it without torchrun, or use trainer=ppo")
     if name == "sb3":
         try:
             from agents.sb3 import train as sb3

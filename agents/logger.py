@@ -47,7 +47,7 @@ class Sink(Protocol):
 class Logger:
     """Rows and events of one run, sent to every sink."""
 
-    def __init__(self, lines: JsonLines, others: list[Sink], env_steps: int = 0) -> None:
+    def __init__(self, lines: JsonLines | NoSink, others: list[Sink], env_steps: int = 0) -> None:
         self._lines = lines
         self._sinks: list[Sink] = [lines, *others]
         self._env_steps = env_steps
@@ -72,6 +72,11 @@ class Logger:
         """Finish every sink; nothing may be logged afterwards."""
         for sink in self._sinks:
             sink.close()
+
+
+def silent_logger() -> Logger:
+    """A logger that writes nothing, for the processes of a run that do not lead it."""
+    return Logger(NoSink(), [])
 
 
 def open_logger(
@@ -182,6 +187,10 @@ class NoSink:
 
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Do nothing."""
+
+    def sync(self) -> dict[str, int]:
+        """Nothing is on the disk."""
+        return {}
 
     def close(self) -> None:
         """Do nothing."""

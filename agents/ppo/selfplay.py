@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from agents.duel import Duel, Tally
+from agents.ppo.dogfight_parallel import LedDuel
 from agents.ppo.network import ActorCritic
 from agents.ppo.scores import Scores
 from configs.schema import SelfPlayConfig
@@ -34,7 +35,13 @@ class League:
     """
 
     def __init__(
-        self, duel: Duel, pool: Pool, config: SelfPlayConfig, alert: Callable[[str], None] = print, *, seed: int
+        self,
+        duel: Duel | LedDuel,
+        pool: Pool,
+        config: SelfPlayConfig,
+        alert: Callable[[str], None] = print,
+        *,
+        seed: int,
     ) -> None:
         self.duel, self.pool, self.config, self.alert = duel, pool, config, alert
         self.scores = Scores()
@@ -51,7 +58,8 @@ class League:
             stale = plan.update - self._drawn_at >= self.config.deal_every
             if stale or gone.intersection(self.slots) or not all(self.slots):
                 self._draw(plan.update)
-        self.duel.assign(deal(self._shares(plan), self.duel.num_envs, self.duel.opponents))
+        opponents = self.duel.opponents
+        self.duel.assign(deal(self._shares(plan), len(opponents), opponents))
 
     def record(self, tally: Tally) -> None:
         """Take an update's results into the scores, the ratings and the pool."""
