@@ -45,7 +45,8 @@ class DogfightTask:
     ) -> None:
         self.config, self.processes, self._seeds = config, processes, seeds
         share = processes.share(config.env.num_envs)
-        self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
+        with processes.one_before_the_others():  # compiled kernels are kept where all find them
+            self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
         self.num_envs = self.batch.num_envs
         self.longest_episode = -(-MAX_TICKS // config.env.action_repeat)
         obs_dim, continuous, binary = (self.batch.contract[key] for key in ("obs_dim", "continuous", "binary"))

@@ -61,8 +61,7 @@ class Run:
         self.lock: RunLock | None = None
         self.phase = config.phases[0].name
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
-        with processes.one_before_the_others():  # compiled kernels are kept where all find them
-            self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
+        self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
         share = processes.share(config.env.num_envs)
         self.network = ActorCritic.from_shape(self.task.network_shape, seed=seeds["network"]).to(self.device)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)

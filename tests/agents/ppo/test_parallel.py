@@ -2,10 +2,13 @@
 
 import copy
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
 
+from agents.checkpoint import load_checkpoint
 from agents.ppo.loop import train
 from agents.ppo.minibatches import Joint, minibatches
 from agents.ppo.parallel import ALONE, Processes, joined
@@ -14,7 +17,7 @@ from agents.ppo.share import Noise, Share, draw
 from agents.state_folder import read_state
 from configs.names import ConfigError
 from configs.schema import EnvConfig, PhaseConfig, PPOConfig
-from tests.agents.ppo.processes import end, start
+from tests.agents.ppo.processes import ROOT, end, start
 from tests.agents.ppo.small_run import config, metrics
 from tests.agents.ppo.test_resume import long, untimed
 
@@ -86,6 +89,17 @@ def test_one_process_continues_what_two_began(one, two, capsys):
     train(long(two))
     assert "inexact resume: processes was 2 and is 1" in capsys.readouterr().out
     compare(without_bytes(content(two, 8)), without_bytes(content(one, 8)))
+
+
+def test_torchrun_needs_nothing_else(tmp_path):
+    sizes = ["env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "max_updates=1", "device=cpu"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "train.py", "+run=quickstart", *sizes, "logger.progress=false", f"checkpoint_dir={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done after 1 updates") == 1
+    (final,) = tmp_path.glob("*/final.pt")
+    assert load_checkpoint(final).training["env_steps"] == 32
 
 
 def cart_poles(root):
