@@ -9,6 +9,7 @@ connections, and the others notice in their next exchange. A run of one process 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -199,4 +200,6 @@ def _watched() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0].strip()[:200]
+    """The first sentence of an error, without the line of C++ that torch puts before it."""
+    line = (str(error) or type(error).__name__).splitlines()[0]
+    return re.sub(r"^\[\S*\]\s*", "", line).partition(". ")[0].strip()[:200]
