@@ -1,16 +1,17 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
 Composes and checks the configuration, then hands it to `agents.ppo.loop.train`, which knows nothing of command lines.
-`resume=NAME` continues a run. Exit codes: 0 done, 1 the guard ended the run (`guard_report.json` says why), 2 bad input
-or a package missing (one line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM.
+`--multirun +run=quickstart seed=1,2,3` does a run per combination of values (agents/sweep.py).
+`resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
+Exit codes: 0 done, 1 the guard ended the run (`guard_report.json` says why), 2 bad input or a package missing (one line
+on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 if __name__ == "__main__":
     from configs.installed import check_installed
@@ -19,13 +20,13 @@ if __name__ == "__main__":
 
 import yaml
 
+from agents.trainers import trainer
 from configs.help import help_text
 from configs.load import load
 from configs.names import InputError, choose
 from configs.plain import to_plain
-from configs.schema import RunConfig
 
-FLAGS = ("--help", "-h", "--cfg")
+FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -33,39 +34,31 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
     try:
-        _run(sys.argv[1:] if arguments is None else arguments)
+        return _run(sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
-        print(f"train.py: {error}", file=sys.stderr)
+        if os.environ.get("RANK", "0") == "0":  # of the processes that torchrun starts, one says it
+            print(f"train.py: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
-    return 0
 
 
-def _run(arguments: Sequence[str]) -> None:
+def _run(arguments: Sequence[str]) -> int:
     flags = {choose("flag", text, FLAGS) for text in arguments if text.startswith("-")}
     if flags & {"--help", "-h"}:
         print(help_text())
-        return
-    config = load([text for text in arguments if text not in flags])
+        return 0
+    arguments = [text for text in arguments if text not in flags]
+    if flags & {"--multirun", "-m"}:
+        from agents.sweep import sweep
+
+        return sweep(arguments)
+    config = load(arguments)
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
-        return
-    # Threads that spin while they wait make training ten times slower on a machine that does anything else.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    _trainer(config.trainer)(config)  # late: a mistyped option is answered before torch and Warp load
-
-
-def _trainer(name: str) -> Callable[[RunConfig], Path]:
-    if name == "sb3":
-        try:
-            from agents.sb3 import train as sb3
-        except ModuleNotFoundError as error:
-            raise InputError(f'trainer=sb3 needs {error.name}: pip install -e ".[sb3]"') from error
-        return sb3
-    from agents.ppo.loop import train
-
-    return train
+        return 0
+    trainer(config.trainer)(config)  # imports late: a mistyped option is answered before torch and Warp load
+    return 0
 
 
 if __name__ == "__main__":

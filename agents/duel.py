@@ -6,6 +6,8 @@ gathered into one [K, M, D] tensor, a row of M matches per slot, so that K diffe
 forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into a spare row.
 
 Results are added up on the device, one row per opponent, and read once an update.
+Where several processes share a run's matches, a duel has some of them, and everything that is said to it about the
+opponents concerns all: the same course comes of it, however many processes there are.
 N is `num_envs`, D the observation size, A the action size, K the number of slots, O = 5 + K the opponents.
 """
 
@@ -19,6 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.ppo.parallel import ALONE, Processes
+from agents.ppo.share import Noise, Share
 from agents.ppo.stacked import StackedActors
 from envs.dogfight.batch import ACTION_SIZE, DogfightBatch
 from envs.dogfight.mirror import Mirror
@@ -61,35 +65,45 @@ class Tally:
 class Duel:
     """`batch` for one learner, against bots and up to `slots` snapshots of `network_shape`.
 
-    `obs` and `final_obs` are overwritten by the next step. `opponents` [N] says who is met where; all matches begin
-    against bot 0. `seed` begins the draws of the snapshots' actions. `simulator_seconds` adds up the time spent in
-    the simulator; on an accelerator it only covers the launches. `quarantined` counts matches that were not finite.
-    With `mirror`, learner and snapshots see every match with their opponent on the right, and act in that view.
+    `obs` and `final_obs` are overwritten by the next step. `opponents` says who is met where, in all matches of the run
+    of which the batch plays a `share`, by default all; all begin against bot 0. `seed` begins the draws of snapshots'
+    actions. `simulator_seconds` adds up the time spent in the simulator; on an accelerator it only covers the launches.
+    `quarantined` counts matches that were not finite. With `mirror`, learner and snapshots see every match with their
+    opponent on the right, and act in that view.
     """
 
     def __init__(
-        self, batch: DogfightBatch, *, slots: int, network_shape: dict[str, Any], seed: int, mirror: bool = False
+        self,
+        batch: DogfightBatch,
+        *,
+        slots: int,
+        network_shape: dict[str, Any],
+        seed: int,
+        mirror: bool = False,
+        share: Share | None = None,
     ) -> None:
         n, device = batch.num_envs, batch.device
+        self.share = share or Share(0, n, n)
         self.batch, self.num_envs, self.device = batch, n, device
         self.obs = torch.zeros(n, batch.obs_dim, device=device)
         self.final_obs = torch.zeros_like(self.obs)
         self._mirror = Mirror(batch.rules, batch.obs_dim, device) if mirror else None
         self._side = torch.ones(n, device=device)  # -1 where the learner sees its match in the mirror
-        self.opponents = np.zeros(n, dtype=np.int32)
+        self.opponents = np.zeros(self.share.total, dtype=np.int32)
         self.simulator_seconds = 0.0
         self._actors = StackedActors(slots, network_shape, device)
         self._generator = torch.Generator(device).manual_seed(seed)
         match = torch.arange(n, device=device)
-        self._mine = 2 * match + match % 2  # the learner's rows among the [2N] seats of the batch
+        seat = (self.share.first + match) % 2
+        self._mine = 2 * match + seat  # the learner's rows among the [2N] seats of the batch
         self._flat_actions = torch.zeros(2 * n + 1, ACTION_SIZE, device=device)  # one more: what padding does
         self._actions = self._flat_actions[: 2 * n].view(n, 2, ACTION_SIZE)
         self._result = torch.tensor(_RESULT, dtype=torch.float64, device=device).view(8, 3)
-        self._result_row = (match % 2 * 4 + 1).int()
+        self._result_row = (seat * 4 + 1).int()
         self._sums = torch.zeros(FIRST_SLOT + slots, 6, dtype=torch.float64, device=device)
         self._return = torch.zeros(n, dtype=torch.float64, device=device)
         self.quarantined = torch.zeros((), dtype=torch.int64, device=device)
-        self._seat_opponents(np.ones(n, dtype=bool))
+        self._seat_opponents(np.ones(self.share.total, dtype=bool))
 
     @property
     def contract(self) -> dict[str, Any]:
@@ -119,13 +133,15 @@ class Duel:
         return self.obs, reward, self.batch.terminated, self.batch.truncated
 
     def assign(self, opponents: np.ndarray) -> None:
-        """Give every match the opponent with that index [N]. Matches that change opponent are restarted, uncounted.
+        """Give every match of the run the opponent with that index. Matches that change it are restarted, uncounted.
 
         Raises `ValueError` for an index that is neither a bot nor a slot.
         """
         wanted = np.asarray(opponents, dtype=np.int32)
-        if wanted.shape != (self.num_envs,) or wanted.min() < 0 or wanted.max() >= len(self._sums):
-            raise ValueError(f"opponents must be {self.num_envs} indices in 0..{len(self._sums) - 1}, a bot or a slot")
+        if wanted.shape != self.opponents.shape or wanted.min() < 0 or wanted.max() >= len(self._sums):
+            raise ValueError(
+                f"opponents must be {len(self.opponents)} indices in 0..{len(self._sums) - 1}, a bot or a slot"
+            )
         changed = wanted != self.opponents
         self.opponents = wanted
         if changed.any():
@@ -139,9 +155,9 @@ class Duel:
         self._actors.load(slot, weights)
         self._seat_opponents(self.opponents == FIRST_SLOT + slot)
 
-    def harvest(self) -> Tally:
-        """Results of the matches finished since the last call; begins counting anew."""
-        wins, draws, losses, length, hp, returns = self._sums.cpu().numpy().T.copy()
+    def harvest(self, processes: Processes = ALONE) -> Tally:
+        """Results of the matches finished since the last call, over all `processes`; begins counting anew."""
+        wins, draws, losses, length, hp, returns = processes.add_up(self._sums).cpu().numpy().T.copy()
         self._sums.zero_()
         return Tally(wins, draws, losses, length, hp, returns)
 
@@ -164,7 +180,7 @@ class Duel:
             weights.copy_(state["slots"][name])
         self._generator.set_state(state["generator"].cpu())
         self._sums.copy_(state["sums"])
-        self._seat_opponents(np.zeros(self.num_envs, dtype=bool))
+        self._seat_opponents(np.zeros(self.share.total, dtype=bool))
         self._return.copy_(state["return"])
         self.quarantined.copy_(state["quarantined"])
         self.batch.load_state_dict(state["batch"])
@@ -176,7 +192,7 @@ class Duel:
         obs = self.batch.obs.flatten(0, 1).index_select(0, self._gather.flatten()).view(slots, rows, -1)
         if self._mirror:
             obs, side = self._mirror.show(obs)
-        actions = self._actors.act(obs, generator=self._generator)
+        actions = self._actors.act(obs, generator=self._noise)
         if self._mirror:
             actions = self._mirror.back(actions, side)
         self._flat_actions.index_copy_(0, self._scatter.flatten(), actions.flatten(0, 1))
@@ -222,24 +238,35 @@ class Duel:
         self._return.masked_fill_(ended, 0.0)
 
     def _seat_opponents(self, restart: np.ndarray) -> None:
-        """Tell the simulator who plays where, restart the matches in `restart` [N], and observe."""
-        n = self.num_envs
+        """Tell the simulator who plays where, restart those of all matches that are in `restart`, and observe."""
+        n, share = self.num_envs, self.share
+        opponents = self.opponents[share.rows]
         bots = np.full((n, 2), ACTIONS, dtype=np.int32)
-        bots[np.arange(n), 1 - np.arange(n) % 2] = np.where(self.opponents < FIRST_SLOT, self.opponents, ACTIONS)
-        again = torch.from_numpy(restart).to(self.device)
+        bots[np.arange(n), 1 - (share.first + np.arange(n)) % 2] = np.where(opponents < FIRST_SLOT, opponents, ACTIONS)
+        again = torch.from_numpy(restart[share.rows]).to(self.device)
         self.batch.assign(torch.from_numpy(bots), again)
-        self._opponent = torch.from_numpy(self.opponents).to(self.device)
+        self._opponent = torch.from_numpy(opponents).to(self.device)
         self._return.masked_fill_(again, 0.0)
         self._group()
         self._observe()
 
     def _group(self) -> None:
-        """Index the snapshots' rows among the [2N] seats, one row of matches per slot, padded to equal lengths."""
+        """Index the snapshots' rows among the [2N] seats, one row of matches per slot, padded to equal lengths.
+
+        Noise is drawn for the groups of all matches of the run, and this duel's rows of it are taken.
+        """
+        first, last = self.share.first, self.share.first + self.num_envs
         groups = [np.flatnonzero(self.opponents == FIRST_SLOT + slot) for slot in range(self.slots)]
-        rows = max((len(group) for group in groups), default=0)
-        gather = np.zeros((self.slots, rows), dtype=np.int64)
+        begins = [int(np.searchsorted(group, first)) for group in groups]
+        own = [group[(group >= first) & (group < last)] for group in groups]
+        longest = max((len(group) for group in groups), default=0)
+        rows = max((len(group) for group in own), default=0) or min(longest, 1)  # noise is drawn if anybody needs it
+        gather, place = np.zeros((2, self.slots, rows), dtype=np.int64)
         scatter = np.full((self.slots, rows), 2 * self.num_envs, dtype=np.int64)
-        for slot, group in enumerate(groups):
-            gather[slot, : len(group)] = scatter[slot, : len(group)] = 2 * group + 1 - group % 2
+        for slot, group in enumerate(own):
+            gather[slot, : len(group)] = scatter[slot, : len(group)] = 2 * (group - first) + 1 - group % 2
+            place[slot, : len(group)] = slot * longest + begins[slot] + np.arange(len(group))
         self._gather = torch.from_numpy(gather).to(self.device)
         self._scatter = torch.from_numpy(scatter).to(self.device)
+        index = torch.from_numpy(place).to(self.device)
+        self._noise = self._generator if self.share.whole else Noise(self._generator, (self.slots, longest), index)

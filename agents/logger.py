@@ -53,7 +53,7 @@ class Sink(Protocol):
 class Logger:
     """Rows and events of one run, sent to every sink."""
 
-    def __init__(self, lines: JsonLines, others: list[Sink], env_steps: int = 0) -> None:
+    def __init__(self, lines: JsonLines | NoSink, others: list[Sink], env_steps: int = 0) -> None:
         self._lines = lines
         self._sinks: list[Sink] = [lines, *others]
         self._env_steps = env_steps
@@ -85,6 +85,11 @@ class Logger:
         """Finish every sink; nothing may be logged afterwards."""
         for sink in self._sinks:
             sink.close()
+
+
+def silent_logger() -> Logger:
+    """A logger that writes nothing, for the processes of a run that do not lead it."""
+    return Logger(NoSink(), [])
 
 
 def open_logger(
@@ -215,6 +220,13 @@ class NoSink:
         """Do nothing."""
 
     def rewind(self, env_steps: int) -> None:
+        """Do nothing."""
+
+    def sync(self) -> dict[str, int]:
+        """Nothing is on the disk."""
+        return {}
+
+    def cut(self, name: str, size: int) -> None:
         """Do nothing."""
 
     def close(self) -> None:

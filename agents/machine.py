@@ -28,13 +28,21 @@ def keep_freed_memory() -> None:
         libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which is never given back
 
 
-def set_threads(threads: int) -> int:
+def backend(device: torch.device, local_size: int) -> str:
+    """What `torch.distributed` sends tensors by: NCCL where each of this machine's processes has a GPU of its own."""
+    own = device.type != "cpu" and torch.cuda.device_count() >= local_size
+    return "cpu:gloo,cuda:nccl" if own else "gloo"
+
+
+def set_threads(threads: int, local_size: int = 1) -> int:
     """Set the CPU threads: `threads` of them, or by default every core this process may use; returns their number.
+
+    The default is divided evenly among the `local_size` processes that train together on this machine.
 
     By default torch takes half of them and the simulator all: actor and critic are learned side by side, each on half.
     The products of small networks gain nothing from being shared out, for the threads wait for each other after every
     one of them.
     """
-    count = threads or usable_cores()
+    count = threads or max(usable_cores() // local_size, 1)
     torch.set_num_threads(threads or max(count // 2, 1))
     return count

@@ -65,6 +65,10 @@ class StateFolder:
         """The states' folders, oldest first, whether good or not."""
         return sorted(path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and path.suffix != DAMAGED)
 
+    def has(self, update: int) -> bool:
+        """Whether there is a state of that update, good or not."""
+        return (self.folder / f"{PREFIX}{update:06d}").exists()
+
     def summaries(self) -> list[dict[str, Any]]:
         """What the states' manifests say, oldest first; those that cannot be read are left out."""
         found = []

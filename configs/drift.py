@@ -14,7 +14,7 @@ from configs.validate import options
 
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
-    "max_updates", "device", "deterministic", "threads", "env.num_envs", "logger", "evaluation",
+    "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs", "logger", "evaluation",
 )  # fmt: skip
 
 

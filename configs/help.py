@@ -22,6 +22,7 @@ Trains the run NAME and writes a folder under checkpoints/. Every option below c
 
   --help  this text
   --cfg   print the configuration as YAML and stop
+  --multirun  one run per combination of values, as in seed=1,2,3; docs/scaling.md
 """
 
 

@@ -91,7 +91,7 @@ def _parse(text: str) -> Override:
     if override.is_delete() or override.package is not None:
         raise ConfigError(f"{text!r}: options can be set, not removed or moved; write key=value")
     if override.is_sweep_override():
-        raise ConfigError(f"{text!r}: one value each; start one run per value, or write a list as [a,b]")
+        raise ConfigError(f"{text!r}: one value each; --multirun does one run per value; a list is [a,b]")
     return override
 
 

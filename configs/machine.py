@@ -19,10 +19,11 @@ def usable_cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str, local_rank: int = 0) -> torch.device:
     """Find the device meant by `name`: auto (cuda where there is one), cpu, cuda or cuda:N.
 
-    Raises `ConfigError` for any other name, and where there is no such CUDA device.
+    Of several processes on this machine, `local_rank` 0, 1, ..., each gets the next device unless one is named. Raises
+    `ConfigError` for any other name, and where there is no such CUDA device.
     """
     import torch  # late: options are read and refused without it
 
@@ -32,7 +33,7 @@ def choose_device(name: str) -> torch.device:
     count = torch.cuda.device_count()
     if name == "cpu" or (name == "auto" and count == 0):
         return torch.device("cpu")
-    index = int(name.partition(":")[2] or 0)
+    index = int(name.partition(":")[2] or local_rank % max(count, 1))
     if index >= count:
         raise ConfigError(f"device={name}: this machine has {count} CUDA devices; use device=cpu or device=auto")
     return torch.device("cuda", index)

@@ -276,6 +276,8 @@ class RunConfig:
     """Training states kept; the policies all stay."""
     grace_seconds: float = option(25.0, "(0, 86400]")
     """After Ctrl-C or SIGTERM the update in progress has this long to finish and be saved."""
+    patience_seconds: float = option(1800.0, "[1, 86400]")
+    """Of several processes (torchrun), one that does not answer the others for this long is taken for dead."""
     max_updates: int = option(0, COUNT)
     """Stop after this many updates although the schedule is longer; 0 runs it whole."""
     env: EnvConfig = field(default_factory=EnvConfig)

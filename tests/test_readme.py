@@ -10,6 +10,7 @@ import yaml
 import train
 from configs.load import load
 from configs.plain import to_plain
+from configs.sweep import read_sweep
 from eval import payoff, seeds
 from eval.options import read_options
 
@@ -29,6 +30,9 @@ def commands(script):
 def test_commands_of_training(arguments, capsys, tmp_path):
     if "--help" in arguments:
         assert train.main(arguments) == 0
+        return
+    if "--multirun" in arguments:
+        assert len(read_sweep(arguments[1:]).runs) > 1
         return
     if arguments[0].startswith("resume="):
         folder = tmp_path / arguments[0].removeprefix("resume=")

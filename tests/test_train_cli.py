@@ -37,7 +37,10 @@ def test_the_trainer_gets_the_composed_configuration(trained):
         ([], "no run is named"),
         (["+run=quikstart"], "did you mean 'quickstart'?"),
         (["+run=quickstart", "ppo.clip=7"], "ppo.clip=7: must be in (0, 1]"),
-        (["+run=quickstart", "--cgf"], "unknown flag '--cgf': choose from --help, -h, --cfg; did you mean '--cfg'?"),
+        (
+            ["+run=quickstart", "--cgf"],
+            "unknown flag '--cgf': choose from --help, -h, --cfg, --multirun, -m; did you mean '--cfg'?",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words):

@@ -28,7 +28,7 @@ def estimate_seconds(run: Run) -> float:
         collecting, learning = trial.once()
     finally:
         trial.close()
-    samples = run.updates * run.steps_per_update
+    samples = run.updates * run.rollout.steps * run.rollout.num_envs  # all processes do theirs at the same time
     return samples * (collecting + run.config.ppo.epochs * learning)
 
 
@@ -36,7 +36,8 @@ class _Trial:
     """A small rollout of the run's matches, network and precision, and one pass of learning from it."""
 
     def __init__(self, run: Run) -> None:
-        config, device = run.config, run.device
+        config = replace(run.config, env=replace(run.config.env, num_envs=run.task.num_envs))
+        device = run.device
         self.task = make_task(config, device, run.threads, seeds=dict.fromkeys(SEEDS, 0))
         self.task.rehearse()
         self.network = copy.deepcopy(run.network)

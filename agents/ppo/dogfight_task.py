@@ -11,10 +11,14 @@ import torch
 from agents.duel import Duel
 from agents.matches import Setting
 from agents.ppo.checks import Checks
+from agents.ppo.dogfight_parallel import LedDuel, cut, follow, join
 from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
 from agents.ppo.network import ActorCritic, network_shape
+from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.promotion import Promotion
+from agents.ppo.scores import Scores
 from agents.ppo.selfplay import League
+from agents.ppo.share import Share
 from agents.run_folder import RunFolder
 from configs.schema import RunConfig
 from curriculum.pool import Pool
@@ -24,22 +28,41 @@ from envs.dogfight.rules import BOTS, MAX_TICKS
 
 
 class DogfightTask:
-    """See `agents.ppo.task.Task`; `batch`, `duel`, `league` and `checks` are its parts."""
+    """See `agents.ppo.task.Task`; `batch`, `duel`, `league` and `checks` are its parts.
+
+    `league` and `checks` exist in the first process only, which tells the others what they need of them.
+    """
 
     cannot_save = ""
 
-    def __init__(self, config: RunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int]) -> None:
-        self.config, self._seeds = config, seeds
-        self.batch = make_batch(config, device, threads, seed=seeds["env"])
+    def __init__(
+        self,
+        config: RunConfig,
+        device: torch.device,
+        threads: int,
+        *,
+        seeds: Mapping[str, int],
+        processes: Processes = ALONE,
+    ) -> None:
+        self.config, self.processes, self._seeds = config, processes, seeds
+        share = processes.share(config.env.num_envs)
+        with processes.one_before_the_others():  # compiled kernels are kept where all find them
+            self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
         self.num_envs = self.batch.num_envs
         self.longest_episode = -(-MAX_TICKS // config.env.action_repeat)
         obs_dim, continuous, binary = (self.batch.contract[key] for key in ("obs_dim", "continuous", "binary"))
         self.network_shape = network_shape(obs_dim, continuous, binary, config.network)
         slots, mirror = config.self_play.slots, config.env.mirror
         self.duel = self.env = Duel(
-            self.batch, slots=slots, network_shape=self.network_shape, seed=seeds["opponents"], mirror=mirror
+            self.batch,
+            slots=slots,
+            network_shape=self.network_shape,
+            seed=seeds["opponents"],
+            mirror=mirror,
+            share=share,
         )
         self._setting = check_setting(config, device, threads)
+        self._win_rates: dict[str, float] = {}  # as process 0 says, in the others
 
     @property
     def contract(self) -> dict[str, Any]:
@@ -57,37 +80,50 @@ class DogfightTask:
 
     def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
         """Open the pool in the run's folder."""
+        if not self.processes.first:
+            return
         options = self.config.self_play
         pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self.network_shape)
         seed, promotion = self._seeds["league"], None
         if options.promotion == "sprt":
             promotion = Promotion(options, self._setting, self.contract, seed=seed)
-        self.league = League(self.duel, pool, options, alert, seed=seed, promotion=promotion)
+        duel = self.duel if self.processes.alone else LedDuel(self.duel, self.processes)
+        self.league = League(duel, pool, options, alert, seed=seed, promotion=promotion)
         self.checks = Checks(self.config.evaluation, self._setting, alert, seed=self._seeds["checks"])
 
     def rehearse(self) -> None:
         """Meet all bots alike."""
-        self.duel.assign(np.arange(self.num_envs) % len(BOTS))
+        self.duel.assign(np.arange(self.duel.share.total) % len(BOTS))
 
     def prepare(self, plan: Plan, network: ActorCritic) -> None:
         """Set the physics and seat the opponents."""
         self.batch.set_ranges(plan.randomization.ranges())
-        self.league.deal(plan, network)
+        if self.processes.first:
+            self.league.deal(plan, network)
+        else:
+            follow(self.duel, self.processes)
 
     def results(self, plan: Plan) -> dict[str, float]:
         """Wins, draws and losses per opponent, the recent rates that steer the schedule, and ratings."""
-        tally = self.duel.harvest()
-        self.league.record(tally)
+        tally = self.duel.harvest(self.processes)
+        invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
+        if self.processes.first:
+            self.league.record(tally)
+        self._win_rates = self.processes.same(self.win_rates())
+        if not self.processes.first:
+            return {}
         metrics = rollout_metrics(tally) | curriculum_metrics(plan, self.win_rates()) | league_metrics(self.league)
-        return metrics | {"guard/invalid_actions": float(self.batch.invalid_actions.sum())}
+        return metrics | {"guard/invalid_actions": float(invalid)}
 
     def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """Matches of the deterministic policy against bots."""
+        if not self.processes.first:
+            return {}, False
         return self.checks.after(plan.update, network, self.contract, plan.bots), self.checks.improved
 
     def win_rates(self) -> dict[str, float]:
         """Recent win rate against every bot met often enough."""
-        return self.league.scores.win_rates()
+        return self.league.scores.win_rates() if self.processes.first else self._win_rates
 
     def headline(self, plan: Plan) -> str:
         """The bots with win rates, and the share of self-play."""
@@ -97,48 +133,56 @@ class DogfightTask:
 
     def standing(self) -> dict[str, Any]:
         """Win rates and rating."""
-        return {"win_rates": self.win_rates(), "elo": self.league.ratings.learner}
+        return {"win_rates": self.win_rates()} | ({"elo": self.league.ratings.learner} if self.processes.first else {})
 
     def broken(self) -> int:
         """Matches put into quarantine."""
-        return int(self.duel.quarantined)
+        return int(self.processes.add_up(self.duel.quarantined.clone()))
 
     def files(self) -> list[str]:
         """The snapshots of the pool."""
-        return [snapshot.name for snapshot in self.league.pool.snapshots]
+        return [snapshot.name for snapshot in self.league.pool.snapshots] if self.processes.first else []
 
     def sweep(self, names: Iterable[str]) -> None:
         """Delete snapshots that left the pool and that no kept state has."""
         self.league.pool.sweep(names)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Matches, league and checks."""
-        league, checks = self.league.state_dict(), self.checks.state_dict()
-        return {"duel": self.duel.state_dict(), "league": league, "checks": checks}
+        duel = join(self.duel.state_dict(), self.processes) if episodes else {}
+        if not self.processes.first:
+            return {}
+        return {"duel": duel, "league": self.league.state_dict(), "checks": self.checks.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`."""
+        scores = Scores()
+        scores.load_state_dict(state["league"]["scores"])
+        self._win_rates = scores.win_rates()
+        if episodes:
+            self.duel.load_state_dict(cut(state["duel"], self.duel.share))
+        if not self.processes.first:
+            return
         self.league.load_state_dict(state["league"])
         self.checks.load_state_dict(state["checks"])
-        if episodes:
-            self.duel.load_state_dict(state["duel"])
-        else:
+        if not episodes:
             self.league.slots = [""] * self.duel.slots  # drawn anew with the next deal
 
     def begin_anew(self) -> None:
         """Empty the pool."""
-        self.league.pool.restore([])
+        if self.processes.first:
+            self.league.pool.restore([])
 
     def close(self) -> None:
         """End the simulator's threads."""
         self.batch.close()
 
 
-def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int) -> DogfightBatch:
-    """The matches of a run."""
+def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int, share: Share) -> DogfightBatch:
+    """The matches of a run that are this process's share."""
     env = config.env
-    return DogfightBatch(
-        env.num_envs,
+    batch = DogfightBatch(
+        share.count,
         device=str(device),
         rules=env.rules,
         action_repeat=env.action_repeat,
@@ -150,6 +194,10 @@ def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: i
         threads=threads,
         seed=seed,
     )
+    if not share.whole:
+        batch.match_id += share.first
+        batch.reset(seed)
+    return batch
 
 
 def check_setting(config: RunConfig, device: torch.device, threads: int) -> Setting:

@@ -61,11 +61,17 @@ class Guard:
         self._broken: list[int] = []
         self._detectors = Detectors()
         self._kept: dict[str, Any] = {}
+        self._kept_before = 0
 
-    def before(self) -> None:
-        """Keep the learner as it is, in case the update has to be taken back."""
+    def before(self, update: int = 0) -> None:
+        """Keep the learner as it is before update number `update`, in case that has to be taken back."""
         if self.config.enabled:
-            self._kept = copy.deepcopy(self.learner.state_dict())
+            self._kept, self._kept_before = copy.deepcopy(self.learner.state_dict()), update
+
+    def take_back(self, update: int) -> None:
+        """Set the learner back to what it was before update number `update`, if that has begun."""
+        if self._kept and self._kept_before == update:
+            self.learner.load_state_dict(self._kept)
 
     def after(self, update: int, metrics: Mapping[str, float]) -> Verdict:
         """Judge the `train/...` metrics of update number `update`, and take it back if it broke the policy."""

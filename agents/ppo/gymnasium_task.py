@@ -3,7 +3,8 @@
 This is for checking the trainer against what others have published, not for speed. Observations (flattened) and rewards
 may be normalized by running statistics, as most published results on MuJoCo do: (x - mean) / std, clipped to +-10, and
 rewards divided by the standard deviation of the discounted return (Engstrom et al. 2020, arXiv:2005.12729). The
-statistics of observations belong to the policy and are part of its contract.
+statistics of observations belong to the policy and are part of its contract. Several processes share them in every
+step, so that they are those of one process with all environments.
 N is `num_envs`, D the observation size, A the numbers of an action.
 """
 
@@ -23,6 +24,7 @@ from torch import Tensor
 
 from agents.ppo.network import ActorCritic, network_shape
 from agents.ppo.normalizer import Normalizer
+from agents.ppo.parallel import ALONE, Processes
 from agents.run_folder import RunFolder
 from configs.names import ConfigError, suggestion
 from configs.schema import RunConfig
@@ -35,14 +37,23 @@ RECENT = 100
 class GymnasiumEnvs:
     """N copies of an environment as the rollout wants them; new episodes begin within the step that ends one.
 
-    With `statistics`, observations are normalized by these from beginning to end.
+    With `statistics`, observations are normalized by these from beginning to end. Of several `processes` each has an
+    equal share of the copies, and every copy begins as it would in one.
     """
 
     def __init__(
-        self, config: RunConfig, device: torch.device, *, seed: int, statistics: Mapping[str, Any] | None = None
+        self,
+        config: RunConfig,
+        device: torch.device,
+        *,
+        seed: int,
+        statistics: Mapping[str, Any] | None = None,
+        processes: Processes = ALONE,
     ) -> None:
-        env, self.device = config.env, device
-        self.envs = make_envs(env.id, env.num_envs)
+        env, self.device, self._processes = config.env, device, processes
+        self.share = processes.share(env.num_envs)
+        n = self.share.count
+        self.envs = make_envs(env.id, n)
         self.observations = Normalizer((flatdim(self.envs.single_observation_space),), enabled=env.normalize_obs)
         if statistics is not None:
             self.observations.load_state_dict(statistics)
@@ -51,10 +62,9 @@ class GymnasiumEnvs:
         self.gamma, self.seconds = config.ppo.gamma, 0.0
         self.finished: list[tuple[int, float, int]] = []
         """Copy, return and length of the episodes that ended since this list was last emptied."""
-        n = env.num_envs
         self._return, self._discounted = np.zeros(n), np.zeros(n)
         self._length = np.zeros(n, dtype=np.int64)
-        first, _ = self.envs.reset(seed=seed)
+        first, _ = self.envs.reset(seed=seed + self.share.first)
         self._show(_flat(first))
         self.final_obs = torch.zeros_like(self.obs)
 
@@ -89,19 +99,24 @@ class GymnasiumEnvs:
 
     def _show(self, obs: np.ndarray) -> None:
         self._raw = obs
-        self.observations.add(obs)
+        self._add(self.observations, obs)
         self.obs = self._tensor(self.observations.apply(obs))
 
     def _scaled(self, reward: np.ndarray, done: np.ndarray) -> np.ndarray:
         self._discounted = self._discounted * self.gamma + reward
-        self.returns.add(self._discounted)
+        self._add(self.returns, self._discounted)
         self._discounted[done] = 0.0
         return self.returns.scale(reward)
+
+    def _add(self, normalizer: Normalizer, rows: np.ndarray) -> None:
+        if normalizer.enabled and not normalizer.frozen:
+            normalizer.add(self._processes.gather_rows(rows))
 
     def _count(self, reward: np.ndarray, done: np.ndarray) -> None:
         self._return += reward
         self._length += 1
-        self.finished += [(int(i), float(self._return[i]), int(self._length[i])) for i in np.flatnonzero(done)]
+        first = self.share.first
+        self.finished += [(first + int(i), float(self._return[i]), int(self._length[i])) for i in np.flatnonzero(done)]
         self._return[done] = 0.0
         self._length[done] = 0
 
@@ -114,10 +129,12 @@ class GymnasiumTask:
 
     cannot_save = "Gymnasium's environments cannot be saved, so episodes begin anew"
 
-    def __init__(self, config: RunConfig, device: torch.device, *, seeds: Mapping[str, int]) -> None:
-        self.config = config
-        self.env = GymnasiumEnvs(config, device, seed=seeds["env"])
-        self.num_envs = config.env.num_envs
+    def __init__(
+        self, config: RunConfig, device: torch.device, *, seeds: Mapping[str, int], processes: Processes = ALONE
+    ) -> None:
+        self.config, self.processes = config, processes
+        self.env = GymnasiumEnvs(config, device, seed=seeds["env"], processes=processes)
+        self.num_envs = self.env.share.count
         spec = self.env.envs.envs[0].spec
         self.longest_episode = (spec and spec.max_episode_steps) or 1  # unknown: any step may be the last
         observation, action = self.env.envs.single_observation_space, self.env.envs.single_action_space
@@ -154,7 +171,7 @@ class GymnasiumTask:
 
     def results(self, plan: Plan) -> dict[str, float]:
         """Episodes of the last rollout: how many, their return and length."""
-        finished, self.env.finished = self.env.finished, []
+        finished, self.env.finished = self.processes.gather_items(self.env.finished), []
         metrics = {"rollout/episodes": float(len(finished))}
         if finished:
             _, returns, lengths = zip(*finished, strict=True)
@@ -191,7 +208,7 @@ class GymnasiumTask:
     def sweep(self, names: Iterable[str]) -> None:
         """There is nothing to sweep."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """The normalizers and recent returns."""
         normalizers = {"observations": self.env.observations.state_dict(), "returns": self.env.returns.state_dict()}
         return {"gymnasium": normalizers | {"recent": self._recent}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 STDERR = 2
@@ -34,6 +35,12 @@ class StopRequest:
     def asked(self) -> bool:
         """Whether a signal has come."""
         return self.signal != 0
+
+    def asked_of_any(self, largest: Callable[[int], int]) -> bool:
+        """Whether any process of the run was asked to stop: `largest` of all their signals, which all then have."""
+        agreed = largest(self.signal)
+        self.signal = agreed or self.signal
+        return agreed != 0
 
     @property
     def exit_code(self) -> int:

@@ -2,7 +2,8 @@
 
 A schedule says which opponents, on which physics, after which one-off events; the rollout fills tensors; generalized
 advantage estimation; the clipped surrogate update; metrics; every so often a check, a snapshot into the pool, a
-checkpoint. `train` knows nothing of command lines or of who launched it.
+checkpoint. `train` knows nothing of command lines or of who launched it; where that was `torchrun`, all processes run
+this loop at the same time, each with its share of the matches (`parallel.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from pathlib import Path
 from agents.ppo.calibrate import estimate_seconds
 from agents.ppo.guard import LearningFailed, Verdict
 from agents.ppo.interrupt import Stopped, StopRequest
+from agents.ppo.parallel import Processes, joined
 from agents.ppo.progress import duration
 from agents.ppo.run import Run
+from agents.ppo.salvage import salvaging
 from agents.ppo.stopwatch import Stopwatch
 from configs.names import InputError
 from configs.schema import EventConfig, RunConfig
@@ -29,9 +32,15 @@ def train(config: RunConfig) -> Path:
     cannot be finished, the policy of the last training state is there. Raises `InputError` where the machine or the
     folder does not allow what the configuration asks.
     """
-    run = Run(config)
+    with joined(config) as processes:
+        return _run(config, processes)
+
+
+def _run(config: RunConfig, processes: Processes) -> Path:
+    """`train`, as one of the processes."""
+    run = Run(config, processes)
     try:
-        with StopRequest(config.grace_seconds) as stop:
+        with StopRequest(config.grace_seconds) as stop, salvaging(run):
             if run.position is None or run.updates_done >= run.updates:
                 run.say(f"nothing left to do: {run.updates_done} of {run.updates} updates are done")
             else:
@@ -49,12 +58,13 @@ def train(config: RunConfig) -> Path:
 def _train(run: Run, stop: StopRequest) -> None:
     """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
     assert run.position is not None
-    plan = run.schedule.plan(run.position, run.task.win_rates())
-    if run.updates_done == 0 or not run.folder.final.exists():
+    plan = run.plan = run.schedule.plan(run.position, run.task.win_rates())
+    if run.updates_done == 0 or not run.processes.led(run.folder.final.exists):
         _checkpoint(run, plan)  # so that there is always a state to go back to, and a policy to keep
     _introduce(run)
-    while run.position is not None and run.updates_done < run.updates and not stop.asked:
-        plan = run.schedule.plan(run.position, run.task.win_rates())
+    asked = run.processes.largest
+    while run.position is not None and run.updates_done < run.updates and not stop.asked_of_any(asked):
+        plan = run.plan = run.schedule.plan(run.position, run.task.win_rates())
         if not _update(run, plan, run.position):
             continue
         run.phase, run.updates_done = plan.phase, plan.update + 1
@@ -126,7 +136,8 @@ def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
     """End the run with a report; the last training state is as it was."""
     path = run.folder.path / "guard_report.json"
     try:
-        run.guard.report(path, plan.update, metrics)
+        if run.processes.first:
+            run.guard.report(path, plan.update, metrics)
     except OSError as error:
         run.alert(f"{path.name} is not written ({error.strerror})")
     run.alert(f"the run ends after update {plan.update}: the policy keeps breaking; see {path}")
@@ -155,7 +166,7 @@ def _collect(run: Run, plan: Plan) -> float:
     ppo = run.config.ppo
     run.task.simulator_seconds = 0.0
     with run.autocast.context(plan.update):
-        run.rollout.collect(run.task.env, run.network, run.actions)
+        run.rollout.collect(run.task.env, run.network, run.noise)
         run.rollout.finish(run.network, ppo.gamma, ppo.gae_lambda)
     return run.task.simulator_seconds
 
@@ -166,7 +177,7 @@ def _learn(run: Run, plan: Plan, position: Position) -> tuple[Verdict, dict[str,
     final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
     learning_rate = anneal(ppo.learning_rate, final, done) * run.guard.rate_scale
     entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, done)
-    run.guard.before()
+    run.guard.before(plan.update)
     metrics = run.learner.update(
         run.rollout.flat(),
         number=plan.update,
@@ -183,6 +194,7 @@ def _results(run: Run, plan: Plan) -> dict[str, float]:
     metrics = {"rollout/reward": float(run.rollout.reward.mean())}
     if run.network.continuous:
         metrics["rollout/action_size"] = float(run.rollout.actions[..., : run.network.continuous].abs().mean())
+    metrics = dict(zip(metrics, run.processes.means(list(metrics.values())), strict=True))
     return metrics | run.task.results(plan)
 
 

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from agents.ppo.share import Noise, draw
 from configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
@@ -86,7 +87,7 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | None = None
+        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | Noise | None = None
     ) -> tuple[Tensor, Tensor]:
         """Actions [B, A] and their log-probabilities [B] for observations [B, D]; `generator` on the same device.
 
@@ -161,13 +162,15 @@ def linear(inputs: int, outputs: int, generator: torch.Generator, *, gain: float
     return layer
 
 
-def sample(output: Tensor, log_std: Tensor, *, deterministic: bool, generator: torch.Generator | None) -> Tensor:
+def sample(
+    output: Tensor, log_std: Tensor, *, deterministic: bool, generator: torch.Generator | Noise | None
+) -> Tensor:
     """Draw actions [..., A] from the actor's output [..., A] (means, then logits) and log_std, [C] or [K, 1, C]."""
     mean, logit = _split(output, log_std)
     if deterministic:
         return torch.cat([mean, (logit > 0).float()], dim=-1)  # p > 1/2
-    noise = torch.randn(mean.shape, generator=generator, device=output.device)
-    coin = torch.rand(logit.shape, generator=generator, device=output.device)
+    noise = draw(torch.randn, mean.shape, generator, output.device)
+    coin = draw(torch.rand, logit.shape, generator, output.device)
     return torch.cat([torch.addcmul(mean, noise, log_std.exp()), (coin < logit.sigmoid()).float()], dim=-1)
 
 
@@ -190,14 +193,14 @@ def entropy(output: Tensor, log_std: Tensor) -> Tensor:
     return gaussian + bernoulli
 
 
-def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator | None) -> Tensor:
+def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator | Noise | None) -> Tensor:
     """Draw a choice [B, 1], its number as a float, from its log-probabilities [B, K]: the largest of them plus noise.
 
     With Gumbel noise, -log(-log u), that is a sample of the categorical distribution.
     """
     if deterministic:
         return log_probs.argmax(-1, keepdim=True).float()
-    uniform = torch.rand(log_probs.shape, generator=generator, device=log_probs.device)
+    uniform = draw(torch.rand, log_probs.shape, generator, log_probs.device)
     gumbel = -(-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()
     return (log_probs + gumbel).argmax(-1, keepdim=True).float()
 

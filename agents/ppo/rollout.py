@@ -14,6 +14,7 @@ from torch import Tensor
 
 from agents.ppo.gae import gae
 from agents.ppo.network import ActorCritic
+from agents.ppo.share import Noise
 
 VALUE_CHUNK = 8192
 """Observations per critic forward: few enough to stay near the caches and to bound the memory of activations."""
@@ -74,7 +75,7 @@ class Rollout:
         self.truncations = torch.zeros(N, dtype=torch.int64, device=device)
 
     @torch.no_grad()
-    def collect(self, env: BatchEnv, network: ActorCritic, generator: torch.Generator) -> None:
+    def collect(self, env: BatchEnv, network: ActorCritic, generator: torch.Generator | Noise) -> None:
         """Play T steps. `generator` lives on the rollout's device.
 
         Raises `RuntimeError` when an environment was truncated more than `max_truncations` times.

@@ -15,15 +15,17 @@ import numpy as np
 import torch
 
 from agents.checkpoint import CheckpointError, save_checkpoint
-from agents.logger import open_logger
+from agents.logger import open_logger, silent_logger
 from agents.machine import keep_freed_memory, make_deterministic, set_threads
 from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
+from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.precision import Autocast
 from agents.ppo.progress import Progress
 from agents.ppo.rollout import Rollout
+from agents.ppo.share import Noise
 from agents.ppo.task import Task, make_task
-from agents.ppo.training_state import capture, inexact, restore, summary
+from agents.ppo.training_state import capture, has_episodes, inexact, restore, summary
 from agents.ppo.update import Learner
 from agents.run_folder import RunFolder
 from agents.run_lock import RunLock
@@ -43,13 +45,14 @@ SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "che
 class Run:
     """The parts of a run. Making one creates its folder or continues what is in it; `close` ends what it opened.
 
-    `position` is the next update's place in the schedule, None at its end; `updates_done` counts finished updates.
+    `position` is the next update's place in the schedule, None at its end; `updates_done` counts finished updates and
+    `plan` is the latest one's. Of several `processes`, only the first touches the folder and has something to say.
     """
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
-        self.device = choose_device(config.device)
-        self.threads = set_threads(config.threads)
+    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+        self.config, self.processes = config, processes
+        self.device = choose_device(config.device, processes.local_rank)
+        self.threads = set_threads(config.threads, processes.local_size)
         if config.deterministic:
             make_deterministic()
         keep_freed_memory()
@@ -58,15 +61,27 @@ class Run:
         self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
         self.position: Position | None = self.schedule.start()
         self.updates_done = 0
+        self.plan: Plan | None = None
+        self.lock: RunLock | None = None
+        self.fingerprint = ""
         self.phase = config.phases[0].name
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
-        self.task = make_task(config, self.device, self.threads, seeds=seeds)
+        self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
+        share = processes.share(config.env.num_envs)
         self.network = ActorCritic.from_shape(self.task.network_shape, seed=seeds["network"]).to(self.device)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
-        self.learner = Learner(self.network, config.ppo, self.autocast, seed=seeds["shuffle"], threads=self.threads)
+        self.learner = Learner(
+            self.network,
+            config.ppo,
+            self.autocast,
+            seed=seeds["shuffle"],
+            threads=self.threads,
+            processes=processes,
+            share=share,
+        )
         self.rollout = make_rollout(config, self.task, self.network)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
-        self.lock: RunLock | None = None
+        self.noise = Noise.of(share, self.actions)
         try:
             self._open()
         except BaseException:
@@ -75,35 +90,46 @@ class Run:
 
     def _open(self) -> None:
         """Make or open the folder and what writes into it, once nothing else can be refused any more."""
+        config, first = self.config, self.processes.first
+        self.folder, existing, found, changed, alerts = self.processes.led(self._open_folder)
+        self.task.open(self.folder, self.alert)
+        logs = found.content["logger"] if found else None
+        self.logger = silent_logger()
+        if first:
+            self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
+        self.progress = Progress(self.updates, shown=config.logger.progress and first)
+        for text in alerts:
+            self.alert(text)
+        self.guard = Guard(config.guard, self.learner, adaptive_kl=config.ppo.adaptive_kl, alert=self.alert)
+        self._saved_at = time.monotonic()
+        if first:
+            self.states.alert = self.alert
+        if existing:
+            self._resume(found, changed)
+
+    def _open_folder(
+        self,
+    ) -> tuple[RunFolder, bool, TrainingState | None, dict[str, tuple[Any, Any]], list[str]]:
+        """The folder, whether it existed, its newest state, the options that have changed, and alerts."""
         config, root = self.config, ROOT / self.config.checkpoint_dir
         existing = RunFolder.open(root, config.name)
         changed = drift(from_plain(existing.read_config()), config) if existing else {}
-        self.folder = existing or RunFolder.create(root, config.name, config.run)
-        self.lock = RunLock(self.folder.path)
+        folder = existing or RunFolder.create(root, config.name, config.run)
+        self.lock = RunLock(folder.path)
         if existing is None:
-            self.folder.write_config(to_plain(config))
+            folder.write_config(to_plain(config))
         alerts: list[str] = []
-        self.states = StateFolder(self.folder.state, config.keep_states, alerts.append)
-        self.folder.clean()
+        self.states = StateFolder(folder.state, config.keep_states, alerts.append)
+        folder.clean()
         self.states.clean()
         found = self.states.latest() if existing else None
-        self.task.open(self.folder, self.alert)
-        self.fingerprint = self.folder.fingerprint()
+        self.fingerprint = folder.fingerprint()
         if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
             raise ConfigError(
-                f"{self.folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
+                f"{folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
                 "a copy), and give what you want to change as options"
             )
-        logs = found.content["logger"] if found else None
-        self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
-        self.progress = Progress(self.updates, shown=config.logger.progress)
-        for text in alerts:
-            self.alert(text)
-        self.states.alert = self.alert
-        self.guard = Guard(config.guard, self.learner, adaptive_kl=config.ppo.adaptive_kl, alert=self.alert)
-        self._saved_at = time.monotonic()
-        if existing:
-            self._resume(found, changed)
+        return folder, existing is not None, found, changed, alerts
 
     def _resume(self, found: TrainingState | None, changed: dict[str, tuple[Any, Any]]) -> None:
         """Go back to the state that was `found`, and say what is different from then."""
@@ -112,7 +138,8 @@ class Run:
             self.say("there is no training state yet: the run begins anew")
             return
         reasons = inexact(found.summary, self)
-        restore(self, found.content, episodes=found.summary["num_envs"] == self.task.num_envs)
+        same = found.summary["num_envs"] == self.config.env.num_envs
+        restore(self, found.content, episodes=same and has_episodes(found.summary))
         self.phase = found.summary["phase"]
         self.progress.skip(self.updates_done)
         self.say(f"resumed after update {self.updates_done} from {found.path.name}")
@@ -123,11 +150,15 @@ class Run:
 
     def say(self, text: str) -> None:
         """Tell the person at the terminal, and the log."""
+        if not self.processes.first:
+            return
         self.progress.say(text)
         self.logger.event(text)
 
     def alert(self, text: str) -> None:
         """Say that something is wrong although training goes on."""
+        if not self.processes.first:
+            return
         self.progress.say(f"alert: {text}")
         self.logger.event(text, kind="alert")
 
@@ -136,6 +167,19 @@ class Run:
         return (plan.update + 1) * self.steps_per_update
 
     def save(
+        self,
+        path: Path,
+        plan: Plan,
+        *,
+        done: bool = True,
+        interrupted: bool = False,
+        contract: dict[str, Any] | None = None,
+    ) -> None:
+        """As `write`, where this process leads; the others have the same policy."""
+        if self.processes.first:
+            self.write(path, plan, done=done, interrupted=interrupted, contract=contract)
+
+    def write(
         self,
         path: Path,
         plan: Plan,
@@ -171,21 +215,27 @@ class Run:
         except CheckpointError as error:
             self.alert(f"{path.name} is not saved ({error}); training goes on")
 
-    def save_state(self) -> None:
-        """Publish the training state, and drop files that no kept state needs; where that fails, training goes on."""
+    def save_state(self, *, episodes: bool = True) -> None:
+        """Publish the training state, and drop files that no kept state needs; where that fails, training goes on.
+
+        Without `episodes`, which need all processes, a state of this update that is there already stays.
+        """
         self._saved_at = time.monotonic()
+        content = capture(self, episodes=episodes)
+        if not self.processes.first or (not episodes and self.states.has(self.updates_done)):
+            return
         try:
-            self.states.publish(self.updates_done, capture(self), summary(self))
+            self.states.publish(self.updates_done, content, summary(self, episodes=episodes))
             self.task.sweep(name for state in self.states.summaries() for name in state["pool"])
         except OSError as error:
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
 
     def roll_back(self) -> bool:
         """Go back to the newest good state but keep what the guard learned; False where there is none."""
-        found = self.states.latest()
+        found = self.processes.led(lambda: self.states.latest())
         if found is None:
             return False
-        restore(self, found.content, guard=False)
+        restore(self, found.content, episodes=has_episodes(found.summary), guard=False)
         self.phase = found.summary["phase"]
         self.logger.rewind(found.content["logger"])
         self.progress.skip(self.updates_done)
@@ -196,7 +246,8 @@ class Run:
         """Whether enough updates or minutes have passed for another training state, and the last update was sound."""
         minutes = self.config.checkpoint_minutes
         late = minutes > 0 and time.monotonic() - self._saved_at >= 60.0 * minutes
-        return self.guard.sound and (late or self.updates_done % self.config.checkpoint_every == 0)
+        due = late or self.updates_done % self.config.checkpoint_every == 0
+        return self.guard.sound and self.processes.same(due)
 
     def close(self) -> None:
         """End the logs, the bar and all threads, and let another trainer in."""
@@ -207,7 +258,7 @@ class Run:
     def _let_go(self) -> None:
         self.learner.close()
         self.task.close()
-        if self.lock is not None:
+        if self.lock:
             self.lock.release()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from agents.duel import Duel, Tally
+from agents.ppo.dogfight_parallel import LedDuel
 from agents.ppo.network import ActorCritic
 from agents.ppo.promotion import Promotion
 from agents.ppo.scores import Scores
@@ -37,7 +38,7 @@ class League:
 
     def __init__(
         self,
-        duel: Duel,
+        duel: Duel | LedDuel,
         pool: Pool,
         config: SelfPlayConfig,
         alert: Callable[[str], None] = print,
@@ -63,7 +64,8 @@ class League:
             stale = plan.update - self._drawn_at >= self.config.deal_every
             if stale or gone.intersection(self.slots) or not all(self.slots):
                 self._draw(plan.update)
-        self.duel.assign(deal(self._shares(plan), self.duel.num_envs, self.duel.opponents))
+        opponents = self.duel.opponents
+        self.duel.assign(deal(self._shares(plan), len(opponents), opponents))
 
     def record(self, tally: Tally) -> None:
         """Take an update's results into the scores, the ratings and the pool."""

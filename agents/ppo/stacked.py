@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from agents.ppo.network import ActorCritic, Residual, sample
+from agents.ppo.share import Noise
 
 
 class StackedActors:
@@ -48,7 +49,9 @@ class StackedActors:
             self.weights[name][slot].copy_(_stored(state_dict[name]))
 
     @torch.no_grad()
-    def act(self, obs: Tensor, *, generator: torch.Generator | None = None, deterministic: bool = False) -> Tensor:
+    def act(
+        self, obs: Tensor, *, generator: torch.Generator | Noise | None = None, deterministic: bool = False
+    ) -> Tensor:
         """Actions [K, M, A] for observations [K, M, D]; row k is answered by slot k."""
         output = self._forward(self.template.actor, "actor", obs).float()
         return sample(output, self.weights["log_std"], deterministic=deterministic, generator=generator)

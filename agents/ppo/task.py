@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import torch
 
 from agents.ppo.network import ActorCritic
+from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.rollout import BatchEnv
 from agents.run_folder import RunFolder
 from configs.schema import RunConfig
@@ -23,9 +24,13 @@ SEEDS = ("env", "opponents", "league", "checks")
 
 
 class Task(Protocol):
-    """One game and whatever the learner meets in it. `open` is called once, before anything but `rehearse`."""
+    """One game and whatever the learner meets in it. `open` is called once, before anything but `rehearse`.
+
+    Of several processes each has a task; the others than the first keep no records and have nothing to say.
+    """
 
     num_envs: int
+    """Episodes stepped at once by this process."""
     longest_episode: int
     """The most steps an episode can take."""
     network_shape: dict[str, Any]
@@ -76,8 +81,8 @@ class Task(Protocol):
     def sweep(self, names: Iterable[str]) -> None:
         """Delete files of the task that are needed neither now nor by a kept state, which need `names`."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that decides how the game goes on, as plain data and tensors."""
+    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
+        """Everything that decides how the game goes on, as plain data and tensors; all processes' episodes or none."""
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; without `episodes` (their number differs) those begin anew."""
@@ -89,12 +94,14 @@ class Task(Protocol):
         """End all threads and processes."""
 
 
-def make_task(config: RunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int]) -> Task:
+def make_task(
+    config: RunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
+) -> Task:
     """The task that `config.env.id` names; `InputError` where it cannot be made. `seeds` has a number per `SEEDS`."""
     if config.env.id == ENV_ID:
         from agents.ppo.dogfight_task import DogfightTask
 
-        return DogfightTask(config, device, threads, seeds=seeds)
+        return DogfightTask(config, device, threads, seeds=seeds, processes=processes)
     from agents.ppo.gymnasium_task import GymnasiumTask
 
-    return GymnasiumTask(config, device, seeds=seeds)
+    return GymnasiumTask(config, device, seeds=seeds, processes=processes)

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from agents.ppo.run import Run
 
 
-def capture(run: Run) -> dict[str, Any]:
-    """The state of `run` between two updates, for `curriculum.tensor_file.pack`."""
+def capture(run: Run, *, episodes: bool = True) -> dict[str, Any]:
+    """The state of `run` between two updates, for `curriculum.tensor_file.pack`; every process brings its episodes.
+
+    Without `episodes` nobody else is asked, and those begin anew from such a state.
+    """
     return {
         "updates": run.updates_done,
         "position": asdict(run.position) if run.position else None,
@@ -27,12 +30,12 @@ def capture(run: Run) -> dict[str, Any]:
         "actions": run.actions.get_state(),
         "guard": run.guard.state_dict(),
         "logger": run.logger.state_dict(),
-        **run.task.state_dict(),
+        **run.task.state_dict(episodes=episodes),
     }
 
 
 def restore(run: Run, state: dict[str, Any], *, episodes: bool = True, guard: bool = True) -> None:
-    """Set `run` back to `state`; without `episodes` (their number differs) those begin anew."""
+    """Set `run` back to `state`; without `episodes` (their number differs, or it has none) those begin anew."""
     run.updates_done = state["updates"]
     run.position = Position(**state["position"]) if state["position"] else None
     run.learner.load_state_dict(state["learner"])
@@ -42,7 +45,7 @@ def restore(run: Run, state: dict[str, Any], *, episodes: bool = True, guard: bo
         run.guard.load_state_dict(state["guard"])
 
 
-def summary(run: Run) -> dict[str, Any]:
+def summary(run: Run, *, episodes: bool = True) -> dict[str, Any]:
     """What a state's manifest says of it, for people and for whoever tidies up."""
     return {
         "run": run.folder.name,
@@ -50,7 +53,9 @@ def summary(run: Run) -> dict[str, Any]:
         "env_steps": run.updates_done * run.steps_per_update,
         "phase": run.phase,
         "config_sha256": run.fingerprint,
-        "num_envs": run.task.num_envs,
+        "num_envs": run.config.env.num_envs,
+        "episodes": episodes,
+        "processes": run.processes.size,
         "device": str(run.device),
         "torch_threads": torch.get_num_threads(),
         "torch": torch.__version__,
@@ -60,11 +65,18 @@ def summary(run: Run) -> dict[str, Any]:
 
 def inexact(found: dict[str, Any], run: Run) -> list[str]:
     """Why a run continued from a state with the summary `found` will not go on bit for bit; empty where it will."""
-    now = summary(run)
-    keys = [key for key in ("num_envs", "device", "torch_threads", "torch") if found.get(key) != now[key]]
+    now, found = summary(run), {"processes": 1} | found
+    keys = [key for key in ("num_envs", "processes", "device", "torch_threads", "torch") if found.get(key) != now[key]]
     reasons = [f"{key} was {found.get(key)} and is {now[key]}" for key in keys]
+    if not has_episodes(found):
+        reasons.append("the matches were lost with a process and begin anew")
     if run.task.cannot_save:
         reasons.append(run.task.cannot_save)
     if not keys and run.device.type != "cpu" and not run.config.deterministic:
         reasons.append("sums on an accelerator have no fixed order without deterministic=true")
     return reasons
+
+
+def has_episodes(found: dict[str, Any]) -> bool:
+    """Whether a state with the summary `found` holds the episodes that were in progress."""
+    return bool(found.get("episodes", True))

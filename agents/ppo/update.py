@@ -4,12 +4,13 @@
 
 The update stops for good at the first minibatch whose KL estimate exceeds `target_kl`; that one is not applied. Asking
 for it is the only wait for the device per minibatch; statistics stay there until the end. Actor and critic share no
-weights, so each has its own half of the loss and, on a CPU with a core to spare, learns at the same time.
+weights, so each has its own half of the loss and, on a CPU with a core to spare, learns at the same time. Of several
+processes each computes its part of the gradient; one all-reduce per minibatch makes it whole, and all decide alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,28 +18,41 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
 from agents.ppo.network import ActorCritic
+from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.precision import Autocast
 from agents.ppo.rollout import Samples
+from agents.ppo.share import Share
 from agents.ppo.side_by_side import SideBySide
 from configs.schema import PPOConfig
 
-ADVANTAGE_EPSILON = 1e-5
-"""Added to the standard deviation: advantages that differ by rounding alone must not be blown up to size 1."""
-
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
+KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
+
+Mean = Callable[[Tensor], Tensor]
 
 
 class Learner:
     """What learns: `network`, its optimizer, the shuffling of its samples, and the arithmetic all this is done in.
 
-    `seed` begins the shuffling. With `threads` > 1 on a CPU, actor and critic are learned side by side.
+    `seed` begins the shuffling. With `threads` > 1 on a CPU, actor and critic are learned side by side. Of several
+    `processes`, each has the samples of the matches in its `share`, and all have the same seed and weights.
     """
 
     def __init__(
-        self, network: ActorCritic, config: PPOConfig, autocast: Autocast, *, seed: int, threads: int = 1
+        self,
+        network: ActorCritic,
+        config: PPOConfig,
+        autocast: Autocast,
+        *,
+        seed: int,
+        threads: int = 1,
+        processes: Processes = ALONE,
+        share: Share | None = None,
     ) -> None:
         device = network.log_std.device
+        self._processes, self._share = processes, share
         self.network, self.config, self.autocast = network, config, autocast
         self.optimizer = adam(network, config.learning_rate)
         self.shuffle = torch.Generator(device).manual_seed(seed)
@@ -56,16 +70,21 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
-        for batch in minibatches(samples, self.config, self.shuffle):
+        share, processes = self._share, self._processes
+        joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
+        for batch in minibatches(samples, self.config, self.shuffle, joint):
             self.optimizer.zero_grad(set_to_none=True)
             policy, loss_v = self._halves.both(
                 partial(self._policy_gradient, batch, number, entropy_coefficient),
                 partial(self._value_gradient, batch, number),
             )
-            loss, kl, *others = policy
+            loss, *others = policy
+            measured = torch.stack([loss, loss_v, *others])
+            if joint is not None:
+                measured = self._add_up(measured)
             norm = self._gradient_norm()
-            row = torch.stack([loss, loss_v, kl, *others, norm])
-            reached, finite = torch.stack([kl, row.isfinite().all()]).tolist()  # the one wait for the device
+            row = torch.cat([measured, norm.unsqueeze(0)])
+            reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the one wait for the device
             if not finite:
                 skipped += 1
                 self.autocast.scaler.update()
@@ -79,8 +98,9 @@ class Learner:
             steps += 1
             self._step(norm)
         counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
-        counts["epochs_completed"] = steps / _parts(samples, self.config)
-        return _metrics(self.network, samples, rows, counts)
+        judged = joint or samples
+        counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
+        return _metrics(self.network, judged, rows, counts)
 
     def reset_log_std(self, log_std: float) -> None:
         """Begin exploration anew, without the momentum that would carry on from the old value."""
@@ -107,22 +127,34 @@ class Learner:
         """End the learner's thread."""
         self._halves.close()
 
-    def _policy_gradient(self, batch: Samples, number: int, entropy_coefficient: float) -> tuple[Tensor, ...]:
+    def _policy_gradient(self, batch: Minibatch, number: int, entropy_coefficient: float) -> tuple[Tensor, ...]:
         """Add the actor's gradient of a minibatch; returns the policy's entries of `STATISTICS`."""
         with self.autocast.context(number):
             log_prob, entropy = self.network.evaluate(batch.obs, batch.actions)
-        loss, measured = surrogate(log_prob, batch, self.config)
-        mean_entropy = entropy.mean()
+        loss, measured = surrogate(log_prob, batch, self.config, batch.mean)
+        mean_entropy = batch.mean(entropy)
         self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
         return loss.detach(), *measured, mean_entropy.detach()
 
-    def _value_gradient(self, batch: Samples, number: int) -> Tensor:
+    def _value_gradient(self, batch: Minibatch, number: int) -> Tensor:
         """Add the critic's gradient of a minibatch; returns its loss."""
         with self.autocast.context(number):
             value = self.network.value(batch.obs)
-        loss = value_loss(value, batch.value, batch.returns, self.config.value_clip)
+        loss = value_loss(value, batch.value, batch.returns, self.config.value_clip, batch.mean)
         self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
         return loss.detach()
+
+    def _add_up(self, measured: Tensor) -> Tensor:
+        """Add up all processes' gradients, and what they `measured`, whose means are parts; one flat all-reduce."""
+        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+        largest = measured.new_zeros(self._processes.size)  # a sum, too, if each has a place of its own
+        largest[self._processes.rank] = measured[LARGEST]
+        tensors = [*gradients, measured, largest]
+        flat = self._processes.add_up(torch.cat([tensor.flatten() for tensor in tensors]))
+        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+        measured[LARGEST] = largest.max()
+        return measured
 
     def _gradient_norm(self) -> Tensor:
         """Norm of the gradient of both halves, before clipping."""
@@ -144,41 +176,30 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
     return torch.optim.Adam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
 
 
-def minibatches(samples: Samples, config: PPOConfig, generator: torch.Generator) -> Iterator[Samples]:
-    """`epochs` passes over the samples, each in a new order, in equal parts of at most `minibatch_size`."""
-    total, device = len(samples.obs), samples.obs.device
-    for _ in range(config.epochs):
-        order = torch.randperm(total, generator=generator, device=device)
-        for index in order.tensor_split(_parts(samples, config)):
-            yield Samples(*(tensor.index_select(0, index) for tensor in samples))
+def surrogate(
+    log_prob: Tensor, batch: Samples | Minibatch, config: PPOConfig, mean: Mean = torch.mean
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Compute the clipped policy loss of a minibatch, and, without gradient, (KL, clipped fraction, largest ratio).
 
-
-def surrogate(log_prob: Tensor, batch: Samples, config: PPOConfig) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Compute the clipped policy loss of a minibatch, and, without gradient, (KL, clipped fraction, largest ratio)."""
+    The advantages are at mean 0 and standard deviation 1.
+    """
     log_ratio = (log_prob - batch.log_prob).clamp(-config.log_ratio_clamp, config.log_ratio_clamp)
     ratio = log_ratio.exp()  # r = pi(a | s) / pi_old(a | s)
-    advantage = normalize(batch.advantage)
     clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
-    loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
+    loss = -mean(torch.minimum(ratio * batch.advantage, clipped * batch.advantage))
     with torch.no_grad():
-        kl = (ratio - 1.0 - log_ratio).mean()  # E[(r - 1) - log r], never negative
-        clip_fraction = ((ratio - 1.0).abs() > config.clip).float().mean()
-        return loss, (kl, clip_fraction, ratio.max())
+        kl = mean(ratio - 1.0 - log_ratio)  # E[(r - 1) - log r], never negative
+        clip_fraction = mean(((ratio - 1.0).abs() > config.clip).float())
+        return loss, (kl, clip_fraction, ratio.max() if len(ratio) else ratio.new_zeros(()))
 
 
-def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, clip: float) -> Tensor:
+def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, clip: float, mean: Mean = torch.mean) -> Tensor:
     """Mean squared error, or with `clip` > 0 the worse of it and that of V moved at most `clip` from its old value."""
     error = (value - returns).square()
     if clip > 0:
         clipped = old_value + (value - old_value).clamp(-clip, clip)
         error = torch.maximum(error, (clipped - returns).square())
-    return error.mean()
-
-
-def normalize(advantage: Tensor) -> Tensor:
-    """Advantages at mean 0 and standard deviation 1."""
-    std, mean = torch.std_mean(advantage, correction=0)
-    return (advantage - mean) / (std + ADVANTAGE_EPSILON)
+    return mean(error)
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
@@ -188,15 +209,13 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
     return torch.where(variance > 0, 1.0 - unexplained, torch.zeros_like(variance))
 
 
-def _parts(samples: Samples, config: PPOConfig) -> int:
-    return -(-len(samples.obs) // config.minibatch_size)
-
-
-def _metrics(network: ActorCritic, samples: Samples, rows: list[Tensor], counts: dict[str, float]) -> dict[str, float]:
+def _metrics(
+    network: ActorCritic, samples: Samples | Joint, rows: list[Tensor], counts: dict[str, float]
+) -> dict[str, float]:
     """Means over the minibatches (the largest of `ratio_max`), read from the device at once; and the counts."""
-    statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.obs.device)])
-    row, largest = statistics.mean(0), STATISTICS.index("ratio_max")
-    row[largest] = statistics[:, largest].max()
+    statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.value.device)])
+    row = statistics.mean(0)
+    row[LARGEST] = statistics[:, LARGEST].max()
     variance = explained_variance(samples.value, samples.returns)
     weight_norm = get_total_norm(list(network.state_dict().values()))
     log_std = [f"log_std_{i}" for i in range(network.continuous)]

@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
+from agents.ppo.minibatches import minibatches, normalize
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
 from agents.ppo.rollout import Rollout, Samples
-from agents.ppo.update import Learner, explained_variance, minibatches, normalize, surrogate, value_loss
+from agents.ppo.update import Learner, explained_variance, surrogate, value_loss
 from configs.schema import NetworkConfig, PPOConfig
 
 KEYS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_max", "grad_norm"}

@@ -1,0 +1,136 @@
+"""A sweep: several runs launched by Hydra's launchers, side by side here (joblib) or as jobs of a cluster (submitit).
+
+A sweep has a folder beside the runs': a configuration, a log and an outcome per job. Hydra is told nothing but the
+numbers of the jobs; what they are was composed and checked before. A run that fails is one line of the table at the
+end, and no other run notices. Repeating a sweep with its name continues the runs that are not done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import hydra
+import yaml
+
+from agents.run_folder import RunFolder, made_up_name
+from agents.trainers import trainer
+from configs.files import write_atomically
+from configs.names import InputError
+from configs.plain import from_plain, to_plain
+from configs.schema import RunConfig
+from configs.sweep import Sweep, read_sweep
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGINS = ("hydra_joblib_launcher", "hydra_submitit_launcher")
+DONE, NEVER = "done", "did not end"
+
+
+def sweep(arguments: Sequence[str]) -> int:
+    """Launch what `arguments` say, wait for all of it, print how it went; returns 0 if every run is done, else 1."""
+    wanted = read_sweep(arguments)
+    _check_plugins()
+    first = wanted.runs[0]
+    name = first.name or made_up_name(first.run)
+    folder = ROOT / first.checkpoint_dir / f"{name}-sweep"
+    _write(folder, name, wanted)
+    print(f"{folder}: {len(wanted.runs)} runs, launched by {wanted.launcher}", flush=True)
+    try:
+        _launch(folder, wanted)
+    except SystemExit:
+        print("the launcher gave up; what it had launched by then is below", flush=True)
+    outcomes = [_outcome(folder, number) for number in range(len(wanted.runs))]
+    print("\n".join(table(wanted.varied, outcomes)))
+    return 0 if all(outcome["outcome"] == DONE for outcome in outcomes) else 1
+
+
+def job(config: Any) -> None:
+    """Do run number `config.job` of the sweep in `config.folder`, and write down how it went; never raises."""
+    folder, number = Path(config.folder), int(config.job)
+    run = from_plain(yaml.safe_load(_file(folder, number, "yaml").read_text(encoding="utf-8")))
+    with _file(folder, number, "log").open("a", encoding="utf-8", buffering=1) as log, redirect_stdout(log):
+        outcome = {"run": run.name, **_train(run)}
+    write_atomically(_file(folder, number, "json"), json.dumps(outcome) + "\n")
+
+
+def table(varied: Sequence[str], outcomes: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines of the summary: what was varied, the run's name, how it ended, how far it came and how well it did."""
+    rows: list[tuple[str, ...]] = [("", "run", "outcome", "updates", "result")]
+    for what, outcome in zip(varied, outcomes, strict=True):
+        rows.append((what, *(str(outcome.get(key, "")) for key in rows[0][1:])))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _write(folder: Path, name: str, wanted: Sweep) -> None:
+    """A configuration per job, each a run with a name of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, run in enumerate(wanted.runs):
+        run.name = f"{name}-{number}"
+        _file(folder, number, "json").unlink(missing_ok=True)
+        write_atomically(_file(folder, number, "yaml"), yaml.safe_dump(to_plain(run), sort_keys=False))
+
+
+def _launch(folder: Path, wanted: Sweep) -> None:
+    """Let Hydra's launcher do the jobs, and wait for them."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    options = [f"hydra.launcher.{key}={json.dumps(value)}" for key, value in wanted.options.items()]
+    quiet = ["hydra/hydra_logging=none", "hydra/job_logging=none", "hydra.output_subdir=null"]
+    jobs = ",".join(str(number) for number in range(len(wanted.runs)))
+    where = [f"hydra.sweep.dir='{folder}'", f"+folder='{folder}'", f"+job={jobs}"]
+    arguments = sys.argv
+    sys.argv = ["train", "--multirun", f"hydra/launcher={wanted.launcher}", *options, *quiet, *where]
+    try:
+        hydra.main(version_base="1.3", config_path=None, config_name=None)(job)()
+    finally:
+        sys.argv = arguments
+
+
+def _train(run: RunConfig) -> dict[str, Any]:
+    try:
+        trainer(run.trainer)(run)
+        return {"outcome": DONE, **_result(run)}
+    except SystemExit as stop:
+        return {"outcome": f"stopped ({stop.code})", **_result(run)}
+    except InputError as error:
+        return {"outcome": f"failed: {error}"}
+    except Exception as error:
+        print(traceback.format_exc())
+        return {"outcome": f"failed: {type(error).__name__}: {error}"}
+
+
+def _result(run: RunConfig) -> dict[str, Any]:
+    """How far the run came, and its mean win rate or return as its last checkpoint says."""
+    from agents.checkpoint import CheckpointError, load_checkpoint
+
+    folder = RunFolder(ROOT / run.checkpoint_dir / run.name)
+    try:
+        training = load_checkpoint(folder.final).training
+    except (CheckpointError, OSError):
+        return {}
+    rates, recent = training.get("win_rates") or {}, training.get("recent_return")
+    said = f"wins {sum(rates.values()) / len(rates):.0%}" if rates else ""
+    return {"updates": training.get("update"), "result": said if recent is None else f"return {recent:.1f}"}
+
+
+def _outcome(folder: Path, number: int) -> dict[str, Any]:
+    path = _file(folder, number, "json")
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {"outcome": NEVER}
+
+
+def _file(folder: Path, number: int, kind: str) -> Path:
+    return folder / f"job_{number:03d}.{kind}"
+
+
+def _check_plugins() -> None:
+    from importlib.util import find_spec
+
+    for plugin in PLUGINS:
+        if find_spec("hydra_plugins") is None or find_spec(f"hydra_plugins.{plugin}") is None:
+            raise InputError(f'--multirun needs {plugin.replace("_", "-")}: pip install -e ".[sweeps]"')

@@ -1,0 +1,31 @@
+"""Which function trains, by the name in `config.trainer`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from configs.names import InputError
+from configs.schema import RunConfig
+
+
+def trainer(name: str) -> Callable[[RunConfig], Path]:
+    """The trainer of that name, imported only now; raises `InputError` where it cannot be used here."""
+    # Threads that spin while they wait make training ten times slower on a machine that does anything else.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if name == "sb3":
+        return _sb3()
+    from agents.ppo.loop import train
+
+    return train
+
+
+def _sb3() -> Callable[[RunConfig], Path]:
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise InputError("trainer=sb3: learns in one process; start it without torchrun, or use trainer=ppo")
+    try:
+        from agents.sb3 import train
+    except ModuleNotFoundError as error:
+        raise InputError(f'trainer=sb3 needs {error.name}: pip install -e ".[sb3]"') from error
+    return train
