@@ -234,7 +234,7 @@ def make_envs(env_id: str, num_envs: int) -> SyncVectorEnv:
     try:
         envs = SyncVectorEnv([lambda: gymnasium.make(env_id)] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     except (GymnasiumError, ImportError) as error:
-        hint = suggestion(env_id, list(gymnasium.registry))
+        hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
         raise ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}") from error
     action, observation = envs.single_action_space, envs.single_observation_space
     if not isinstance(observation, Box | Discrete):
