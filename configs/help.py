@@ -19,6 +19,7 @@ usage: python train.py +run=NAME [key=value ...]
 Trains the run NAME and writes a folder under checkpoints/. Every option below can be set, in a run file or here:
   python train.py +run=quickstart seed=3 env.num_envs=64
   python train.py +run=unified_dr_cpu phases.0.updates=20 phases.1.updates=10
+  python train.py env=gymnasium env.id=CartPole-v1
 
   --help  this text
   --cfg   print the configuration as YAML and stop

@@ -42,7 +42,7 @@ def _run(config: RunConfig, processes: Processes) -> Path:
     try:
         with StopRequest(config.grace_seconds) as stop, salvaging(run):
             if run.position is None or run.updates_done >= run.updates:
-                run.say(f"nothing left to do: {run.updates_done} of {run.updates} updates are done")
+                run.say(f"nothing left to do: {run.updates_done} updates are done, {run.updates} were asked for")
             else:
                 _train(run, stop)
     except Stopped:  # in the middle of an update

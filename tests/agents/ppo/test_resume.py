@@ -62,7 +62,7 @@ def test_two_trainers_never_share_a_folder(whole):
 def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
     before = {path: path.read_bytes() for path in (whole / "small").glob("*.pt")}
     train(long(whole))
-    assert "nothing left to do: 8 of 8 updates are done" in capsys.readouterr().out
+    assert "nothing left to do: 8 updates are done, 8 were asked for" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in (whole / "small").glob("*.pt")} == before
 
 
