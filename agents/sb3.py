@@ -68,11 +68,11 @@ class DuelVecEnv(VecEnv):
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Refused: matches have no attributes of their own."""
-        raise NotImplementedError("matches have no attributes of their own")
+        raise AttributeError("matches have no attributes of their own")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
         """Refused: matches have no methods of their own."""
-        raise NotImplementedError("matches have no methods of their own")
+        raise AttributeError("matches have no methods of their own")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """No match is wrapped."""

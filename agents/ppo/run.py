@@ -173,25 +173,16 @@ class Run:
         *,
         done: bool = True,
         interrupted: bool = False,
-        contract: dict[str, Any] | None = None,
-    ) -> None:
-        """As `write`, where this process leads; the others have the same policy."""
-        if self.processes.first:
-            self.write(path, plan, done=done, interrupted=interrupted, contract=contract)
-
-    def write(
-        self,
-        path: Path,
-        plan: Plan,
-        *,
-        done: bool = True,
-        interrupted: bool = False,
+        leads: bool | None = None,
         contract: dict[str, Any] | None = None,
     ) -> None:
         """Write the policy to `path`, as it is after `plan`'s update, or before it where `done` is false.
 
-        `contract` defaults to the task's.
+        Only the process that `leads` does, by default the first; the others have the same policy. `contract` defaults
+        to the task's.
         """
+        if not (self.processes.first if leads is None else leads):
+            return
         updates = plan.update + done
         training = {
             "run": self.folder.name,

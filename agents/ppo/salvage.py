@@ -47,7 +47,8 @@ def _save_policy(run: Run) -> None:
     if run.plan is None or run.updates_done == 0:
         return  # nothing has been learned
     try:
-        run.write(run.folder.final, replace(run.plan, update=run.updates_done - 1, phase=run.phase), interrupted=True)
+        plan = replace(run.plan, update=run.updates_done - 1, phase=run.phase)
+        run.save(run.folder.final, plan, interrupted=True, leads=True)
     except OSError as error:
         print(f"{run.folder.final}: cannot be written ({error.strerror})", flush=True)
         return
