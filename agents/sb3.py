@@ -1,9 +1,10 @@
 """The known baseline: Stable-Baselines3's PPO on the same matches, under the same curriculum, beside our own trainer.
 
-`trainer=sb3` takes the run's matches, network size, PPO options, schedule of bots and widening physics. What it cannot
-have is refused: self-play, events, residual blocks, a learning rate that follows the KL, resuming. Checks while it
-trains, the guard and saving on Ctrl-C are our trainer's alone. SB3 knows one kind of distribution at a time, so
-shooting is a third Gaussian (fire where it is above 0) instead of a Bernoulli. The result is an ordinary checkpoint.
+`trainer=sb3` takes the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
+keeps policies as it goes. What it cannot have is refused: self-play, residual blocks, a learning rate that follows the
+KL, resuming. Checks while it trains, the guard and saving on Ctrl-C are our trainer's alone. SB3 knows one kind of
+distribution at a time, so shooting is a third Gaussian (fire where it is above 0) instead of a Bernoulli, and bounds no
+standard deviation. What it leaves are ordinary checkpoints.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from agents.ppo.run import Run
 from agents.ppo.stopwatch import Stopwatch
 from agents.sb3_weights import ACTIVATIONS, to_actor_critic
 from configs.names import ConfigError
-from configs.schema import PPOConfig, RunConfig
+from configs.schema import EventConfig, PPOConfig, RunConfig
+from curriculum.schedule import Plan
 from envs.dogfight.rules import ENV_ID
 from envs.dogfight.spaces import action_space
 
@@ -80,30 +82,64 @@ class DuelVecEnv(VecEnv):
 
 
 class Curriculum(BaseCallback):
-    """Deals opponents and physics before every rollout, and notes results after it."""
+    """What happens between SB3's updates: events, opponents and physics before one; results and a policy after it."""
 
     def __init__(self, run: Run) -> None:
         super().__init__()
         self.run = run
+        self.plan: Plan | None = None
+        """That of the update in progress."""
+
+    def save(self, path: Path, plan: Plan, *, done: bool = True) -> None:
+        """Write the policy as an ordinary checkpoint, as it is after `plan`'s update or before it."""
+        run, weights = self.run, self.model.policy.state_dict()
+        run.network = to_actor_critic(weights, run.config.network.activation)
+        run.save(path, plan, done=done, contract=run.task.contract | {"continuous": 3, "binary": 0})
 
     def _on_rollout_start(self) -> None:
+        """SB3 has learned from the last rollout, if there was one."""
+        self._finish_update()
+        run = self.run
         self.watch = Stopwatch()
-        assert self.run.position is not None
-        self.plan = self.run.schedule.plan(self.run.position, self.run.task.win_rates())
-        self.run.task.prepare(self.plan, self.run.network)
+        assert run.position is not None
+        self.plan = run.schedule.plan(run.position, run.task.win_rates())
+        for event in self.plan.events:
+            self._happen(event, self.plan)
+        run.task.prepare(self.plan, run.network)
 
     def _on_step(self) -> bool:
         return True
 
     def _on_rollout_end(self) -> None:
-        """The rollout is played; what SB3 learns from it is counted with the next one."""
+        """SB3 forgets the rollout before the next one is announced."""
+        self.reward = float(self.model.rollout_buffer.rewards.mean())  # type: ignore[attr-defined]
+
+    def _on_training_end(self) -> None:
+        self._finish_update()
+
+    def _happen(self, event: EventConfig, plan: Plan) -> None:
+        """As in our own loop: a snapshot under its own name, and then exploration begun anew."""
+        if event.snapshot:
+            self.save(self.run.folder.named(event.snapshot), plan, done=False)
+        if event.log_std is not None:
+            policy = self.model.policy
+            policy.log_std.data.fill_(event.log_std)  # type: ignore[operator, union-attr]
+            policy.optimizer.state.pop(policy.log_std, None)  # type: ignore[arg-type]
+
+    def _finish_update(self) -> None:
+        """Say how the rollout went, keep the policy where that is due, and go on in the schedule."""
         run, plan = self.run, self.plan
-        reward = float(self.model.rollout_buffer.rewards.mean())  # type: ignore[attr-defined]
-        run.logger.log(run.env_steps(plan), {"rollout/reward": reward} | run.task.results(plan))
-        run.updates_done = plan.update + 1
+        if plan is None:
+            return
+        speed = run.steps_per_update / self.watch.seconds()
+        metrics = {"rollout/reward": self.reward, "time/steps_per_second": speed} | run.task.results(plan)
+        run.logger.log(run.env_steps(plan), metrics)
+        run.updates_done, self.last, self.plan = plan.update + 1, plan, None
+        if run.updates_done % run.config.checkpoint_every == 0:
+            self.save(run.folder.step(run.env_steps(plan)), plan)
         assert run.position is not None
         run.position = run.schedule.next(run.position, run.task.win_rates())
-        run.progress.update(plan, run.task.headline(plan), run.steps_per_update / self.watch.seconds())
+        run.progress.update(plan, run.task.headline(plan), speed)
 
 
 def train(config: RunConfig) -> Path:
@@ -116,12 +152,9 @@ def train(config: RunConfig) -> Path:
     try:
         if run.updates_done:
             raise ConfigError(f"name={run.folder.name}: trainer=sb3 cannot resume; choose another name")
-        model = make_model(run)
         curriculum = Curriculum(run)
-        model.learn(run.updates * run.steps_per_update, callback=curriculum)
-        contract = run.task.contract | {"continuous": 3, "binary": 0}
-        run.network = to_actor_critic(model.policy.state_dict(), config.network.activation)
-        run.save(run.folder.final, curriculum.plan, contract=contract)
+        make_model(run).learn(run.updates * run.steps_per_update, callback=curriculum)
+        curriculum.save(run.folder.final, curriculum.last)
         run.say(f"done after {run.updates_done} updates: {run.folder.final}")
     finally:
         run.close()
@@ -137,8 +170,6 @@ def check(config: RunConfig) -> None:
     if config.ppo.adaptive_kl:
         raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
     for index, phase in enumerate(config.phases):
-        if phase.events:
-            raise ConfigError(f"phases.{index}.events: trainer=sb3 has none; use phases.{index}.events=[]")
         if min(phase.scripted_start, phase.scripted_end) < 1.0:
             raise ConfigError(f"phases.{index}.scripted_end={phase.scripted_end}: trainer=sb3 has no self-play; use 1")
 

@@ -19,7 +19,7 @@ from agents.duel import Duel
 from agents.ppo.network import ActorCritic
 from agents.sb3_weights import SB3Error, read_zip, to_actor_critic
 from configs.names import ConfigError
-from configs.schema import NetworkConfig, PhaseConfig, StageConfig
+from configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from envs.dogfight.batch import DogfightBatch
 from envs.dogfight.spaces import action_space
 from eval.entrants import load_policy
@@ -47,6 +47,32 @@ def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_othe
     assert checkpoint.training["update"] == 2
 
 
+def test_every_update_is_timed_and_its_policy_kept_where_that_is_due(tmp_path):
+    folder = sb3.train(bots_only(tmp_path, checkpoint_every=1)).parent
+    assert all(row["time/steps_per_second"] > 0 for row in metrics(tmp_path))
+    assert all(row["rollout/reward"] != 0 for row in metrics(tmp_path))
+    first, last = (load_checkpoint(folder / f"step_{steps}.pt") for steps in (128, 256))
+    assert [first.training["update"], last.training["update"]] == [1, 2]
+    final = load_checkpoint(folder / "final.pt").network.state_dict()
+    assert all(torch.equal(final[key], value) for key, value in last.network.state_dict().items())
+    assert any(not torch.equal(final[key], value) for key, value in first.network.state_dict().items())
+
+
+def test_events_happen_before_their_update(tmp_path):
+    plain = bots_only(tmp_path / "plain", checkpoint_every=1)
+    events = [EventConfig(at=1, snapshot="before_ace", log_std=-1.5)]
+    phases = [replace(phase, events=events) for phase in plain.phases]
+    eventful = replace(plain, phases=phases, checkpoint_dir=str(tmp_path / "eventful"))
+    before, after = (sb3.train(options).parent for options in (plain, eventful))
+    first, snapshot = (load_checkpoint(path) for path in (before / "step_128.pt", after / "before_ace.pt"))
+    assert snapshot.training["update"] == 1
+    weights = first.network.state_dict()
+    assert all(torch.equal(weights[key], value) for key, value in snapshot.network.state_dict().items())
+    log_std = load_checkpoint(after / "final.pt").network.log_std
+    assert (log_std + 1.5).abs().max() < 0.1
+    assert (load_checkpoint(before / "final.pt").network.log_std + 1.5).abs().min() > 0.1
+
+
 def test_nothing_is_left_outside_the_run(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -60,11 +86,8 @@ def test_a_run_cut_short_says_how_far_it_came(tmp_path):
 
 
 def test_what_it_cannot_have_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"phases\.1\.events: trainer=sb3 has none; use"):
-        sb3.train(config(tmp_path, trainer="sb3"))
-    phases = [replace(phase, events=[]) for phase in config(tmp_path).phases]
     with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
-        sb3.train(config(tmp_path, trainer="sb3", phases=phases))
+        sb3.train(config(tmp_path, trainer="sb3"))
     with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
         sb3.train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
 

@@ -1,0 +1,153 @@
+"""The time users feel: wall-clock minutes until a run wins against all five bots, ours against Stable-Baselines3's PPO.
+
+Both trainers learn `quickstart`, the same matches under the same curriculum, one run after the other on one machine. Of
+each run every kept policy plays the five bots, the oldest first, until one wins the asked share against each of them;
+its age is the time of the updates up to it, as the run timed them. Playing those games is not counted.
+
+    python benchmarks/time_to_win.py --seeds 3 --out docs/results/time_to_win.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.report import heading, publish, table
+from configs.load import load
+from envs.dogfight.rules import BOTS
+
+ROOT = Path(__file__).resolve().parents[1]
+TRAINERS = {"ppo": "ours", "sb3": "SB3"}
+COLUMNS = ("trainer", "seed", "steps/s", "minutes", "million steps", *BOTS)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far one run came: its speed, and the first policy that won often enough, or else its last."""
+
+    trainer: str
+    seed: int
+    speed: float
+    minutes: float
+    env_steps: int
+    win_rates: dict[str, float]
+    enough: bool
+
+
+def main() -> int:
+    args = parse()
+    found = []
+    for seed in range(1, args.seeds + 1):
+        for trainer in TRAINERS:
+            train(trainer, seed, args)
+            found.append(measure(trainer, seed, args))
+            print(row(found[-1]), file=sys.stderr, flush=True)
+    title = heading(f"Time to {args.share:.0%} against all five bots", ("torch", "stable-baselines3"))
+    rule = f"The first policy, one every {args.every} updates, to win {args.share:.0%} of {args.games} games per bot."
+    publish(f"{title}\n{rule}\n\n{table(COLUMNS, [row(one) for one in found])}\n{verdict(found)}\n", args.out)
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3, help="runs per trainer, seeds 1 to N")
+    parser.add_argument("--share", type=float, default=0.95, help="share of the games to be won against each bot")
+    parser.add_argument("--games", type=int, default=200, help="games per bot and policy")
+    parser.add_argument("--every", type=int, default=20, help="updates between kept policies")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 is all")
+    parser.add_argument("--folder", default="checkpoints/time_to_win", help="where runs are kept; finished ones count")
+    parser.add_argument("--out", type=Path, help="markdown file to write as well")
+    parser.add_argument("overrides", nargs="*", help="options of train.py for both, such as max_updates=500")
+    args = parser.parse_intermixed_args()
+    for name in ("seeds", "games", "every"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name}={getattr(args, name)}: must be at least 1")
+    if not 0.0 < args.share <= 1.0:
+        parser.error(f"--share={args.share}: must be above 0 and at most 1")
+    return args
+
+
+def train(trainer: str, seed: int, args: argparse.Namespace) -> None:
+    """Train one run as people do, in a process of its own, unless it is there."""
+    if (folder(trainer, seed, args) / "final.pt").exists():
+        return
+    place = [f"checkpoint_dir={args.folder}", f"name={trainer}-{seed}", f"checkpoint_every={args.every}"]
+    options = [f"trainer={trainer}", f"seed={seed}", f"threads={args.threads}", *place, *args.overrides]
+    load(["+run=quickstart", *options])  # a slip is answered at once
+    subprocess.run([sys.executable, "train.py", "+run=quickstart", *options], cwd=ROOT, check=True)
+
+
+def folder(trainer: str, seed: int, args: argparse.Namespace) -> Path:
+    """Where a run is kept."""
+    return ROOT / args.folder / f"{trainer}-{seed}"
+
+
+def measure(trainer: str, seed: int, args: argparse.Namespace) -> Reached:
+    """Let the run's policies play, oldest first, until one wins often enough."""
+    path = folder(trainer, seed, args)
+    seconds = clock(path / "metrics.jsonl")
+    for checkpoint in sorted(path.glob("step_*.pt"), key=age):
+        rates = win_rates(checkpoint, args)
+        if enough := min(rates.values()) >= args.share:
+            break
+    steps, total = age(checkpoint), list(seconds)[-1]
+    return Reached(trainer, seed, total / seconds[total], seconds[steps] / 60.0, steps, rates, enough)
+
+
+def age(checkpoint: Path) -> int:
+    """Env steps, from the name step_<env steps>.pt."""
+    return int(checkpoint.stem.removeprefix("step_"))
+
+
+def clock(path: Path) -> dict[int, float]:
+    """Seconds of training by env steps, as the run timed its updates."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [row for row in rows if "time/steps_per_second" in row]
+    steps = [row["env_steps"] for row in rows]
+    sizes = [now - before for before, now in pairwise([0, *steps])]
+    taken = [size / row["time/steps_per_second"] for size, row in zip(sizes, rows, strict=True)]
+    return dict(zip(steps, accumulate(taken), strict=True))
+
+
+def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
+    """The deterministic policy's share of games won, by bot."""
+    from agents.machine import set_threads
+    from agents.matches import Setting, play
+    from eval.entrants import load_policy
+
+    set_threads(args.threads)
+    policy = load_policy(checkpoint, "cpu").contestant
+    return {bot: play(policy, bot, games=args.games, seed=777, setting=Setting()).win_rate for bot in BOTS}
+
+
+def row(one: Reached) -> list[str]:
+    """A run's row of the table; one that never won often enough is marked."""
+    mark = "" if one.enough else "not by "
+    rates = [f"{100.0 * one.win_rates[bot]:.1f}" for bot in BOTS]
+    minutes, steps = f"{mark}{one.minutes:.1f}", f"{one.env_steps / 1e6:.1f}"
+    return [TRAINERS[one.trainer], str(one.seed), f"{one.speed:,.0f}", minutes, steps, *rates]
+
+
+def verdict(found: list[Reached]) -> str:
+    """Each trainer's median minutes, where more than half of its runs got there."""
+    parts = []
+    for trainer, name in TRAINERS.items():
+        runs = [one for one in found if one.trainer == trainer]
+        minutes = statistics.median(one.minutes if one.enough else float("inf") for one in runs)
+        there = sum(one.enough for one in runs)
+        median = f", median {minutes:.1f} minutes" if there * 2 > len(runs) else ""
+        parts.append(f"{name}: {there} of {len(runs)} runs{median}")
+    return "; ".join(parts) + "."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

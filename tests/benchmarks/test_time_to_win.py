@@ -1,0 +1,57 @@
+"""The time to win is that of the updates up to the first policy that won often enough, and nobody else's."""
+
+import json
+from argparse import Namespace
+
+import pytest
+
+from agents.ppo.loop import train
+from benchmarks import time_to_win
+from benchmarks.time_to_win import Reached, clock, measure, verdict
+from configs.load import load
+from envs.dogfight.rules import BOTS
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A run with policies of 32, 64 and 96 steps, of which update u took u seconds."""
+    monkeypatch.setattr(time_to_win, "ROOT", tmp_path)
+    small = ["env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "network.hidden=4", "device=cpu"]
+    place = [f"checkpoint_dir={tmp_path / 'runs'}", "name=ppo-1", "checkpoint_every=1", "max_updates=3"]
+    folder = train(load(["+run=quickstart", *small, *place, "threads=1", "logger.progress=false"])).parent
+    rows = [{"env_steps": 32 * u, "time/steps_per_second": 32.0 / u} for u in (1, 2, 3)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [{"event": "x"}, *rows]))
+    return folder
+
+
+def args(share):
+    return Namespace(folder="runs", share=share, games=2, threads=1)
+
+
+def test_the_clock_adds_up_the_updates(run):
+    assert clock(run / "metrics.jsonl") == pytest.approx({32: 1.0, 64: 3.0, 96: 6.0})
+
+
+@pytest.mark.parametrize(("shares", "steps", "enough"), [([0.2, 0.9, 1.0], 64, True), ([0.1, 0.2, 0.3], 96, False)])
+def test_the_first_policy_that_wins_against_every_bot_counts(run, monkeypatch, shares, steps, enough):
+    rates = iter(shares)
+    monkeypatch.setattr(time_to_win, "win_rates", lambda *_: dict.fromkeys(BOTS, 1.0) | {"brawler": next(rates)})
+    found = measure("ppo", 1, args(0.9))
+    assert (found.env_steps, found.enough) == (steps, enough)
+    assert found.minutes == pytest.approx({64: 3.0, 96: 6.0}[steps] / 60.0)
+    assert found.speed == pytest.approx(96 / 6.0)
+
+
+def test_policies_really_play(run):
+    found = measure("ppo", 1, args(0.0))
+    assert found.env_steps == 32
+    assert set(found.win_rates) == set(BOTS)
+
+
+def test_a_median_is_given_where_most_runs_got_there():
+    def reached(trainer, minutes, enough):
+        return Reached(trainer, 1, 1.0, minutes, 1, {}, enough)
+
+    ours = [reached("ppo", 4.0, True), reached("ppo", 6.0, True), reached("ppo", 5.0, False)]
+    theirs = [reached("sb3", 9.0, True), reached("sb3", 20.0, False), reached("sb3", 20.0, False)]
+    assert verdict([*ours, *theirs]) == "ours: 2 of 3 runs, median 6.0 minutes; SB3: 1 of 3 runs."
