@@ -25,6 +25,7 @@ from configs.help import help_text
 from configs.load import load
 from configs.names import InputError, choose
 from configs.plain import to_plain
+from configs.waiting import LOADING, say
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
 BAD_INPUT = 2
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
-        if os.environ.get("RANK", "0") == "0":  # of the processes that torchrun starts, one says it
+        if _first():
             print(f"train.py: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
@@ -57,8 +58,14 @@ def _run(arguments: Sequence[str]) -> int:
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
         return 0
+    say(LOADING, shown=config.logger.progress and _first())
     trainer(config.trainer)(config)  # imports late: a mistyped option is answered before torch and Warp load
     return 0
+
+
+def _first() -> bool:
+    """Whether this process is the one that speaks, of those that torchrun starts."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 if __name__ == "__main__":

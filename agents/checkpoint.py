@@ -18,7 +18,7 @@ import torch
 
 from agents.ppo.network import ActorCritic
 from configs.files import write_atomically
-from configs.names import InputError, suggestion
+from configs.names import InputError
 from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 from envs.dogfight.rules import ENV_ID
 
@@ -26,15 +26,13 @@ FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
 """1: as today, but no policy looks into the mirror. 2: the contract says whether it does."""
 MANIFEST = "manifest.json"
-FINAL = "final.pt"
-RELEASED = "released"
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
 DOGFIGHT_KEYS = ("rules", "observe_physics", "action_repeat", "mirror")
 """What the contract of a policy for the dogfight says besides."""
 
 
 class CheckpointError(InputError):
-    """A checkpoint that cannot be found or used; the message is one line naming the file and what is wrong."""
+    """A checkpoint that cannot be used; the message is one line naming the file and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -88,30 +86,6 @@ def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoin
     _check_contract(path, contract, shape)
     network = _rebuild(path, shape, weights)
     return Checkpoint(network.to(device).eval(), contract, training, path)
-
-
-def resolve_checkpoint(spec: str, root: Path) -> Path:
-    """Find the file a person means by `spec`; `root` is the checkpoints folder, its parent the repository.
-
-    A file (`.pt` may be left out) or a run's folder (its final.pt), looked for from the working directory, the
-    repository and `root`, so that a run's name and `released/<name>` are enough; the bare word final.pt is that of the
-    run that saved last. Raises `CheckpointError` with the choices and the nearest match.
-    """
-    places = (Path(), root.parent, root)
-    candidates = [place / path for path in (spec, f"{spec}/{FINAL}", f"{spec}.pt") for place in places]
-    found = next((candidate for candidate in candidates if _is_file(candidate)), None)
-    if found is None and spec == FINAL:
-        found = _newest_final(root)
-    if found is not None:
-        return found.resolve()
-    raise CheckpointError(_not_found(spec, root))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name too long, or with a zero byte in it
-        return False
 
 
 def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
@@ -174,33 +148,3 @@ def _edit_manifest(path: Path, digest: str | None) -> None:
         entries[path.name] = digest
     text = json.dumps({name: {"sha256": entries[name]} for name in sorted(entries)}, indent=1)
     write_atomically(manifest, text + "\n")
-
-
-def _newest_final(root: Path) -> Path | None:
-    """Find the final.pt written last, by modification time, then by name so that a tie has one answer."""
-    finals = root.glob(f"*/{FINAL}")
-    return max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
-
-
-def _not_found(spec: str, root: Path) -> str:
-    others = _others_of_run(spec, root)
-    if others:
-        return f"no checkpoint {spec!r}: choose from {', '.join(others)}{suggestion(spec, others)}"
-    runs = sorted(path.parent.name for path in root.glob(f"*/{FINAL}"))
-    released = sorted(f"{RELEASED}/{path.stem}" for path in (root / RELEASED).glob("*.pt"))
-    if not runs + released:
-        return f"no checkpoint {spec!r} and none under {root}; train one first: python train.py +run=quickstart"
-    if spec == FINAL and not runs:
-        start = "train one first (python train.py +run=quickstart)"
-        return f"no checkpoint {spec!r}: no run in {root} has saved one; {start} or choose from {', '.join(released)}"
-    choices = [FINAL, *runs, *released] if runs else released
-    return f"no checkpoint {spec!r}: give a path or choose from {', '.join(choices)}{suggestion(spec, choices)}"
-
-
-def _others_of_run(spec: str, root: Path) -> list[str]:
-    """The policies of the run whose folder, or a file in it, `spec` names; none where it names no run's."""
-    for name in (spec, str(Path(spec).parent)):
-        for folder in (place / name for place in (Path(), root.parent, root)):
-            if _is_file(folder / "config.yaml"):
-                return sorted(f"{name}/{path.stem}" for path in folder.glob("*.pt"))
-    return []

@@ -23,6 +23,8 @@ from configs.names import InputError
 from configs.plain import read_yaml
 from configs.schema import FOLDER, SNAPSHOT
 
+FINAL = "final.pt"
+"""The policy of a run, as it is in the end."""
 ADJECTIVES = (
     "amber", "bold", "brave", "bright", "brisk", "calm", "clever", "cobalt", "cold", "copper",
     "crimson", "daring", "dark", "deft", "distant", "dusty", "eager", "fierce", "fleet", "golden",
@@ -111,7 +113,7 @@ class RunFolder:
     @property
     def final(self) -> Path:
         """The checkpoint of the last update."""
-        return self.path / "final.pt"
+        return self.path / FINAL
 
     def step(self, env_steps: int) -> Path:
         """Name the checkpoint taken after `env_steps` environment steps."""

@@ -21,6 +21,7 @@ from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 1
+"""Raised with every change of what a state holds; `tests/agents/golden` keeps a run of every format that ever was."""
 STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
 
 
@@ -134,19 +135,24 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
-        version, _ = manifest["format_version"], (manifest["sha256"], manifest["summary"]["update"])
-        if manifest["format"] != FORMAT or type(version) is not int:
-            raise DamagedStateError(f"{file}: is not the manifest of a training state")
-        fingerprint = _fingerprint(manifest["summary"])
+        _check_version(path, manifest)
+        fingerprint, _ = _fingerprint(manifest["summary"]), (manifest["sha256"], manifest["summary"]["update"])
         if manifest.get("summary_sha256", fingerprint) != fingerprint:  # states written before there was one lack it
             raise DamagedStateError(f"{file}: is damaged, its summary is not the one that was written")
-    except DamagedStateError:
+    except StateError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedStateError(f"{file}: is missing or damaged") from error
+    return dict(manifest)
+
+
+def _check_version(path: Path, manifest: dict[str, Any]) -> None:
+    """Asked before anything else: what more there is in the manifest of a newer format, nobody here knows."""
+    version = manifest["format_version"]
+    if manifest["format"] != FORMAT or type(version) is not int or version < 1:
+        raise DamagedStateError(f"{path / MANIFEST}: is not the manifest of a training state")
     if version > FORMAT_VERSION:
         raise StateError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
-    return dict(manifest)
 
 
 def _fingerprint(plain: Any) -> str:

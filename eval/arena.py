@@ -24,6 +24,8 @@ from eval.replay import Recorder, Recording
 from eval.tables import Counts, Pairs, Record
 
 Pair = tuple[Entrant, Entrant]
+OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv_fmt}]"
+"""A bar of what usually ends long before its maximum: without a share that is done, and without a time that is left."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,14 @@ def ladder(entrants: Sequence[Entrant], plan: Plan) -> list[Record]:
 def sequential(pair: Pair, plan: Plan, hypotheses: Hypotheses, max_games: int) -> Verdict:
     """Play `plan.games` at a time, always new ones, until the test has its answer or `max_games` are played."""
     pairs = np.zeros(len(SCORES), dtype=np.int64)
-    with tqdm(total=max_games, unit="game", disable=not plan.progress) as bar:
+    low, high = hypotheses.bounds
+    with tqdm(total=max_games, unit=" games", bar_format=OPEN_END, disable=not plan.progress) as bar:
         for batch in range(max(max_games // plan.games, 1)):
             results = _play(pair, plan.regimes[0], replace(plan, seed=(plan.seed + batch) % 2**31))
             pairs += count_pairs(results.outcome)
             verdict = judge(pairs.tolist(), hypotheses)
-            bar.set_description(f"{pair[0].name} vs {pair[1].name}: LLR {verdict.llr:.2f}")
+            names = f"{pair[0].name} vs {pair[1].name}"
+            bar.set_description_str(f"{names}: LLR {verdict.llr:.2f}, ends at {low:.2f} or {high:.2f}")
             bar.update(plan.games)
             if verdict.accepted:
                 break

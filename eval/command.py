@@ -1,4 +1,4 @@
-"""What the commands of this room share: the machine they run on, and files that cannot be written said in one line.
+"""What the commands of this room share: exit codes, the machine, how games are set up and reported, and writing files.
 
 Nothing here loads torch before it has to, so that a slip on the command line is answered at once.
 """
@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from configs.files import write_atomically
 from configs.names import InputError
+from configs.waiting import COMPILING, LOADING, said_if_long, say
+from eval.parser import PlayOptions
+from eval.ratings import Anchor
+from eval.tables import Record, Report
+
+if TYPE_CHECKING:
+    from eval.arena import Plan
+    from eval.entrants import Entrant
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -30,14 +41,43 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
         return INTERRUPTED
 
 
-def use_machine(device: str, threads: int) -> tuple[str, int]:
-    """Load torch, once bad options have been answered; returns the device and the number of threads."""
+def use_machine(options: PlayOptions) -> tuple[str, int]:
+    """Load torch, once everything that can be refused without it was; returns the device and the number of threads."""
     # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    say(LOADING, shown=not options.quiet)
     from agents.machine import set_threads
     from configs.machine import choose_device
 
-    return str(choose_device(device)), set_threads(threads)
+    return str(choose_device(options.device)), set_threads(options.threads)
+
+
+def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> Plan:
+    """How the games are played, under conditions that suit all `entrants`; raises `InputError` where none do."""
+    from eval.arena import Plan, make_setting
+
+    contestants = [entrant.contestant for entrant in entrants]
+    rules, bot_rate = options.rules, options.bot_rate
+    with said_if_long(COMPILING, shown=not options.quiet):
+        setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
+    return Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
+
+
+def make_report(options: PlayOptions, plan: Plan, records: Sequence[Record], *, anchor: Anchor | None = None) -> Report:
+    """The records, and what it takes to play the same games again; nobody is the player."""
+    return Report(
+        player=None,
+        records=records,
+        games=plan.games,
+        seed=plan.seed,
+        rules=plan.setting.rules,
+        bot_rate=plan.setting.bot_rate,
+        action_repeat=plan.setting.action_repeat,
+        deterministic=not options.stochastic,
+        device=plan.setting.device,
+        command=options.command,
+        anchor=anchor,
+    )
 
 
 def make_folders(folders: Iterable[Path], *, files: Iterable[Path] = ()) -> None:
@@ -54,6 +94,17 @@ def make_folders(folders: Iterable[Path], *, files: Iterable[Path] = ()) -> None
     for path in files:
         if path.is_dir():
             raise InputError(f"{path}: is a folder; give the name of a file")
+
+
+def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False) -> None:
+    """Print `text`, write the `files` of one folder, and say so; where `quiet`, only write them."""
+    if not quiet:
+        print(text)
+    for path, data in files.items():
+        write(path, partial(write_atomically, data=data))
+    if files and not quiet:
+        first, *others = files
+        print("Wrote", ", ".join([str(first), *(path.name for path in others)]))
 
 
 def write(path: Path, writer: Callable[[Path], None]) -> None:

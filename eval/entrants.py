@@ -1,4 +1,4 @@
-"""From what a person writes (`bot:ace`, `brawler`, a path, a run's name, `final.pt`) to somebody who can play."""
+"""Players who can play: bots, and policies read from their files."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import Any
 
 import torch
 
-from agents.checkpoint import FINAL, CheckpointError, load_checkpoint, resolve_checkpoint
+from agents.checkpoint import CheckpointError, load_checkpoint
 from agents.matches import Contestant
 from agents.policy import Policy
 from agents.ppo.network import ActorCritic
 from agents.sb3_weights import read_zip
-from configs.names import UnknownNameError, choose, suggestion
 from envs.dogfight.batch import observation_size
-from envs.dogfight.rules import ACTION_REPEAT, BOTS, ENV_ID, RULES, VERSION
-
-ROOT = Path(__file__).resolve().parents[1]
-CHECKPOINTS = ROOT / "checkpoints"
-BOT_PREFIX = "bot:"
+from envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
+from eval.find import Player, display_name
 
 
 @dataclass(frozen=True)
@@ -32,38 +28,11 @@ class Entrant:
     training: dict[str, Any] = field(default_factory=dict)
 
 
-def load_player(text: str, device: str | torch.device, *, deterministic: bool = True) -> Entrant:
-    """The evaluated player: a checkpoint, or a bot written as bot:NAME.
-
-    Raises `UnknownNameError` for an unknown bot and `CheckpointError` for a checkpoint that cannot be found or used.
-    """
-    if text.startswith(BOT_PREFIX):
-        return _bot(text)
-    return load_policy(find_checkpoint(text), device, deterministic=deterministic)
-
-
-def load_opponent(text: str, device: str | torch.device, *, deterministic: bool = True) -> Entrant:
-    """An opponent: a bot by its name, or whatever `load_player` takes. Raises as it does."""
-    if text in BOTS or text.startswith(BOT_PREFIX):
-        return _bot(text)
-    try:
-        path = resolve_checkpoint(text, CHECKPOINTS)
-    except CheckpointError as error:
-        if Path(text).suffix or "/" in text:
-            raise
-        bots = f"no bot of that name ({', '.join(BOTS)}{suggestion(text, BOTS)})"
-        raise UnknownNameError(f"unknown opponent {text!r}: {bots} and {error}") from error
-    return load_policy(path, device, deterministic=deterministic)
-
-
-def find_checkpoint(text: str) -> Path:
-    """The file meant by `text`; raises `CheckpointError`, which also says how a bot's name is to be written."""
-    try:
-        return resolve_checkpoint(text, CHECKPOINTS)
-    except CheckpointError as error:
-        if text in BOTS:
-            raise CheckpointError(f"no checkpoint {text!r}: write {BOT_PREFIX}{text} for the bot") from error
-        raise
+def load_entrant(player: Player, device: str | torch.device, *, deterministic: bool = True) -> Entrant:
+    """A player that was found; raises `InputError` for a policy that cannot be used."""
+    if isinstance(player, str):
+        return Entrant(player, player)
+    return load_policy(player, device, deterministic=deterministic)
 
 
 def load_policy(path: Path, device: str | torch.device, *, deterministic: bool = True) -> Entrant:
@@ -89,22 +58,3 @@ def _usual_contract(path: Path, network: ActorCritic) -> dict[str, Any]:
                 seen = {"obs_dim": network.obs_dim, "observe_physics": observe_physics}
                 return game | seen | {"continuous": network.continuous, "binary": network.binary, "mirror": False}
     raise CheckpointError(f"{path}: observes {network.obs_dim} floats, which no rules of the dogfight show")
-
-
-def display_name(path: Path) -> str:
-    """What tables call a checkpoint: <run> for its final.pt, <run>/<file> for another, else the whole path."""
-    if not path.is_relative_to(CHECKPOINTS):
-        return str(path)
-    inside = path.relative_to(CHECKPOINTS)
-    name = str(inside.parent if inside.name == FINAL else inside.with_suffix(""))
-    return str(path) if name in BOTS else name
-
-
-def display_path(path: Path) -> str:
-    """A path from the repository on where it lies inside, so that files made on two machines agree."""
-    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
-
-
-def _bot(text: str) -> Entrant:
-    name = choose("bot", text.removeprefix(BOT_PREFIX), BOTS)
-    return Entrant(name, name)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from configs.names import InputError
+from eval import find
 from eval.tables import SCHEMA_VERSION
 
-CHECKPOINTS = Path(__file__).resolve().parents[1] / "checkpoints"
 RESULTS = "eval.json"
 CONDITIONS = ("rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
 """What must be the same for win rates to be comparable."""
@@ -106,9 +106,9 @@ def read_results(text: str) -> Results:
 
 
 def _find(text: str) -> Path:
-    places = [place / text for place in (Path(), CHECKPOINTS)]
+    places = [place / text for place in (Path(), find.CHECKPOINTS)]
     for path in [*places, *(place / RESULTS for place in places)]:
-        if path.is_file():
+        if find.holds(path.is_file):
             return path.resolve()
     raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
 

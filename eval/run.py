@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,16 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 
     check_installed("eval/run.py")
 
-from configs.files import write_atomically
+from agents.run_folder import FINAL
 from configs.names import InputError
-from eval.command import make_folders, run_command, use_machine, write
+from eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine, write
+from eval.find import Player, display_name, display_path, find_opponent, find_player
 from eval.options import Options, read_options
 from eval.ratings import Anchor
 from eval.sprt import sprt_markdown
-from eval.tables import Record, Report, ladder_markdown, markdown, to_json
+from eval.tables import Record, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:
-    from agents.matches import Setting
     from eval.arena import Plan
     from eval.entrants import Entrant
     from eval.replay import Recording
@@ -45,30 +45,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
+    players = _find(options)
     files = [path for path in (options.replay, options.gif) if path is not None]
     make_folders([options.out] if options.out else [], files=files)
-    failures = _command(options)(options)
+    entrants, plan = _seat(options, players)
+    failures = _command(options)(options, entrants, plan)
     for line in failures:
         print(f"eval/run.py: {line}", file=sys.stderr)
     return FAILED if failures else 0
 
 
-def _command(options: Options) -> Callable[[Options], list[str]]:
+def _find(options: Options) -> list[Player]:
+    """Who plays, the evaluated player first, or last on a ladder; raises `InputError` for who cannot be found."""
+    player = [find_player(options.ckpt)] if options.ckpt else []
+    opponents = [find_opponent(name) for name in options.opponents]
+    players = opponents + player if options.ladder else player + opponents
+    _check_names(options, [display_name(found) for found in (players if options.ladder else opponents)])
+    return players
+
+
+def _check_names(options: Options, names: Sequence[str]) -> None:
+    """Raise `InputError` for who is there twice or alone, and for who is required or the anchor but does not play."""
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
+    if options.ladder:
+        if len(names) < 2:
+            raise InputError(f"--opponents {names[0]}: a ladder needs at least 2")
+        _anchor(options, names)
+    for requirement in options.require:
+        requirement.check_names(names, options.regimes)
+
+
+def _seat(options: Options, players: Sequence[Player]) -> tuple[list[Entrant], Plan]:
+    """Load torch and the players, and see under what conditions they can meet."""
+    device, threads = use_machine(options)
+    from eval.entrants import load_entrant
+
+    entrants = [load_entrant(player, device, deterministic=not options.stochastic) for player in players]
+    return entrants, make_plan(options, entrants, device, threads)
+
+
+def _command(options: Options) -> Callable[[Options, list[Entrant], Plan], list[str]]:
     if options.ladder:
         return run_ladder
     return run_sprt if options.sprt else run_evaluation
 
 
-def run_sprt(options: Options) -> list[str]:
+def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
     assert options.sprt is not None
-    device, threads = use_machine(options.device, options.threads)
     from eval.arena import sequential
-    from eval.entrants import load_opponent, load_player
 
-    player = load_player(options.ckpt or "", device, deterministic=not options.stochastic)
-    opponent = load_opponent(options.opponents[0], device, deterministic=not options.stochastic)
-    plan = _plan(options, [player, opponent], device, threads)
+    player, opponent = entrants
     verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
     text = sprt_markdown(player.name, opponent.name, verdict, options.sprt)
     fields = {"player": player.name, "opponent": opponent.name, "command": options.command}
@@ -77,91 +106,37 @@ def run_sprt(options: Options) -> list[str]:
     return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
 
 
-def run_evaluation(options: Options) -> list[str]:
+def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
-    device, threads = use_machine(options.device, options.threads)
     from eval.arena import evaluate
-    from eval.entrants import load_opponent, load_player
 
-    player = load_player(options.ckpt or "", device, deterministic=not options.stochastic)
-    opponents = [load_opponent(name, device, deterministic=not options.stochastic) for name in options.opponents]
-    _check_names(options, opponents)
-    plan = _plan(options, [player, *opponents], device, threads)
+    player, *opponents = entrants
     watched = options.replay is not None or options.gif is not None
     records, recordings = evaluate(player, opponents, plan, record=watched)
-    report = _report(options, plan.setting, records, player)
+    report = replace(
+        make_report(options, plan, records),
+        player=player.name,
+        checkpoint=display_path(player.path) if player.path else None,
+        run=player.training.get("run"),
+        training=player.training,
+    )
     _publish(options, _folder(options, player), _name("eval", player), markdown(report), to_json(report))
     _write_recordings(options, records, recordings)
     return [line for requirement in options.require for line in requirement.failures(records)]
 
 
-def run_ladder(options: Options) -> list[str]:
+def run_ladder(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
-    device, threads = use_machine(options.device, options.threads)
     from eval.arena import ladder
-    from eval.entrants import load_opponent, load_player
 
-    entrants = [load_opponent(name, device, deterministic=not options.stochastic) for name in options.opponents]
-    if options.ckpt:
-        entrants.append(load_player(options.ckpt, device, deterministic=not options.stochastic))
-    _check_distinct(entrants, at_least=2)
-    plan = _plan(options, entrants, device, threads)
-    names = [entrant.name for entrant in entrants]
-    anchor = (options.anchor or Anchor.among(names)).check(names)
-    report = _report(options, plan.setting, ladder(entrants, plan), None, anchor)
+    anchor = _anchor(options, [entrant.name for entrant in entrants])
+    report = make_report(options, plan, ladder(entrants, plan), anchor=anchor)
     _publish(options, options.out, "ladder", ladder_markdown(report), to_json(report))
     return []
 
 
-def _plan(options: Options, entrants: Sequence[Entrant], device: str, threads: int) -> Plan:
-    from eval.arena import Plan, make_setting
-
-    contestants = [entrant.contestant for entrant in entrants]
-    setting = make_setting(contestants, rules=options.rules, bot_rate=options.bot_rate, device=device, threads=threads)
-    return Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
-
-
-def _check_names(options: Options, opponents: Sequence[Entrant]) -> None:
-    _check_distinct(opponents)
-    for requirement in options.require:
-        requirement.check_names([opponent.name for opponent in opponents], options.regimes)
-
-
-def _check_distinct(entrants: Sequence[Entrant], *, at_least: int = 1) -> None:
-    names = [entrant.name for entrant in entrants]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
-    if len(names) < at_least:
-        raise InputError(f"--opponents {names[0]}: a ladder needs at least {at_least}")
-
-
-def _report(
-    options: Options,
-    setting: Setting,
-    records: Sequence[Record],
-    player: Entrant | None,
-    anchor: Anchor | None = None,
-) -> Report:
-    from eval.entrants import display_path
-
-    path = player.path if player else None
-    return Report(
-        player=player.name if player else None,
-        records=records,
-        games=options.games,
-        seed=options.seed,
-        rules=setting.rules,
-        bot_rate=setting.bot_rate,
-        action_repeat=setting.action_repeat,
-        deterministic=not options.stochastic,
-        device=setting.device,
-        command=options.command,
-        checkpoint=display_path(path) if path else None,
-        run=player.training.get("run") if player else None,
-        training=player.training if player else {},
-        anchor=anchor,
-    )
+def _anchor(options: Options, names: Sequence[str]) -> Anchor:
+    return (options.anchor or Anchor.among(names)).check(names)
 
 
 def _folder(options: Options, player: Entrant) -> Path | None:
@@ -171,21 +146,13 @@ def _folder(options: Options, player: Entrant) -> Path | None:
 
 def _name(kind: str, player: Entrant) -> str:
     """The results' name: a run's other checkpoints, beside final.pt, do not overwrite its results."""
-    from agents.checkpoint import FINAL
-
     return kind if player.path is None or player.path.name == FINAL else f"{kind}.{player.path.stem}"
 
 
 def _publish(options: Options, folder: Path | None, name: str, text: str, data: str) -> None:
     """Print the markdown, and write it and the JSON into `folder` if there is one."""
-    if not options.quiet:
-        print(text)
-    if folder is None:
-        return
-    write(folder / f"{name}.json", lambda path: write_atomically(path, data))
-    write(folder / f"{name}.md", lambda path: write_atomically(path, text))
-    if not options.quiet:
-        print(f"Wrote {folder / f'{name}.json'} and {name}.md")
+    files = {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}
+    publish(text, files, quiet=options.quiet)
 
 
 def _write_recordings(options: Options, records: Sequence[Record], recordings: list[Recording]) -> None:

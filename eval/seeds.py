@@ -13,13 +13,12 @@ be: it cannot know of a seed that failed unless one did. The same files and opti
 
 from __future__ import annotations
 
-import argparse
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -27,13 +26,14 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 
     check_installed("eval/seeds.py")
 
-from configs.files import write_atomically
 from configs.names import InputError
-from eval.command import make_folders, run_command, write
-from eval.options import SEED, Parser, check_number
+from eval.command import make_folders, publish, run_command
+from eval.parser import SEED, Parser, check_number
 from eval.results import Group, read_groups
-from eval.spread import Estimate, Spread, improvement, spread
 from eval.tables import percent, table
+
+if TYPE_CHECKING:
+    from eval.spread import Estimate, Spread
 
 OVERALL = "overall"
 RESAMPLES = "[100, 1000000]"
@@ -77,14 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
-    values = vars(_parser().read(arguments))
+    values = _parser().read(arguments)
     check_number("--seed", values["seed"], SEED)
     check_number("--resamples", values["resamples"], RESAMPLES)
     for name in ("runs", "against"):
         values[name] = tuple(values[name])
         if len(values[name]) == 1 or (name == "runs" and not values[name]):
             raise InputError(f"{name}: {len(values[name])} given, at least 2 are needed: one seed has no spread")
-    return Options(**values, command=shlex.join(["python", "eval/seeds.py", *arguments]))
+    return Options(**values)
 
 
 def summarize_groups(ours: Group, theirs: Group | None, *, seed: int, resamples: int) -> list[Row]:
@@ -143,6 +143,8 @@ def _row(
     seed: int,
     resamples: int,
 ) -> Row:
+    from eval.spread import improvement, spread  # late: it loads SciPy
+
     mine = ours.scores(tasks)
     if theirs is None:
         return Row(regime, opponent, spread(mine, seed, resamples))
@@ -169,23 +171,19 @@ def _run(arguments: Sequence[str]) -> int:
     make_folders([options.out] if options.out else [])
     ours, theirs = read_groups(options.runs, options.against)
     rows = summarize_groups(ours, theirs, seed=options.seed, resamples=options.resamples)
-    text = seeds_markdown(ours, theirs, rows, options.command)
-    print(text)
+    text, files = seeds_markdown(ours, theirs, rows, options.command), {}
     if options.out is not None:
         data = seeds_json(ours, theirs, rows, options)
-        write(options.out / "seeds.json", lambda path: write_atomically(path, data))
-        write(options.out / "seeds.md", lambda path: write_atomically(path, text))
-        print(f"Wrote {options.out / 'seeds.json'} and seeds.md")
+        files = {options.out / "seeds.json": data, options.out / "seeds.md": text}
+    publish(text, files)
     return 0
 
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python eval/seeds.py",
-        description="Sum up the evaluations of several seeds: interquartile mean, bootstrap intervals, mean and worst.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "eval/seeds.py",
+        "Sum up the evaluations of several seeds: interquartile mean, bootstrap intervals, mean and worst.",
+        _EXAMPLES,
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help="runs' names or folders, or eval.json files")
     parser.add_argument("--against", nargs="+", default=[], metavar="RUN", help="the seeds of another configuration")

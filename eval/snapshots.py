@@ -6,17 +6,20 @@ checkpoint, which is the same network in the same game.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from agents.checkpoint import FINAL, CheckpointError
+from agents.checkpoint import CheckpointError
 from agents.policy import Policy
 from agents.ppo.network import ActorCritic
+from agents.run_folder import FINAL
 from curriculum.pool import INDEX, Pool
-from eval import entrants
-from eval.entrants import Entrant, display_name, find_checkpoint, load_policy
+from eval.entrants import Entrant, load_policy
+from eval.find import display_name
 
 POOL = "pool"
 
@@ -29,25 +32,13 @@ class Frozen:
     entrant: Entrant
 
 
-def find_run(text: str) -> Path:
-    """The folder of a run given by its name, its folder or a checkpoint in it (final.pt is the newest run's).
-
-    Raises `CheckpointError` where there is none.
-    """
-    folders = [place / text for place in (Path(), entrants.CHECKPOINTS)]
-    found = next((folder.resolve() for folder in folders if folder.is_dir()), None)
-    return found or find_checkpoint(text).parent
-
-
 def frozen_policies(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen]:
-    """Everything frozen in the run's folder, oldest first, one per number of steps.
+    """Everything frozen in the run's folder, which `find_run` found, oldest first, one per number of steps.
 
     Where several files are of one moment, final.pt stands for them, then a checkpoint, then the pool's snapshot.
-    Raises `CheckpointError` for a folder without checkpoints and `PoolError` for a damaged pool.
+    Raises `CheckpointError` for a damaged checkpoint and `PoolError` for a damaged pool.
     """
     policies = [load_policy(path, device, deterministic=deterministic) for path in sorted(folder.glob("*.pt"))]
-    if not policies:
-        raise CheckpointError(f"{folder}: holds no checkpoint; name a run that has saved one, or final.pt")
     checkpoints = [Frozen(_age(policy, "env_steps"), policy) for policy in policies]
     newest = max(checkpoints, key=lambda frozen: frozen.env_steps)
     # Later ones replace earlier ones of the same age.
@@ -55,12 +46,27 @@ def frozen_policies(folder: Path, device: str | torch.device, *, deterministic: 
     return sorted({frozen.env_steps: frozen for frozen in ordered}.values(), key=lambda frozen: frozen.env_steps)
 
 
-def thin(policies: list[Frozen], count: int) -> list[Frozen]:
-    """At most `count` (2 or more) of them, as evenly spaced in steps as they come: the first, the last and between."""
+def thin(policies: list[Frozen], most: int) -> list[Frozen]:
+    """At most `most` (2 or more) of them, as evenly spaced in steps as they come: the first, the last and between."""
     first, last = policies[0].env_steps, policies[-1].env_steps
-    wanted = [first + (last - first) * i / (count - 1) for i in range(count)]
+    wanted = [first + (last - first) * i / (most - 1) for i in range(most)]
     nearest = {min(policies, key=lambda frozen: abs(frozen.env_steps - steps)).env_steps for steps in wanted}
     return [frozen for frozen in policies if frozen.env_steps in nearest]
+
+
+def called_by_age(policies: list[Frozen]) -> list[Frozen]:
+    """The same policies under the names 950, 12.3k, 1.64M: their age, in as many digits as tell them apart."""
+    ages = [frozen.env_steps for frozen in policies]
+    digits = next(n for n in count(3) if len({shortened(age, n) for age in ages}) == len(ages))
+    return [replace(f, entrant=replace(f.entrant, name=shortened(f.env_steps, digits))) for f in policies]
+
+
+def shortened(env_steps: int, digits: int = 3) -> str:
+    """A number of steps in a few letters and so many digits: 950, 12.3k, 1.64M."""
+    for size, letter in ((1_000_000, "M"), (1_000, "k")):
+        if env_steps >= size:
+            return np.format_float_positional(env_steps / size, digits, fractional=False, trim="-") + letter
+    return str(env_steps)
 
 
 def _age(policy: Entrant, unit: str) -> int:

@@ -12,6 +12,7 @@ import train
 from configs.load import load, runs
 from configs.names import InputError
 from configs.plain import from_plain
+from configs.waiting import LOADING
 
 SCRIPT = Path(train.__file__)
 
@@ -58,8 +59,21 @@ def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, 
         raise InputError("device=cuda: there is none here; use device=cpu")
 
     monkeypatch.setattr(sys.modules["agents.ppo.loop"], "train", refuse)
-    assert train.main(["+run=quickstart"]) == 2
+    assert train.main(["+run=quickstart", "logger.progress=false"]) == 2
     assert capsys.readouterr().err == "train.py: device=cuda: there is none here; use device=cpu\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "rank", "said"),
+    [([], None, f"{LOADING}\n"), (["logger.progress=false"], None, ""), ([], "0", f"{LOADING}\n"), ([], "1", "")],
+)
+def test_what_takes_a_while_is_said_before_the_trainer_loads(trained, monkeypatch, capsys, options, rank, said):
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    seen = []
+    monkeypatch.setattr(train, "trainer", lambda name: seen.append(capsys.readouterr().err) or trained.append)
+    assert train.main(["+run=quickstart", *options]) == 0
+    assert seen == [said]
 
 
 def test_ctrl_c_exits_with_130(trained, monkeypatch):

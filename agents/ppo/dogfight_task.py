@@ -21,6 +21,7 @@ from agents.ppo.selfplay import League
 from agents.ppo.share import Share
 from agents.run_folder import RunFolder
 from configs.schema import RunConfig
+from configs.waiting import COMPILING, said_if_long
 from curriculum.pool import Pool
 from curriculum.schedule import Plan
 from envs.dogfight.batch import DogfightBatch
@@ -46,7 +47,8 @@ class DogfightTask:
     ) -> None:
         self.config, self.processes, self._seeds = config, processes, seeds
         share = processes.share(config.env.num_envs)
-        with processes.one_before_the_others():  # compiled kernels are kept where all find them
+        shown = config.logger.progress and processes.first
+        with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all find the compiled kernels
             self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
         self.num_envs = self.batch.num_envs
         self.longest_episode = -(-MAX_TICKS // config.env.action_repeat)

@@ -1,4 +1,4 @@
-"""Checkpoints: what comes back, every way a file can be wrong, and finding one by name."""
+"""Checkpoints: what comes back, and every way a file can be wrong."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.checkpoint import CheckpointError, load_checkpoint, resolve_checkpoint, save_checkpoint
+from agents.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from agents.policy import Policy
 from agents.ppo.network import ActorCritic
 from configs.schema import NetworkConfig
@@ -195,85 +195,3 @@ def test_a_broken_manifest_is_named(tmp_path):
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(CheckpointError, match=r"manifest\.json: is not a manifest"):
         load_checkpoint(path)
-
-
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """A repository with two runs and a released policy; the working directory is somewhere else."""
-    folder = tmp_path / "repository" / "checkpoints"
-    for seconds, run in enumerate(["dark-ghost-quickstart", "calm-raven-quickstart"], start=1):
-        os.utime(saved(folder / run / "final.pt"), (seconds, seconds))
-    saved(folder / "released" / "dogfight_quickstart.pt")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("spec", "found"),
-    [
-        ("dark-ghost-quickstart", "dark-ghost-quickstart/final.pt"),
-        ("dark-ghost-quickstart/final.pt", "dark-ghost-quickstart/final.pt"),
-        ("checkpoints/dark-ghost-quickstart/final.pt", "dark-ghost-quickstart/final.pt"),
-        ("checkpoints/dark-ghost-quickstart", "dark-ghost-quickstart/final.pt"),
-        ("final.pt", "calm-raven-quickstart/final.pt"),
-        ("released/dogfight_quickstart", "released/dogfight_quickstart.pt"),
-        ("released/dogfight_quickstart.pt", "released/dogfight_quickstart.pt"),
-    ],
-)
-def test_found_by_name_from_any_folder(root, spec, found):
-    assert resolve_checkpoint(spec, root) == root / found
-
-
-def test_a_path_from_the_working_directory_comes_first(root, tmp_path):
-    here = saved(tmp_path / "elsewhere" / "final.pt")
-    assert resolve_checkpoint("final.pt", root) == here
-    assert resolve_checkpoint(str(here), root) == here
-
-
-def test_newest_is_by_time_then_by_name(root):
-    for run in ("dark-ghost-quickstart", "calm-raven-quickstart"):
-        os.utime(root / run / "final.pt", (9, 9))
-    assert resolve_checkpoint("final.pt", root).parent.name == "dark-ghost-quickstart"
-
-
-def test_an_unknown_name_gets_choices_and_the_nearest(root):
-    with pytest.raises(CheckpointError, match="give a path or choose from") as caught:
-        resolve_checkpoint("dark-gost-quickstart", root)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert "no checkpoint 'dark-gost-quickstart'" in message
-    assert "released/dogfight_quickstart" in message
-    assert "did you mean 'dark-ghost-quickstart'" in message
-
-
-def test_without_any_run_the_message_says_how_to_make_one(tmp_path):
-    with pytest.raises(CheckpointError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
-        resolve_checkpoint("final.pt", tmp_path / "checkpoints")
-
-
-@pytest.mark.parametrize("spec", ["x" * 300, "a\0b"])
-def test_a_name_no_file_can_have_is_answered_like_any_other(tmp_path, spec):
-    with pytest.raises(CheckpointError, match="no checkpoint"):
-        resolve_checkpoint(spec, tmp_path)
-
-
-def test_final_pt_before_any_run_has_saved_one_says_so(tmp_path):
-    saved(tmp_path / "checkpoints" / "released" / "good.pt")
-    with pytest.raises(CheckpointError) as caught:
-        resolve_checkpoint("final.pt", tmp_path / "checkpoints")
-    assert "no checkpoint 'final.pt': no run in " in str(caught.value)
-    assert str(caught.value).endswith("(python train.py +run=quickstart) or choose from released/good")
-
-
-@pytest.mark.parametrize("spec", ["dark-ghost", "dark-ghost/final.pt", "dark-ghost/step_8192"])
-def test_a_run_without_the_file_offers_those_it_has(tmp_path, spec):
-    folder = tmp_path / "checkpoints" / "dark-ghost"
-    for name in ("best", "pre_brawler", "step_4096"):
-        saved(folder / f"{name}.pt")
-    (folder / "config.yaml").touch()
-    with pytest.raises(CheckpointError) as caught:
-        resolve_checkpoint(spec, tmp_path / "checkpoints")
-    choices = "dark-ghost/best, dark-ghost/pre_brawler, dark-ghost/step_4096"
-    assert str(caught.value).startswith(f"no checkpoint '{spec}': choose from {choices}; did you mean 'dark-ghost/")

@@ -13,7 +13,9 @@ from configs.installed import PACKAGES, check_installed
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("script", ["train.py", *(f"eval/{name}.py" for name in ("run", "export", "payoff", "seeds"))])
+@pytest.mark.parametrize(
+    "script", ["train.py", *(f"eval/{name}.py" for name in ("run", "export", "payoff", "seeds", "curves"))]
+)
 def test_a_bare_python_is_told_what_to_do(script, tmp_path):
     command = [sys.executable, "-S", str(ROOT / script), "--help"]  # -S: without the packages that are installed
     done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)

@@ -6,7 +6,7 @@ import torch
 from agents.checkpoint import save_checkpoint
 from agents.ppo.network import ActorCritic
 from configs.schema import NetworkConfig
-from eval import entrants
+from eval import find
 
 CONTRACT = {
     "id": "sparring/Dogfight-v0",
@@ -25,8 +25,8 @@ CONTRACT = {
 def checkpoints(tmp_path, monkeypatch):
     folder = tmp_path / "checkpoints"
     folder.mkdir()
-    monkeypatch.setattr(entrants, "ROOT", tmp_path)
-    monkeypatch.setattr(entrants, "CHECKPOINTS", folder)
+    monkeypatch.setattr(find, "ROOT", tmp_path)
+    monkeypatch.setattr(find, "CHECKPOINTS", folder)
     return folder
 
 

@@ -42,7 +42,8 @@ def test_an_evaluation_runs_on_our_own_packages_from_any_directory(decoys):
 
 
 @pytest.mark.parametrize(
-    ("script", "word"), [("export.py", "ONNX"), ("payoff.py", "payoff matrix"), ("seeds.py", "interquartile")]
+    ("script", "word"),
+    [("export.py", "ONNX"), ("payoff.py", "payoff matrix"), ("seeds.py", "interquartile"), ("curves.py", "learning")],
 )
 def test_other_commands_start_on_our_own_packages(script, word, decoys):
     done = call(script, "--help", cwd=decoys)

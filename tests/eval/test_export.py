@@ -10,8 +10,9 @@ import torch
 
 from agents.checkpoint import load_checkpoint
 from agents.policy import Policy
-from eval import export as module
-from eval.export import ExportError, build, disagreement, export, main, parameter_count, run_model
+from eval import onnx_model as module
+from eval.export import main
+from eval.onnx_model import ExportError, build, disagreement, export, parameter_count, run_model
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}

@@ -9,9 +9,11 @@ from PIL import Image
 from agents.checkpoint import load_checkpoint, save_checkpoint
 from agents.ppo.network import ActorCritic
 from configs.schema import NetworkConfig
+from configs.waiting import LOADING
 from curriculum.pool import Pool
-from eval.payoff import main, millions, read_options
-from eval.snapshots import frozen_policies, thin
+from eval import heatmap
+from eval.payoff import main, read_options
+from eval.snapshots import called_by_age, frozen_policies, shortened, thin
 
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
 STEPS = 100
@@ -135,14 +137,39 @@ def test_bad_input_is_one_line(arguments, words, make_run, checkpoints, capsys):
     (checkpoints / "empty").mkdir()
     assert main([*arguments, *QUICK]) == 2
     out, err = capsys.readouterr()
+    err = err.removeprefix(f"{LOADING}\n")  # where it takes more than the command line to know
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("eval/payoff.py: ")
     assert words in err
 
 
 def test_ages_in_a_few_letters():
-    ages = {0: "0", 950: "950", 12_345: "12.3k", 1_638_400: "1.64M", 32_768_000: "32.8M"}
-    assert {steps: millions(steps) for steps in ages} == ages
+    ages = {0: "0", 950: "950", 12_345: "12.3k", 999_999: "1000k", 1_638_400: "1.64M", 32_768_000: "32.8M"}
+    assert {steps: shortened(steps) for steps in ages} == ages
+
+
+def test_ages_get_as_many_digits_as_tell_them_apart(make_run):
+    found = called_by_age(frozen_policies(make_run(updates=(10_001, 10_002), snapshots=(1000,)), "cpu"))
+    assert [frozen.entrant.name for frozen in found] == ["100k", "1.0001M", "1.0002M"]
+
+
+def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
+    """So do the ratings; another table says which files those are."""
+    drawn = []
+    monkeypatch.setattr(heatmap, "draw_heatmap", lambda chart: drawn.append(chart.labels) or Image.new("RGB", (1, 1)))
+    folder = make_run()
+    assert main(["--ckpt", "pupil", "--opponents", "ace", "--quiet", *QUICK]) == 0
+    (labels,) = drawn
+    assert labels == ["100", "200", "300", "400", "ace"]
+    lines = (folder / "payoff.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    head = rows.index(["", *labels])
+    assert [row[0] for row in rows[head + 2 : head + 7]] == labels
+    rated = rows.index(["rating", "Elo", "95 % interval", "games"])
+    assert {row[0] for row in rows[rated + 2 : rated + 7]} == set(labels)
+    assert ["300", "checkpoints/pupil/pool/snapshot_000003.pt"] in rows
+    content = json.loads((folder / "payoff.json").read_text())
+    assert [player["name"] for player in content["players"]] == labels
 
 
 def test_the_defaults():

@@ -2,16 +2,21 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from configs import waiting
 from envs.dogfight.rules import BOTS
-from eval import arena
+from eval import arena, export, payoff, seeds
+from eval import run as run_module
 from eval.arena import make_setting
-from eval.options import REGIME_NAMES, read_options
+from eval.options import read_options
+from eval.parser import REGIME_NAMES
 from eval.run import main
 
 SCRIPT = Path(__file__).resolve().parents[2] / "eval" / "run.py"
@@ -175,6 +180,7 @@ def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):
     make_checkpoint()
     assert run(*arguments) == 2
     out, err = capsys.readouterr()
+    err = err.removeprefix(f"{waiting.LOADING}\n")  # where it takes more than the command line to know
     assert out == ""
     assert err.startswith("eval/run.py: ")
     assert err.count("\n") == 1
@@ -200,6 +206,26 @@ def test_values_out_of_range_are_one_line(option, value, allowed, capsys):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("options", "shown"), [([], True), (["--quiet"], False)])
+def test_what_takes_long_is_said_unless_nothing_is_to_be_seen(options, shown, checkpoints, monkeypatch, capsys):
+    compile_simulator = arena.make_setting
+
+    def slowly(*arguments, **keywords):
+        time.sleep(0.3)
+        return compile_simulator(*arguments, **keywords)
+
+    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    monkeypatch.setattr(arena, "make_setting", slowly)
+    assert run("--ckpt", "bot:ace", "--opponents", "chaser", *options) == 0
+    err = capsys.readouterr().err
+    assert err.startswith(f"{waiting.LOADING}\n{waiting.COMPILING}\n") if shown else err == ""
+
+
+def test_nothing_is_made_for_a_name_that_does_not_exist(checkpoints, tmp_path):
+    assert run("--ckpt", "bot:ace", "--opponents", "brawlr", "--out", str(tmp_path / "new")) == 2
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_damaged_checkpoint_is_named_as_such(make_checkpoint, capsys):
     path = make_checkpoint()
     data = bytearray(path.read_bytes())
@@ -220,6 +246,14 @@ def test_all_regimes_are_the_levels_and_the_eight():
     assert read_options(["--ckpt", "x", "--regimes", "full,none", "full"]).regimes == ("full", "none")
 
 
+@pytest.mark.parametrize("module", [run_module, payoff, seeds, export], ids=lambda module: module.__name__)
+def test_help_fits_a_wide_terminal(module, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit):
+        module.main(["--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 120
+
+
 def test_help_comes_without_torch():
     code = f"import sys; sys.argv[1:] = ['--help']; sys.path[0] = {str(SCRIPT.parents[1])!r}\n"
     code += "from eval.run import main\ntry:\n    main()\nexcept SystemExit:\n    sys.exit('torch' in sys.modules)"
@@ -238,6 +272,15 @@ def test_a_sequential_test_answers_with_its_exit_code(tmp_path, capsys):
     assert "do_nothing is not shown to be stronger" in capsys.readouterr().err
     assert main(["--ckpt", "bot:ace", "--opponents", "ace", "--sprt", *options]) == 1
     assert "undecided: the games ran out" in capsys.readouterr().err
+
+
+def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
+    options = ["--games", "20", "--max-games", "100000", "--threads", "1", "--device", "cpu"]
+    assert main(["--ckpt", "bot:ace", "--opponents", "do_nothing", "--sprt", "elo1=50", *options]) == 0
+    bar = capsys.readouterr().err.split("\r")[-1]
+    assert re.search(r"ace vs do_nothing: LLR \d+\.\d\d, ends at -2\.94 or 2\.94; \d+ of at most 100000 games \[", bar)
+    assert "%" not in bar
+    assert "<" not in bar  # before the time that is left
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
 """What a run is built from: its device, its threads, and a seed for every use of chance."""
 
+import time
+
 import pytest
 import torch
 
 from agents.machine import set_threads
+from agents.ppo import dogfight_task
 from agents.ppo import run as module
-from agents.ppo.run import SEED_USES, derive_seeds
+from agents.ppo.run import SEED_USES, Run, derive_seeds
+from configs import waiting
 from configs.machine import choose_device, usable_cores
 from configs.names import ConfigError
+from configs.schema import LoggerConfig
+from tests.agents.ppo.small_run import config
 
 
 @pytest.fixture(params=[0, 2], ids=["no GPU", "two GPUs"])
@@ -49,3 +55,19 @@ def test_every_use_of_chance_has_its_own_seed():
     assert tuple(first) == SEED_USES
     assert len(set(first.values()) | set(other.values())) == 2 * len(SEED_USES)
     assert all(0 <= seed < 2**31 for seed in first.values())
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_simulator_that_takes_long_to_load_is_explained_where_progress_is_shown(
+    progress, tmp_path, monkeypatch, capsys
+):
+    make_batch = dogfight_task.make_batch
+
+    def slowly(*arguments, **options):
+        time.sleep(0.3)
+        return make_batch(*arguments, **options)
+
+    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    monkeypatch.setattr(dogfight_task, "make_batch", slowly)
+    Run(config(tmp_path, logger=LoggerConfig(progress=progress))).close()
+    assert (waiting.COMPILING in capsys.readouterr().err) is progress

@@ -1,0 +1,235 @@
+"""Learning curves of several runs: `python eval/curves.py "on=RUN,RUN" "off=RUN,RUN" --metrics M M --out curves.png`.
+
+Reads the metrics.jsonl that training leaves in each run's folder and draws a panel per metric over env steps: every
+run as a thin line, the mean of its group as a thick one, and where phases and stages of the first run begin. The same
+numbers are printed as a table: for each group the last value of its runs, as mean, minimum and maximum. Neither torch
+nor the game is needed, so it works beside a run in progress, too.
+
+Reading is in `history.py`, drawing in `panels.py`, which needs matplotlib: pip install -e ".[plots]".
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    from configs.installed import check_installed
+
+    check_installed("eval/curves.py")
+
+import numpy as np
+
+from configs.files import write_atomically
+from configs.names import InputError, choose, one_line
+from eval.command import make_folders, run_command, write
+from eval.history import MILLION, Curve, Group, History, mean, read_history
+from eval.parser import Parser, check_number, read_names
+from eval.tables import table
+
+if TYPE_CHECKING:
+    from eval.panels import Panel
+
+FORMS = (".png", ".svg")
+USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward")
+"""What is drawn where nothing was asked for: the first of these that all runs have."""
+SMOOTH = "[1, 10000]"
+
+_EXAMPLES = """\
+examples:
+  python eval/curves.py run_a run_b                            each run is a line: rollout/win_rate
+  python eval/curves.py "guard on=a1,a2,a3" "guard off=b1,b2,b3" --metrics rollout/win_rate train/kl_max
+  python eval/curves.py a1,a2,a3 --metrics train/kl_max --log train/kl_max --smooth 20 --out kl.svg
+
+exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is drawn; the options have been checked, the runs have not been looked for."""
+
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
+    """Label and runs; the label is empty where none was given."""
+    metrics: tuple[str, ...]
+    """Empty: the usual one."""
+    log: tuple[str, ...]
+    smooth: int
+    events: bool
+    title: str
+    out: Path
+    command: str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    return run_command("eval/curves.py", _run, arguments)
+
+
+def read_options(arguments: Sequence[str]) -> Options:
+    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    values = _parser().read(arguments)
+    check_number("--smooth", values["smooth"], SMOOTH)
+    if values["out"].suffix not in FORMS:
+        raise InputError(f"--out {str(values['out'])!r}: must end in {' or '.join(FORMS)}")
+    if not values["groups"]:
+        raise InputError("no runs are given: name one or more before the options, or LABEL=RUN,RUN for a group")
+    values["groups"] = tuple(_read_group(text) for text in values["groups"])
+    for name in ("metrics", "log"):
+        values[name] = read_names(f"--{name}", values[name]) if values[name] is not None else ()
+    return Options(**values)
+
+
+def read_groups(options: Options) -> list[Group]:
+    """Find and read all runs; raises `InputError` where that is impossible, and where two groups are called alike."""
+    groups: dict[str, Group] = {}
+    for label, names in options.groups:
+        runs = tuple(read_history(name) for name in names)
+        group = Group(label or ", ".join(run.name for run in runs), runs)
+        if group.label in groups:
+            raise InputError(f"{group.label}: two groups are called so; give another label, as in LABEL=RUN,RUN")
+        folders = [run.folder for run in runs]
+        if len(set(folders)) < len(folders):
+            raise InputError(f"{group.label}: a run is named twice; every run counts once, leave one out")
+        groups[group.label] = group
+    return list(groups.values())
+
+
+def choose_metrics(options: Options, groups: Sequence[Group]) -> tuple[str, ...]:
+    """What was asked for, else the usual metric; raises `InputError` for a logarithmic one that is not drawn."""
+    metrics = options.metrics or (_usual([run for group in groups for run in group.runs]),)
+    for name in options.log:
+        choose("metric of --log", name, metrics)
+    return metrics
+
+
+def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: int) -> str:
+    """A table per metric: for each group, how far its runs have come and what their last values are."""
+    headings = ["group", "runs", "steps (M)", "mean", "min", "max"]
+    parts = []
+    for metric in metrics:
+        curves = {group.label: group.curves(metric, smooth=smooth) for group in groups}
+        parts.append(f"## {metric}\n\n{table(headings, [_cells(*group) for group in curves.items()])}")
+        apart = [label for label, runs in curves.items() if not len(mean(runs).steps)]
+        parts += [
+            f"{label}: its runs have no env steps in common, so there is no line for their mean." for label in apart
+        ]
+    what = f", each the mean of {smooth} updates" if smooth > 1 else ""
+    parts.append(f"mean, min and max are over the runs' last values{what}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def curves_picture(groups: Sequence[Group], metrics: Sequence[str], options: Options) -> bytes:
+    """The picture in the form that --out ends in; raises `InputError` where matplotlib is missing."""
+    try:
+        from eval.panels import MOST_GROUPS, Chart, draw
+    except ModuleNotFoundError as error:
+        raise InputError(f'{error.name} is not installed; run pip install -e ".[plots]"') from error
+    if len(groups) > MOST_GROUPS:
+        raise InputError(f"{len(groups)} groups: at most {MOST_GROUPS} can be told apart; draw fewer")
+    first = groups[0].runs[0]
+    marks = first.marks() if options.events else []
+    chart = Chart(
+        title=options.title,
+        labels=[_label(group) for group in groups],
+        panels=[_panel(groups, metric, options) for metric in metrics],
+        marks=marks,
+        note=_note(groups, options.smooth, first if marks else None),
+    )
+    return draw(chart, options.out.suffix.removeprefix("."))
+
+
+def _usual(runs: Sequence[History]) -> str:
+    shared = set.intersection(*(set(run.metrics) for run in runs))
+    found = next((name for name in USUAL if name in shared), None)
+    if found is None:
+        raise InputError(f"the runs have none of {', '.join(USUAL)} in common; say what to draw with --metrics")
+    return found
+
+
+def _panel(groups: Sequence[Group], metric: str, options: Options) -> Panel:
+    from eval.panels import Bundle, Panel
+
+    runs = [group.curves(metric, smooth=options.smooth) for group in groups]
+    log = metric in options.log
+    if log and all(np.all(curve.values <= 0.0) for curves in runs for curve in curves):
+        raise InputError(f"--log {metric}: no run has a value above 0, which a logarithmic axis needs")
+    return Panel(metric, [Bundle(curves, mean(curves)) for curves in runs], log)
+
+
+def _label(group: Group) -> str:
+    return f"{group.label} ({len(group.runs)} runs)" if len(group.runs) > 1 else group.label
+
+
+def _note(groups: Sequence[Group], smooth: int, marked: History | None) -> str:
+    """What the picture itself cannot say."""
+    parts = [f"values: each the mean of {smooth} updates"] if smooth > 1 else []
+    if any(len(group.runs) > 1 for group in groups):
+        parts.append("thin: one run, thick: the mean of its group")
+    if marked:
+        parts.append(f"vertical lines: phases (dotted: stages) of {marked.name}")
+    return "; ".join(parts)
+
+
+def _cells(label: str, curves: Sequence[Curve]) -> list[str]:
+    last = np.array([curve.values[-1] for curve in curves])
+    steps = dict.fromkeys(f"{curve.steps[-1] / MILLION:.4g}" for curve in curves)
+    ends = f"{min(steps, key=float)} to {max(steps, key=float)}" if len(steps) > 1 else next(iter(steps))
+    return [label, str(len(curves)), ends, *(f"{value:.4g}" for value in (last.mean(), last.min(), last.max()))]
+
+
+def _read_group(text: str) -> tuple[str, tuple[str, ...]]:
+    """LABEL=RUN,RUN or only the runs; raises `InputError` where either side of the = is empty."""
+    before, equals, after = text.partition("=")
+    label, names = (one_line(before), after) if equals else ("", before)
+    runs = tuple(name.strip() for name in names.split(",") if name.strip())
+    if not runs or (equals and not label):
+        raise InputError(f"{text!r} names no group: write a run, or LABEL=RUN,RUN")
+    return label, runs
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    make_folders([], files=[options.out])
+    groups = read_groups(options)
+    metrics = choose_metrics(options, groups)
+    text = curves_markdown(groups, metrics, smooth=options.smooth)
+    picture = curves_picture(groups, metrics, options)
+    write(options.out, lambda path: write_atomically(path, picture))
+    print(f"{text}\nWrote {options.out}")
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "eval/curves.py",
+        "Draw learning curves of runs, a panel per metric over env steps, and print their last values. In a group of "
+        "several runs every run is a thin line, and their mean a thick one.",
+        _EXAMPLES,
+    )
+    parser.usage = "python eval/curves.py GROUP [GROUP ...] [options]"
+    parser.add_argument(
+        "groups", nargs="*", metavar="GROUP", help="RUN or LABEL=RUN,RUN: runs' names or folders, together one group"
+    )
+    parser.add_argument(
+        "--metrics", nargs="+", metavar="M", help="keys of docs/metrics.md (default: rollout/win_rate or the return)"
+    )
+    parser.add_argument("--log", nargs="+", metavar="M", help="those of them on a logarithmic axis")
+    parser.add_argument(
+        "--smooth", type=int, default=5, metavar="N", help="show means of the last N updates (default: 5; 1: as it is)"
+    )
+    parser.add_argument(
+        "--no-events", dest="events", action="store_false", help="no vertical lines where phases and stages begin"
+    )
+    parser.add_argument("--title", default="", metavar="T", help="a line above the picture")
+    parser.add_argument(
+        "--out", type=Path, default=Path("curves.png"), metavar="FILE", help=".png or .svg (default: curves.png)"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""From what a person writes (`bot:ace`, `brawler`, a path, a run's name, `final.pt`) to a bot or a policy's file.
+
+Files are only looked for, not read: torch is not needed, so a name that does not exist is answered at once, with the
+choices and the nearest match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agents.run_folder import FINAL
+from configs.names import UnknownNameError, choose, suggestion
+from envs.dogfight.rules import BOTS
+
+ROOT = Path(__file__).resolve().parents[1]
+CHECKPOINTS = ROOT / "checkpoints"
+RELEASED = "released"
+BOT_PREFIX = "bot:"
+
+Player = str | Path
+"""A bot by its name, or a policy by its file."""
+
+
+def find_player(text: str) -> Player:
+    """The evaluated player: a checkpoint, or a bot written as bot:NAME; raises `UnknownNameError`."""
+    return _bot(text) if text.startswith(BOT_PREFIX) else find_checkpoint(text)
+
+
+def find_opponent(text: str) -> Player:
+    """An opponent: a bot by its name, or whatever `find_player` takes; raises `UnknownNameError`."""
+    if text in BOTS or text.startswith(BOT_PREFIX):
+        return _bot(text)
+    try:
+        return find_checkpoint(text)
+    except UnknownNameError as error:
+        if Path(text).suffix or "/" in text:
+            raise
+        bots = f"no bot of that name ({', '.join(BOTS)}{suggestion(text, BOTS)})"
+        raise UnknownNameError(f"unknown opponent {text!r}: {bots} and {error}") from error
+
+
+def find_checkpoint(text: str) -> Path:
+    """The file a person means by `text`.
+
+    A file (`.pt` may be left out) or a run's folder (its final.pt), looked for from the working directory, the
+    repository and its checkpoints folder, so that a run's name and `released/<name>` are enough; the bare word final.pt
+    is that of the run that saved last. Raises `UnknownNameError` with the choices and the nearest match.
+    """
+    candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places()]
+    found = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
+    if found is None and text == FINAL:
+        found = _newest_final()
+    if found is None:
+        raise UnknownNameError(_not_found(text))
+    return found.resolve()
+
+
+def find_run(text: str) -> Path:
+    """The folder of a run given by its name, its folder or a checkpoint in it (final.pt is the newest run's).
+
+    Raises `UnknownNameError` where there is none, or where it holds no checkpoint.
+    """
+    folder = find_folder(text, CHECKPOINTS) or find_checkpoint(text).parent
+    if not any(folder.glob("*.pt")):
+        raise UnknownNameError(f"{folder}: holds no checkpoint; name a run that has saved one, or {FINAL}")
+    return folder
+
+
+def find_folder(text: str, root: Path, *, holding: str = "") -> Path | None:
+    """The folder `text`, from the working directory or else in `root`, that has a file `holding` in it, or None."""
+    places = (Path(text), root / text)
+    found = (place for place in places if holds(place.is_dir) and holds((place / holding).exists))
+    return next((place.resolve() for place in found), None)
+
+
+def display_name(player: Player) -> str:
+    """What tables call a player: a bot by its name, <run> for its final.pt, <run>/<file> for others, else the path."""
+    if isinstance(player, str) or not player.is_relative_to(CHECKPOINTS):
+        return str(player)
+    inside = player.relative_to(CHECKPOINTS)
+    name = str(inside.parent if inside.name == FINAL else inside.with_suffix(""))
+    return str(player) if name in BOTS else name
+
+
+def display_path(path: Path) -> str:
+    """A path from the repository on where it lies inside, so that files made on two machines agree."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def holds(check: Callable[[], bool]) -> bool:
+    """What a path's `is_file` or `is_dir` says, and False for a name that nothing can have."""
+    try:
+        return check()
+    except (OSError, ValueError):  # too long, or with a zero byte in it
+        return False
+
+
+def _bot(text: str) -> str:
+    return choose("bot", text.removeprefix(BOT_PREFIX), BOTS)
+
+
+def _places() -> tuple[Path, ...]:
+    return Path(), CHECKPOINTS.parent, CHECKPOINTS
+
+
+def _newest_final() -> Path | None:
+    """Find the final.pt written last, by modification time, then by name so that a tie has one answer."""
+    finals = CHECKPOINTS.glob(f"*/{FINAL}")
+    return max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
+
+
+def _not_found(text: str) -> str:
+    if text in BOTS:
+        return f"no checkpoint {text!r}: write {BOT_PREFIX}{text} for the bot"
+    others = _others_of_run(text)
+    if others:
+        return f"no checkpoint {text!r}: choose from {', '.join(others)}{suggestion(text, others)}"
+    runs = sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{FINAL}"))
+    released = sorted(f"{RELEASED}/{path.stem}" for path in (CHECKPOINTS / RELEASED).glob("*.pt"))
+    start = "train one first (python train.py +run=quickstart)"
+    if not runs + released:
+        return f"no checkpoint {text!r} and none under {CHECKPOINTS}; {start}"
+    if text == FINAL and not runs:
+        nowhere = f"no run in {CHECKPOINTS} has saved one"
+        return f"no checkpoint {text!r}: {nowhere}; {start} or choose from {', '.join(released)}"
+    choices = [FINAL, *runs, *released] if runs else released
+    return f"no checkpoint {text!r}: give a path or choose from {', '.join(choices)}{suggestion(text, choices)}"
+
+
+def _others_of_run(text: str) -> list[str]:
+    """The policies of the run whose folder, or a file in it, `text` names; none where it names no run's."""
+    for name in (text, str(Path(text).parent)):
+        for folder in (place / name for place in _places()):
+            if holds((folder / "config.yaml").is_file):
+                return sorted(f"{name}/{path.stem}" for path in folder.glob("*.pt"))
+    return []

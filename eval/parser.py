@@ -1,0 +1,164 @@
+"""The command lines of this room: what they ask alike, read and checked without torch, so a slip is answered at once.
+
+A command makes a `Parser`, adds the options of its own to the groups that these functions give it, and reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import fill
+from typing import Any, NoReturn
+
+from configs.allowed import complaint
+from configs.names import InputError, choose
+from configs.schema import DEVICE
+from envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
+from eval.ratings import Anchor
+
+REGIME_NAMES = (*LEVELS, *REGIMES)
+ALL = "all"
+GAMES = "[2, 1000000]"
+SEED = "[0, 2147483647]"
+THREADS = "[0, 4096]"
+WIDTH = 120
+
+Group = argparse._ArgumentGroup
+
+
+@dataclass(frozen=True)
+class PlayOptions:
+    """What every command that plays asks for; the values have been checked, the players have not been looked for."""
+
+    ckpt: str
+    """Empty where none is given."""
+    opponents: tuple[str, ...]
+    anchor: Anchor | None
+    stochastic: bool
+    games: int
+    seed: int
+    regimes: tuple[str, ...]
+    rules: str | None
+    bot_rate: str | None
+    device: str
+    threads: int
+    out: Path | None
+    quiet: bool
+    command: str
+    """All of it, as it was typed."""
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of the command `script`, whose complaints are `InputError`s, one line without the usage."""
+
+    def __init__(self, script: str, description: str, epilog: str = "") -> None:
+        self.script = script
+        super().__init__(
+            prog=f"python {script}",
+            description=fill(description, WIDTH),
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing and leaving."""
+        raise InputError(f"{message}; --help lists the options")
+
+    def read(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """Values by option, and the whole `command`; an unknown option is answered with the nearest known one."""
+        values, unknown = self.parse_known_args(arguments)
+        flags = [text for action in self._actions for text in action.option_strings]
+        for text in unknown:
+            if text.startswith("-"):
+                choose("option", text.partition("=")[0], flags)
+            self.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
+        return vars(values) | {"command": shlex.join(["python", self.script, *arguments])}
+
+    def read_play(self, arguments: Sequence[str]) -> dict[str, Any]:
+        """`read`, with what `PlayOptions` holds checked and in its types; raises `InputError`."""
+        values = self.read(arguments)
+        _check_conditions(values)
+        values["opponents"] = read_names("--opponents", values["opponents"])
+        values["regimes"] = _regimes(values["regimes"])
+        values["anchor"] = Anchor.parse(values["anchor"]) if values["anchor"] else None
+        return values
+
+
+def add_players(parser: Parser, *, ckpt: str, metavar: str, opponents: str) -> Group:
+    """Add who plays; `ckpt` and `opponents` say what these two may be."""
+    group = parser.add_argument_group("who plays")
+    group.add_argument("--ckpt", default="", metavar=metavar, help=ckpt)
+    group.add_argument("--opponents", nargs="+", default=list(BOTS), metavar="O", help=opponents)
+    group.add_argument(
+        "--anchor",
+        metavar="A",
+        help="whose rating is fixed, as in ace or ace=1000 (default: the hardest bot that plays, brawler, at 0)",
+    )
+    group.add_argument("--stochastic", action="store_true", help="let policies sample their actions")
+    return group
+
+
+def add_conditions(parser: Parser, *, games: int) -> None:
+    """Add how matches are played; `games` is the default per pair of players."""
+    group = parser.add_argument_group("under what conditions")
+    group.add_argument(
+        "--games", type=int, default=games, metavar="N", help=f"games per opponent, even (default: {games})"
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the matches (default: 0)")
+    group.add_argument(
+        "--regimes", nargs="+", default=["none"], metavar="R", help="levels and regimes of physics, or all"
+    )
+    group.add_argument("--rules", metavar="|".join(RULES), help="default: those the policy was trained under")
+    group.add_argument(
+        "--bot-rate", metavar="|".join(BOT_RATES), help="bots decide every tick (default) or as often as policies"
+    )
+    group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
+    group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")
+
+
+def add_results(parser: Parser, *, out: str, metavar: str) -> Group:
+    """Add where results go; `out` says what --out names."""
+    group = parser.add_argument_group("what becomes of the results")
+    group.add_argument("--out", type=Path, metavar=metavar, help=out)
+    group.add_argument("--quiet", action="store_true", help="no bar, no table; only what failed")
+    return group
+
+
+def check_number(option: str, value: float, allowed: str) -> None:
+    """Raise `InputError` unless `value` lies in the interval `allowed`."""
+    wrong = complaint(value, allowed)
+    if wrong:
+        raise InputError(f"{option} {value}: {wrong}")
+
+
+def _check_conditions(values: dict[str, Any]) -> None:
+    for name, allowed in {"games": GAMES, "seed": SEED, "threads": THREADS}.items():
+        check_number(f"--{name}", values[name], allowed)
+    if values["games"] % 2:
+        raise InputError(f"--games {values['games']}: must be even, since every match is played from both seats")
+    for name, choices in {"rules": RULES, "bot_rate": BOT_RATES}.items():
+        if values[name] is not None:
+            choose(name, values[name], choices)
+    wrong = complaint(values["device"], DEVICE)
+    if wrong:
+        raise InputError(f"--device {values['device']!r}: {wrong}")
+
+
+def _regimes(words: Sequence[str]) -> tuple[str, ...]:
+    """Levels and regimes by their names, `all` being every one."""
+    names = read_names("--regimes", words)
+    for name in names:
+        choose("regime", name, (*REGIME_NAMES, ALL))
+    return REGIME_NAMES if ALL in names else names
+
+
+def read_names(option: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Names separated by spaces, commas or both, each once."""
+    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"{option} is empty: name at least one")
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,343 @@
+"""Learning curves: what is read, smoothed, averaged, refused and printed, and what the picture shows."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from PIL import Image
+
+from eval import history, panels
+from eval.curves import main, read_options
+from eval.history import Curve, Mark, mean, read_history
+from eval.panels import COLORS, Bundle, Chart, Panel, draw, open_gaps
+
+ROOT = Path(__file__).resolve().parents[2]
+WIN = "rollout/win_rate"
+STEPS = 1_000_000
+"""Per update."""
+
+
+@pytest.fixture
+def make_run(tmp_path, monkeypatch):
+    """A run's folder whose update i has the values[i] of `metric`; Ellipsis leaves it out."""
+    monkeypatch.setattr(history, "CHECKPOINTS", tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def make(name, values, metric=WIN, *, every=STEPS, end="", events=(), **more):
+        rows = [{"env_steps": (i + 1) * every} for i in range(len(values))]
+        for i, (row, value) in enumerate(zip(rows, values, strict=True)):
+            row |= {} if value is ... else {metric: value}
+            row |= {key.replace("__", "/"): column[i] for key, column in more.items()}
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + end)
+        lines = [{"env_steps": at, "kind": "info", "event": text} for at, text in events]
+        (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The charts that a command would have drawn, which takes longer than all the rest."""
+    charts = []
+    monkeypatch.setattr(panels, "draw", lambda chart, form: charts.append(chart) or b"")
+    return charts
+
+
+def points(curve):
+    return dict(zip((curve.steps // STEPS).tolist(), curve.values.tolist(), strict=True))
+
+
+def cells(text, first):
+    line = next(line for line in text.splitlines() if line.startswith(f"| {first} "))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def pixels(data):
+    with Image.open(io.BytesIO(data)) as picture:
+        return {color: count for count, color in picture.convert("RGB").getcolors(picture.width * picture.height)}
+
+
+def rgb(color):
+    return tuple(bytes.fromhex(color[1:]))
+
+
+def chart(*bundles, **more):
+    labels = [f"group {i}" for i in range(len(bundles))]
+    return Chart(labels, [Panel(WIN, bundles, more.pop("log", False))], **more)
+
+
+def bundle(*runs):
+    curves = [Curve(np.arange(1, len(run) + 1) * STEPS, np.array(run)) for run in runs]
+    return Bundle(curves, mean(curves))
+
+
+def test_what_is_missing_is_skipped_and_never_made_up(make_run):
+    make_run("a", [..., 0.5, None, float("nan"), ..., 0.9])
+    assert points(read_history("a").curve(WIN)) == {2: 0.5, 6: 0.9}
+
+
+def test_smoothing_is_the_mean_of_the_last_updates_that_have_a_value(make_run):
+    make_run("a", [0.1, 0.3, None, 0.9, 0.6, ..., ..., 0.2])
+    assert points(read_history("a").curve(WIN, smooth=3)) == pytest.approx(
+        {1: 0.1, 2: 0.2, 4: (0.3 + 0.9) / 2, 5: (0.9 + 0.6) / 2, 8: 0.2}
+    )
+
+
+def test_the_mean_is_where_all_runs_have_a_value(make_run):
+    make_run("a", [0.0, 0.2, 0.4, 0.6, 0.8])
+    make_run("b", [1.0, 1.0], every=2 * STEPS)
+    make_run("c", [0.5, 0.5, None, 0.6])
+    curves = [read_history(name).curve(WIN) for name in "abc"]
+    assert points(mean(curves[:2])) == pytest.approx({2: 0.6, 4: 0.8})
+    assert points(mean([curves[0], curves[2]])) == pytest.approx({1: 0.25, 2: 0.35, 4: 0.6})
+    assert points(mean(curves[:1])) == points(curves[0])
+
+
+def test_a_moment_that_was_logged_twice_counts_as_it_was_last(make_run):
+    again = [{"env_steps": 2 * STEPS, WIN: 0.7}, {"env_steps": 2 * STEPS, "event": "old runs had them here"}]
+    make_run("a", [0.1, 0.2, 0.3], end="".join(json.dumps(row) + "\n" for row in again))
+    assert points(read_history("a").curve(WIN)) == {1: 0.1, 2: 0.7, 3: 0.3}
+
+
+def test_the_line_that_a_live_run_is_writing_is_left_out(make_run):
+    make_run("a", [0.1, 0.2], end='{"env_steps": 3000000, "rollout/win')
+    assert points(read_history("a").curve(WIN)) == {1: 0.1, 2: 0.2}
+
+
+@pytest.mark.parametrize("line", ["", "{", '{"env_steps": 1', "\0", "[" * 100_000, "[1]", "{}", '{"env_steps": 1.5}'])
+def test_a_damaged_line_is_named(line, make_run, capsys):
+    folder = make_run("a", [0.1, 0.2], end=f'{line}\n{{"env_steps": 4000000}}\n')
+    assert main(["a"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"eval/curves.py: {folder / 'metrics.jsonl'}, line 3: is no")
+
+
+def test_phases_and_stages_begin_where_the_rows_say_with_the_names_of_the_events(make_run):
+    events = [
+        *((0, "about 3 min on this machine"), (0, "phase first, update 0: ace, physics none")),
+        *((2 * STEPS, "phase first, update 2: ace, physics none"), (3 * STEPS, "phase then on, update 3: brawler")),
+    ]
+    phases, stages = [0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, -1.0, 0.0]
+    make_run("a", [0.1] * 5, events=events, curriculum__phase=phases, curriculum__stage=stages)
+    make_run("b", [0.1] * 5)
+    first, then = Mark(0, True, "first"), Mark(3 * STEPS, True, "then on")
+    assert read_history("a").marks() == [first, Mark(STEPS, False), then, Mark(4 * STEPS, False)]
+    assert read_history("b").marks() == []
+
+
+def test_groups_are_summed_up_in_a_table_per_metric(make_run, drawn, capsys):
+    make_run("a", [0.0, 0.2, 0.4], train__kl_max=[1.0, 2.0, 0.01])
+    make_run("b", [0.0, 0.6, 0.8], train__kl_max=[1.0, 2.0, 0.03])
+    make_run("c", [0.0, 0.5], train__kl_max=[1.0, 12345.0])
+    assert main(["both = a, b", "c", "--metrics", WIN, "train/kl_max", "--smooth", "2"]) == 0
+    out = capsys.readouterr().out
+    first, second = out.split("## ")[1:]
+    assert first.startswith(WIN)
+    assert cells(first, "both") == ["both", "2", "3", "0.5", "0.3", "0.7"]
+    assert cells(first, "c") == ["c", "1", "2", "0.25", "0.25", "0.25"]
+    assert cells(second, "both") == ["both", "2", "3", "1.01", "1.005", "1.015"]
+    assert out.endswith("each the mean of 2 updates.\n\nWrote curves.png\n")
+    assert drawn[0].labels == ["both (2 runs)", "c"]
+    assert points(drawn[0].panels[0].bundles[0].mean) == pytest.approx({1: 0.0, 2: 0.2, 3: 0.5})
+    assert drawn[0].note == "values: each the mean of 2 updates; thin: one run, thick: the mean of its group"
+    assert main(["all=a,b,c", "--smooth", "1"]) == 0
+    assert cells(capsys.readouterr().out, "all") == ["all", "3", "2 to 3", "0.5667", "0.4", "0.8"]
+
+
+def test_runs_without_a_moment_in_common_have_no_mean_and_it_is_said(make_run, capsys):
+    make_run("a", [0.1, ..., 0.3])
+    make_run("b", [..., 0.2, ..., 0.4])
+    assert main(["_both=a,b"]) == 0
+    out, err = capsys.readouterr()
+    assert cells(out, "_both")[2:4] == ["3 to 4", "0.25"]
+    assert "_both: its runs have no env steps in common, so there is no line for their mean." in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("metric", ["rollout/win_rate", "rollout/recent_return", "rollout/reward"])
+def test_the_usual_metric_is_one_that_the_runs_have(metric, make_run, drawn, capsys):
+    make_run("a", [1.0, 2.0], metric)
+    make_run("b", [1.0, 2.0], metric)
+    assert main(["a", "b"]) == 0
+    assert capsys.readouterr().out.startswith(f"## {metric}\n")
+    assert [panel.metric for panel in drawn[0].panels] == [metric]
+
+
+def test_the_first_run_is_marked_unless_that_is_not_wanted(make_run, drawn):
+    for name in "ab":
+        make_run(name, [0.1, 0.2], curriculum__phase=[0.0, 1.0], curriculum__stage=[0.0, 0.0])
+    for more in ([], ["--no-events"]):
+        assert main(["b", "a", *more]) == 0
+    assert [len(chart.marks) for chart in drawn] == [2, 0]
+    assert [chart.note.endswith("vertical lines: phases (dotted: stages) of b") for chart in drawn] == [True, False]
+
+
+def test_the_picture_shows_every_run_and_mean(make_run):
+    rising, falling = bundle([0.1, 0.2, 0.3], [0.3, 0.4, 0.5]), bundle([0.9, 0.5, 0.1])
+    figure = panels._figure(chart(rising, falling))
+    lines = figure.axes[0].lines
+    assert [line.get_ydata().tolist() for line in lines] == [
+        *([0.1, 0.2, 0.3], [0.3, 0.4, 0.5], pytest.approx([0.2, 0.3, 0.4])),
+        [0.9, 0.5, 0.1],  # A run alone is its mean.
+    ]
+    assert [line.get_color() for line in lines] == [COLORS[0]] * 3 + [COLORS[1]]
+    assert lines[2].get_xdata().tolist() == [1.0, 2.0, 3.0]
+    assert lines[2].get_linewidth() > 2 * lines[0].get_linewidth()
+
+
+def test_the_png_has_the_colours_of_its_groups_and_no_others(tmp_path):
+    seen = pixels(draw(chart(bundle([0.1, 0.9]), bundle([0.9, 0.1])), "png"))
+    assert all(seen.get(rgb(color), 0) > 200 for color in COLORS[:2])
+    assert not any(rgb(color) in seen for color in COLORS[2:6])
+
+
+def test_more_groups_than_colours_differ_in_their_dashes():
+    looks = [tuple(panels._look(index).values()) for index in range(panels.MOST_GROUPS)]
+    assert len(set(looks)) == panels.MOST_GROUPS > 20
+
+
+def test_a_long_legend_makes_the_picture_higher_and_not_its_panels_lower():
+    panel = Panel(WIN, [bundle([0.1, 0.2])])
+    short, long = (panels._figure(Chart([letter * 60 for letter in letters], [panel])) for letters in ("a", "abcdef"))
+    assert panels._legend_columns(["a", "b", "c"]) == 3
+    assert long.get_figheight() == pytest.approx(short.get_figheight() + 5 * 0.21)
+
+
+def test_a_line_is_open_where_nothing_was_measured_for_long():
+    steps = np.array([1, 2, 3, 23, 24, 27]) * STEPS
+    places, values = open_gaps(Curve(steps, np.arange(6.0)))
+    assert np.isnan(places).tolist() == np.isnan(values).tolist() == [False] * 3 + [True] + [False] * 3
+    one = Curve(steps[:1], np.ones(1))
+    assert open_gaps(one)[1].tolist() == [1.0]
+    assert panels._figure(chart(Bundle([one], one))).axes[0].lines[0].get_marker() == "."  # else it would not show
+
+
+def test_phases_are_lines_with_names_and_stages_dotted():
+    marks = [Mark(0, True, "first"), Mark(STEPS, False), Mark(2 * STEPS, True, "second")]
+    axes = panels._figure(chart(bundle([0.1] * 3), marks=marks)).axes[0]
+    assert [(line.get_xdata()[0], line.get_linestyle()) for line in axes.lines[1:]] == [
+        *((0.0, "-"), (1.0, ":"), (2.0, "-"))
+    ]
+    assert [text.get_text() for text in axes.texts] == ["first", "second"]
+
+
+def test_names_of_phases_that_are_close_stand_in_rows():
+    names = {0: "a first one", 1: "second", 2: "third", 10: "fourth"}
+    marks = [Mark(at * STEPS, True, name) for at, name in names.items()]
+    texts = panels._figure(chart(bundle([0.1] * 20), marks=marks)).axes[0].texts
+    rows = [text.get_position()[1] for text in texts]
+    assert rows[1] > rows[0] == rows[2] == rows[3]
+
+
+def test_only_what_is_asked_for_is_logarithmic_and_all_panels_share_their_steps():
+    panel = Panel("train/kl_max", [bundle([0.0, 0.1, 10.0])], log=True)
+    figure = panels._figure(Chart(["a"], [Panel(WIN, [bundle([0.1, 0.2, 0.3, 0.4])]), panel]))
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
+    assert [axes.get_xlim() for axes in figure.axes] == [pytest.approx((0.0, 4.0), abs=0.1)] * 2
+    assert draw(Chart(["a"], [panel]), "svg")
+
+
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
+    make_run("a", [0.1, 0.2, 0.3], curriculum__phase=[0.0, 1.0, 1.0], curriculum__stage=[0.0, 0.0, 1.0])
+    make_run("b", [0.3, 0.2, 0.5])
+    written = []
+    for _ in range(2):
+        assert main(["$x_{$=a,b", "--title", "as it is: $_{$", "--out", f"new/x.{form}"]) == 0
+        written.append(Path(f"new/x.{form}").read_bytes())
+        monkeypatch.setitem(mpl.rcParams, "axes.facecolor", "red")  # as a person's own settings may be
+    one, two = written
+    assert one == two
+    assert b"dc:date" not in one
+    assert b"<!-- $x_{$ (2 runs) -->" in one or form == "png"
+    if form == "png":
+        with Image.open(io.BytesIO(one)) as picture:
+            assert set(picture.info) == {"dpi"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no runs are given"),
+        (["--metrics", WIN, "a"], "no runs are given: name one or more before the options"),
+        (["aa"], "no run 'aa': no metrics.jsonl there or in checkpoints/aa; give a folder or choose from a, b"),
+        (["bb"], "did you mean 'b'?"),
+        (["x" * 300], "no run 'xxx"),
+        (["a\0"], "no run 'a"),
+        (["empty"], "empty/metrics.jsonl: holds no metrics yet"),
+        (["x="], "'x=' names no group"),
+        (["=a"], "'=a' names no group"),
+        (["x=a", "x=b"], "x: two groups are called so"),
+        (["x=a,b,a"], "x: a run is named twice"),
+        (
+            ["a", "--metrics", "rollout/winrate"],
+            "a has no value of 'rollout/winrate', but of rollout/win_rate; did you",
+        ),
+        (["a", "--metrics", "tarin/kl"], "but of rollout/, train/; did you mean 'train/kl'?"),
+        (["a", "--metrics", "train/never"], "a has no value of 'train/never', but of train/kl"),
+        (["a", "b", "--metrics", "train/kl"], "b has no value of 'train/kl', but of rollout/"),
+        (["a", "other"], "none of rollout/win_rate, rollout/recent_return, rollout/reward in common"),
+        (["a", "--log", "train/kl"], f"unknown metric of --log 'train/kl': choose from {WIN}"),
+        (["a", "--metrics", "train/kl", "--log", "train/kl"], "--log train/kl: no run has a value above 0"),
+        (["a", "--smooth", "0"], "--smooth 0: must be in [1, 10000]"),
+        (["a", "--out", "x.pdf"], "'x.pdf': must end in .png or .svg"),
+        (["a", "--out", "a/metrics.jsonl/x.png"], "cannot be made"),
+        (["a", "--smoth", "3"], "did you mean '--smooth'"),
+        ([f"{i}=a" for i in range(22)], "22 groups: at most 21 can be told apart"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, words, make_run, tmp_path, capsys):
+    make_run("a", [0.1, 0.2], train__kl=[0.0, -1.0], train__never=[None, None])
+    make_run("b", [0.1, 0.2])
+    make_run("other", [0.1], "train/kl")
+    make_run("empty", [])
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("eval/curves.py: ")
+    assert words in err
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_a_run_may_be_given_by_its_folder(make_run, tmp_path, drawn, capsys):
+    make_run("elsewhere/a", [0.1, 0.2])
+    for text in ("elsewhere/a", str(tmp_path / "elsewhere" / "a")):
+        assert main([text]) == 0
+        assert cells(capsys.readouterr().out, "a")[1:3] == ["1", "2"]
+
+
+def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
+    make_run("a", [0.1])
+    monkeypatch.delitem(sys.modules, "eval.panels")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["a"]) == 2
+    assert capsys.readouterr().err == ('eval/curves.py: matplotlib is not installed; run pip install -e ".[plots]"\n')
+
+
+def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 120
+    assert {word for line in lines for word in line.split() if word.startswith("--")} >= {
+        *("--metrics", "--log", "--smooth", "--no-events", "--title", "--out")
+    }
+    code = "import sys, eval.curves, eval.panels; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_defaults():
+    options = read_options(["a", "two words=b,c"])
+    assert options.groups == (("", ("a",)), ("two words", ("b", "c")))
+    assert (options.metrics, options.log, options.smooth, options.events) == ((), (), 5, True)
+    assert (options.title, options.out) == ("", Path("curves.png"))

@@ -1,0 +1,158 @@
+"""Who is meant by a name: found from any folder, or answered at once with the choices and the nearest match."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from configs.names import UnknownNameError
+from eval import find
+from eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = {"run": "['--ckpt', 'no-name']", "payoff": "['--ckpt', 'no-name']", "export": "['--ckpt', 'no-name']"}
+COMMANDS["seeds"] = "['no-name', 'no-name-either']"
+
+
+def saved(path, seconds=None):
+    """Stands for a policy: nothing is read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    if seconds:
+        os.utime(path, (seconds, seconds))
+    return path
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A repository with two runs and a released policy; the working directory is somewhere else."""
+    folder = tmp_path / "repository" / "checkpoints"
+    for seconds, run in enumerate(["dark-ghost-quickstart", "calm-raven-quickstart"], start=1):
+        saved(folder / run / "final.pt", seconds)
+    saved(folder / "released" / "dogfight_quickstart.pt")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setattr(find, "CHECKPOINTS", folder)
+    return folder
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path / "checkpoints")
+    return tmp_path / "checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("dark-ghost-quickstart", "dark-ghost-quickstart/final.pt"),
+        ("dark-ghost-quickstart/final.pt", "dark-ghost-quickstart/final.pt"),
+        ("checkpoints/dark-ghost-quickstart/final.pt", "dark-ghost-quickstart/final.pt"),
+        ("checkpoints/dark-ghost-quickstart", "dark-ghost-quickstart/final.pt"),
+        ("final.pt", "calm-raven-quickstart/final.pt"),
+        ("released/dogfight_quickstart", "released/dogfight_quickstart.pt"),
+        ("released/dogfight_quickstart.pt", "released/dogfight_quickstart.pt"),
+    ],
+)
+def test_found_by_name_from_any_folder(root, text, found):
+    assert find_checkpoint(text) == find_player(text) == find_opponent(text) == root / found
+
+
+def test_a_path_from_the_working_directory_comes_first(root, tmp_path):
+    here = saved(tmp_path / "elsewhere" / "final.pt")
+    assert find_checkpoint("final.pt") == here
+    assert find_checkpoint(str(here)) == here
+
+
+def test_newest_is_by_time_then_by_name(root):
+    for run in ("dark-ghost-quickstart", "calm-raven-quickstart"):
+        saved(root / run / "final.pt", 9)
+    assert find_checkpoint("final.pt").parent.name == "dark-ghost-quickstart"
+
+
+def test_an_unknown_name_gets_choices_and_the_nearest(root):
+    with pytest.raises(UnknownNameError, match="give a path or choose from") as caught:
+        find_checkpoint("dark-gost-quickstart")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "no checkpoint 'dark-gost-quickstart'" in message
+    assert "released/dogfight_quickstart" in message
+    assert "did you mean 'dark-ghost-quickstart'" in message
+
+
+def test_without_any_run_the_message_says_how_to_make_one(empty):
+    with pytest.raises(UnknownNameError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
+        find_checkpoint("final.pt")
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "a\0b"])
+def test_a_name_no_file_can_have_is_answered_like_any_other(empty, text):
+    for look in (find_player, find_opponent, find_checkpoint, find_run):
+        with pytest.raises(UnknownNameError, match="no checkpoint"):
+            look(text)
+
+
+def test_final_pt_before_any_run_has_saved_one_says_so(empty):
+    saved(empty / "released" / "good.pt")
+    with pytest.raises(UnknownNameError) as caught:
+        find_checkpoint("final.pt")
+    assert "no checkpoint 'final.pt': no run in " in str(caught.value)
+    assert str(caught.value).endswith("(python train.py +run=quickstart) or choose from released/good")
+
+
+@pytest.mark.parametrize("text", ["dark-ghost", "dark-ghost/final.pt", "dark-ghost/step_8192"])
+def test_a_run_without_the_file_offers_those_it_has(empty, text):
+    for name in ("best", "pre_brawler", "step_4096"):
+        saved(empty / "dark-ghost" / f"{name}.pt")
+    (empty / "dark-ghost" / "config.yaml").touch()
+    with pytest.raises(UnknownNameError) as caught:
+        find_checkpoint(text)
+    choices = "dark-ghost/best, dark-ghost/pre_brawler, dark-ghost/step_4096"
+    assert str(caught.value).startswith(f"no checkpoint '{text}': choose from {choices}; did you mean 'dark-ghost/")
+
+
+def test_bots_are_players_by_their_prefix_and_opponents_by_their_names(root):
+    assert find_player("bot:ace") == find_opponent("bot:ace") == find_opponent("ace") == "ace"
+    with pytest.raises(UnknownNameError, match="no checkpoint 'ace': write bot:ace for the bot"):
+        find_player("ace")
+    with pytest.raises(UnknownNameError, match=r"opponent 'brawlr': .*did you mean 'brawler'.* and no checkpoint"):
+        find_opponent("brawlr")
+
+
+def test_a_run_is_its_folder_or_that_of_a_checkpoint_in_it(root):
+    for text in ("dark-ghost-quickstart", str(root / "dark-ghost-quickstart"), "dark-ghost-quickstart/final.pt"):
+        assert find_run(text) == root / "dark-ghost-quickstart"
+    assert find_run("final.pt").name == "calm-raven-quickstart"
+    (root / "empty").mkdir()
+    with pytest.raises(UnknownNameError, match="empty: holds no checkpoint; name a run that has saved one"):
+        find_run("empty")
+
+
+def test_names_in_tables(root, tmp_path):
+    names = {"final.pt": "calm", "step_5.pt": "calm/step_5", "pool/snapshot_000003.pt": "calm/pool/snapshot_000003"}
+    assert {file: display_name(root / "calm" / file) for file in names} == names
+    assert display_name("ace") == "ace"
+    for path in (tmp_path / "x.pt", root / "ace" / "final.pt"):  # a run called like a bot is not taken for it
+        assert display_name(path) == str(path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_does_not_exist_is_answered_before_torch_loads(command):
+    code = f"import sys; from eval.{command} import main; code = main({COMMANDS[command]})\n"
+    code += "print(code, {'torch', 'warp', 'scipy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "2 set()\n"
+    assert done.stderr.startswith(f"eval/{command}.py: no")
+    assert "no-name" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_so_is_an_opponent():
+    code = "import sys; from eval.run import main; main(['--ckpt', 'bot:ace', '--opponents', 'brawlr'])\n"
+    code += "print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n"
+    assert "did you mean 'brawler'" in done.stderr
