@@ -1,25 +1,20 @@
 """Face 1, the native batch: N matches in Warp arrays on one device, seen by torch without a copy.
 
-On a CPU the batch is cut into one range of matches per thread: a launch releases the GIL, so plain threads scale. The
-step's launches are recorded once, since describing a launch to Warp costs five times as much as doing it. On a GPU the
-step is one captured CUDA graph and nothing crosses to the host. Both run the same kernels.
+The step's launches are recorded once, since describing a launch to Warp costs five times as much as doing it. On a GPU
+the step is one captured CUDA graph and nothing crosses to the host. Both run the same kernels.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 import warp as wp
 
-from configs.machine import choose_device, usable_cores
+from configs.machine import choose_device
 from configs.names import choose
 from configs.schema import RewardConfig
 from envs.dogfight import kernels
@@ -27,6 +22,7 @@ from envs.dogfight import rules as game
 from envs.dogfight.checks import check_bots, check_ranges, check_rewards, check_whole
 from envs.dogfight.kernels import Results, World, observe_kernel, restart_kernel, step_kernel
 from envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
+from envs.launcher import Launcher
 
 ACTION_SIZE = 3
 _FIGHTER_TRACE = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
@@ -124,9 +120,9 @@ class DogfightBatch:
         self.observe_physics = observe_physics
         self.obs_dim = observation_size(rules, observe_physics)
         self.device = choose_device(str(device))
-        _start_warp()
-        self._wp_device = wp.device_from_torch(self.device)
-        wp.load_module(kernels, device=self._wp_device)  # Before any worker thread could compile it a second time.
+        self._launcher = Launcher(self.device, num_envs, threads)
+        self._wp_device = self._launcher.wp_device
+        self._launcher.load(kernels)
         self._settings = Settings()
         self._settings.challenge = rules == "challenge"
         self._settings.bot_every_tick = self.bot_rate == "tick"
@@ -137,8 +133,6 @@ class DogfightBatch:
         self._settings.seed = seed
         self._weights = _weights(reward, gamma)
         self._allocate(min(trace, num_envs))
-        self._threads = min(threads or usable_cores(), num_envs) if self.device.type == "cpu" else 1
-        self._workers = ThreadPoolExecutor(self._threads - 1) if self._threads > 1 else None
         self._recorded: list[Any] = []  # the step's launches, or on a GPU its graph
         self.set_ranges(game.ranges("none"))
         self.reset(seed)
@@ -173,7 +167,7 @@ class DogfightBatch:
             self._world.clock.zero_()
         self.invalid_actions.zero_()
         self._restart.fill_(True)
-        self._run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
+        self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
         return self.obs
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -189,8 +183,8 @@ class DogfightBatch:
         if self.device.type == "cuda":
             self._replay_graph(inputs)
         else:
-            self._recorded = self._recorded or self._record(step_kernel, inputs)
-            self._launch(self._recorded)
+            self._recorded = self._recorded or self._launcher.record(step_kernel, inputs)
+            self._launcher.launch(self._recorded)
         return self.obs, self.reward, self.terminated, self.truncated
 
     def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
@@ -204,7 +198,7 @@ class DogfightBatch:
             self.bots.copy_(values.expand_as(self.bots))
         if restart is not None:
             self._restart.copy_(restart)
-            self._run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
+            self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
 
     def set_ranges(self, ranges: np.ndarray) -> None:
         """Randomize physics within `ranges` [13, 2] (low, high) from each match's next beginning on.
@@ -227,7 +221,7 @@ class DogfightBatch:
         for name, values in state.items():
             target = getattr(self._world, name)
             wp.copy(target, wp.array(values, dtype=_STRUCTS[name], device=self._wp_device))
-        self._run(observe_kernel, [self._world, self._results, self._settings])
+        self._launcher.run(observe_kernel, [self._world, self._results, self._settings])
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides how play goes on, as tensors and numbers; `load_state_dict` continues from there."""
@@ -247,8 +241,7 @@ class DogfightBatch:
 
     def close(self) -> None:
         """End the worker threads."""
-        if self._workers is not None:
-            self._workers.shutdown()
+        self._launcher.close()
 
     def _allocate(self, trace: int) -> None:
         n, d = self.num_envs, self.obs_dim
@@ -286,58 +279,15 @@ class DogfightBatch:
         self._wp_actions = wp.from_torch(self._actions, dtype=wp.vec3)
         self._wp_restart = wp.from_torch(self._restart)
 
-    def _run(self, kernel: Any, inputs: list[Any]) -> None:
-        """Launch over all matches, on a GPU in torch's current stream."""
-        if self.device.type == "cuda":
-            with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device))):
-                self._launch(self._record(kernel, inputs))
-        else:
-            self._launch(self._record(kernel, inputs))
-
-    def _record(self, kernel: Any, inputs: list[Any]) -> list[Any]:
-        """Describe the launches over all matches, one range per thread, each ready for any number of `launch()`."""
-        bounds = np.linspace(0, self.num_envs, self._threads + 1).astype(int).tolist()
-        return [
-            wp.launch(kernel, dim=end - first, inputs=[*inputs, first], device=self._wp_device, record_cmd=True)
-            for first, end in pairwise(bounds)
-        ]
-
-    def _launch(self, commands: list[Any]) -> None:
-        """Do the launches, the first one in this thread."""
-        if self._workers is None:
-            commands[0].launch()
-            return
-        others = [self._workers.submit(command.launch) for command in commands[1:]]
-        commands[0].launch()
-        for other in others:
-            other.result()
-
     def _replay_graph(self, inputs: list[Any]) -> None:
         """Replay the captured step on torch's current stream, capturing it first when there is none."""
         if not self._recorded:
-            self._run(step_kernel, inputs)  # Loads the module outside of the capture, and is this call's step.
+            self._launcher.run(step_kernel, inputs)  # Loads the module outside of the capture, and is this call's step.
             with wp.ScopedCapture(device=self._wp_device) as capture:
                 wp.launch(step_kernel, dim=self.num_envs, inputs=[*inputs, 0], device=self._wp_device)
             self._recorded = [capture.graph]
             return
         wp.capture_launch(self._recorded[0], stream=wp.stream_from_torch(torch.cuda.current_stream(self.device)))
-
-
-def _start_warp() -> None:
-    """Initialize Warp without its greeting; where torch sees no GPU, without the warning that there is none."""
-    wp.config.log_level = wp.LOG_ERROR
-    if torch.cuda.is_available():
-        wp.init()
-        return
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # The warning is written below Python.
-    try:
-        os.dup2(nowhere, 2)
-        wp.init()
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _weights(reward: RewardConfig, gamma: float) -> RewardWeights:

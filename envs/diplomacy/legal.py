@@ -1,0 +1,192 @@
+"""Every legal order of a unit, group by group, always in the same sequence.
+
+A group is a set of orders that differ in one province. It is handed to a `Sink`, which writes its orders into a list,
+or only keeps one of all by chance, each equally likely, so that nothing need be stored to play at random. Convoys are
+those that the fleets now at sea could carry out together; whether all of them will is for the orders to say.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from envs.diplomacy import codes
+from envs.diplomacy.board import INLAND
+from envs.diplomacy.movement import bit
+from envs.diplomacy.reading import CONVOY, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, fleets_at_sea
+from envs.diplomacy.seasons import BUILD, DISBAND, RETREAT, can_retreat
+from envs.diplomacy.state import (
+    COASTS,
+    LOCATIONS,
+    PROVINCES,
+    Games,
+    Tables,
+    connected,
+    form_of,
+    location_of,
+)
+
+TARGET, OTHER, VIA = wp.constant(codes.TARGET_SHIFT), wp.constant(codes.OTHER_SHIFT), wp.constant(1 << codes.VIA_SHIFT)
+
+
+@wp.struct
+class Sink:
+    """Where orders go: `listed` is all; `found` [3] how many there were, the one kept, and the state of chance."""
+
+    found: wp.array[int]
+    listed: wp.array[int]
+
+
+@wp.struct
+class Scene:
+    """A game's `n` units by number, and who can go where."""
+
+    n: int
+    place: wp.array[int]
+    """[34] province"""
+    row: wp.array[int]
+    """[34] row of the unit in `Tables.reach` and `Tables.landings`"""
+    voyages: wp.array[wp.uint64]
+    """[34] coasts an army could be carried to, as bits of `Tables.coasts`"""
+    seas: wp.array[wp.uint32]
+    """[34] seas whose fleets could take part in that"""
+    comers: wp.array[wp.uint64]
+    """[75] units that could move to a province, by themselves or by convoy"""
+
+
+@wp.func
+def open_sink(sink: Sink, seed: wp.uint32) -> None:
+    """Begin anew, with chance begun by `seed`."""
+    sink.found[0] = 0
+    sink.found[2] = int(seed)
+
+
+@wp.func
+def draw(sink: Sink, below: int) -> int:
+    """A number in [0, below): a linear congruential step, its bits mixed."""
+    state = wp.uint32(sink.found[2]) * wp.uint32(1664525) + wp.uint32(1013904223)
+    sink.found[2] = int(state)
+    mixed = (state ^ (state >> wp.uint32(16))) * wp.uint32(0x7FEB352D)
+    mixed = mixed ^ (mixed >> wp.uint32(15))
+    return int((wp.uint64(mixed) * wp.uint64(below)) >> wp.uint64(32))
+
+
+@wp.func
+def hand(sink: Sink, order: int) -> None:
+    """Hand over one order; the k-th replaces the one that is kept with probability 1 / k."""
+    before = sink.found[0]
+    sink.found[0] = before + 1
+    if before < sink.listed.shape[0]:
+        sink.listed[before] = order
+    if draw(sink, before + 1) == 0:
+        sink.found[1] = order
+
+
+@wp.func
+def lowest(members: wp.uint64) -> int:
+    """Number of the first member of a set that is not empty."""
+    return int(wp.bit_count((members & (~members + wp.uint64(1))) - wp.uint64(1)))
+
+
+@wp.func
+def hand_group(sink: Sink, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
+    """Hand over `order` with each member's province shifted into it; together they are kept as if one by one."""
+    size, before = int(wp.bit_count(members)), sink.found[0]
+    if size == 0:
+        return
+    sink.found[0] = before + size
+    left = members
+    if before < sink.listed.shape[0]:
+        for number in range(size):
+            if before + number < sink.listed.shape[0]:
+                sink.listed[before + number] = order + (provinces[lowest(left)] << shift)
+            left = left & (left - wp.uint64(1))
+    pick = draw(sink, before + size)
+    if pick < size:
+        left = members
+        for _ in range(pick):
+            left = left & (left - wp.uint64(1))
+        sink.found[1] = order + (provinces[lowest(left)] << shift)
+
+
+@wp.func
+def survey(games: Games, tables: Tables, game: int, scene: Scene) -> int:
+    """Fill `scene`; returns the number of units."""
+    fleets = fleets_at_sea(games, tables, game)
+    n = int(0)
+    for province in range(PROVINCES):
+        scene.comers[province] = wp.uint64(0)
+    for province in range(PROVINCES):
+        unit = games.units[game, province]
+        if unit != wp.uint8(0):
+            scene.place[n] = province
+            scene.row[n] = location_of(tables, unit, province)
+            scene.voyages[n] = wp.uint64(0)
+            scene.seas[n] = wp.uint32(0)
+            if form_of(unit) > 0:
+                scene.row[n] = scene.row[n] + LOCATIONS
+            elif tables.shore[province] & fleets != wp.uint32(0):
+                scene.seas[n] = connected(tables, fleets, province)
+                embark(tables, scene, n, province)
+            side = int(0)
+            while tables.reach[scene.row[n], side] >= 0:
+                goal = tables.reach[scene.row[n], side]
+                scene.comers[goal] = scene.comers[goal] | bit(n)
+                side += 1
+            n += 1
+    return n
+
+
+@wp.func
+def embark(tables: Tables, scene: Scene, unit: int, province: int) -> None:
+    """Find the coasts to which an army could be carried."""
+    for coast in range(COASTS):
+        goal = tables.coasts[coast]
+        if tables.shore[goal] & scene.seas[unit] != wp.uint32(0) and goal != province:
+            scene.voyages[unit] = scene.voyages[unit] | bit(coast)
+            scene.comers[goal] = scene.comers[goal] | bit(unit)
+
+
+@wp.func
+def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: Sink) -> None:
+    """All orders of a unit in a movement phase of which `scene` is the survey."""
+    row, province = scene.row[unit], scene.place[unit]
+    hand(sink, HOLD)
+    side = int(0)
+    while tables.landings[row, side] >= 0:
+        hand(sink, MOVE + (tables.landings[row, side] << TARGET))
+        side += 1
+    hand_group(sink, MOVE + VIA, TARGET, scene.voyages[unit], tables.coasts)
+    near = int(0)
+    while tables.reach[row, near] >= 0:
+        goal = tables.reach[row, near]
+        if games.units[game, goal] != wp.uint8(0):
+            hand(sink, SUPPORT + (goal << TARGET))
+        hand_group(sink, SUPPORT_MOVE + (goal << TARGET), OTHER, scene.comers[goal] & ~bit(unit), scene.place)
+        near += 1
+    if tables.sea_of[province] >= 0:
+        sea = wp.uint32(1) << wp.uint32(tables.sea_of[province])
+        for army in range(scene.n):
+            if scene.seas[army] & sea != wp.uint32(0):
+                hand_group(sink, CONVOY + (scene.place[army] << OTHER), TARGET, scene.voyages[army], tables.coasts)
+
+
+@wp.func
+def retreat_orders(games: Games, tables: Tables, game: int, province: int, sink: Sink) -> None:
+    """All orders of the unit dislodged from a province."""
+    hand(sink, DISBAND)
+    for target in range(LOCATIONS):
+        if can_retreat(games, tables, game, province, target) == target:
+            hand(sink, RETREAT + (target << TARGET))
+
+
+@wp.func
+def build_orders(tables: Tables, province: int, sink: Sink) -> None:
+    """What can be built in a free home centre."""
+    hand(sink, BUILD + (province << TARGET))
+    if tables.terrain[province] != INLAND:
+        first = tables.first_coast[province]
+        if first < 0:
+            hand(sink, BUILD + (province << TARGET) + (1 << OTHER))
+        else:
+            hand(sink, BUILD + (first << TARGET) + (1 << OTHER))
+            hand(sink, BUILD + ((first + 1) << TARGET) + (1 << OTHER))

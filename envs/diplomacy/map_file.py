@@ -1,0 +1,166 @@
+"""A map as a text file: read line by line into plain rows, and refused with file and line where it makes no sense.
+
+The layout is described at the head of `standard_map.txt`. Nothing is numbered here; `board.py` makes arrays of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configs.names import InputError, choose
+
+POWERS = ("AUSTRIA", "ENGLAND", "FRANCE", "GERMANY", "ITALY", "RUSSIA", "TURKEY")
+UNITS = ("A", "F")
+TERRAINS = ("inland", "coast", "sea")
+COASTS = ("NC", "EC", "SC", "WC")
+NEUTRAL, NO_CENTRE = "neutral", "-"
+
+
+@dataclass(frozen=True)
+class Province:
+    """A line of [provinces]: `terrain` is one of `TERRAINS`, `centre` a power, `NEUTRAL` or `NO_CENTRE`."""
+
+    code: str
+    terrain: str
+    centre: str
+    name: str
+
+
+@dataclass
+class MapFile:
+    """The rows of a map file, filled in section by section; places are codes, with a coast where it matters."""
+
+    provinces: dict[str, Province] = field(default_factory=dict)
+    coasts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Places by split province: {"SPA": ("SPA/NC", "SPA/SC")}."""
+    start: list[tuple[str, str, str]] = field(default_factory=list)
+    """(power, one of `UNITS`, place)."""
+    edges: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: {unit: [] for unit in UNITS})
+    """Pairs of places by one of `UNITS`, each pair once."""
+
+
+def read_map(path: Path) -> MapFile:
+    """Read the map file at `path`; raises `InputError` naming file and line for whatever is wrong in it."""
+    found, section = MapFile(), ""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.partition("#")[0].strip()
+        try:
+            if text.startswith("["):
+                section = _next_section(section, text)
+            elif text:
+                _reader(section)(found, text)
+        except InputError as error:
+            raise InputError(f"{path}, line {number}: {error}") from None
+    if section != ORDER[-1]:
+        raise InputError(f"{path}: ends before {ORDER[-1]}; the sections are {' '.join(ORDER)}")
+    return found
+
+
+def _next_section(section: str, header: str) -> str:
+    before = ORDER.index(choose("section", header, ORDER))
+    if section != ("", *ORDER)[before]:
+        raise InputError(f"{header} is out of place: each section is here once, in the order {' '.join(ORDER)}")
+    return header
+
+
+def _reader(section: str) -> Callable[[MapFile, str], None]:
+    if not section:
+        raise InputError(f"this comes before the first section: begin with {ORDER[0]}")
+    return SECTIONS[section]
+
+
+def _read_province(found: MapFile, text: str) -> None:
+    words = text.split(maxsplit=3)
+    if len(words) < 4:
+        raise InputError(f"{text!r} is not a province: write code, terrain, supply centre, full name")
+    province = Province(*words)
+    _check_province(province)
+    for other in found.provinces.values():
+        if other.code == province.code or other.name == province.name:
+            raise InputError(f"{province.code} {province.name} is here twice: as {other.code} {other.name}")
+    found.provinces[province.code] = province
+
+
+def _check_province(province: Province) -> None:
+    if not re.fullmatch("[A-Z]{3}", province.code):
+        raise InputError(f"code {province.code!r}: must be three upper-case letters")
+    choose("terrain", province.terrain, TERRAINS)
+    choose("supply centre", province.centre, (*POWERS, NEUTRAL, NO_CENTRE))
+    if province.terrain == "sea" and province.centre != NO_CENTRE:
+        raise InputError(f"{province.code} is a sea: it holds no supply centre")
+
+
+def _read_coasts(found: MapFile, text: str) -> None:
+    code, *parts = text.split()
+    if found.provinces[choose("province", code, found.provinces)].terrain != "coast":
+        raise InputError(f"{code} is no coast: it has no shore in parts")
+    if code in found.coasts:
+        raise InputError(f"the coasts of {code} are here twice")
+    if len(parts) < 2 or len(set(parts)) < len(parts):
+        raise InputError(f"{text!r}: write a province and two or more different coasts of {', '.join(COASTS)}")
+    found.coasts[code] = tuple(f"{code}/{choose('coast', part, COASTS)}" for part in sorted(parts))
+
+
+def _read_start(found: MapFile, text: str) -> None:
+    power, *words = text.split()
+    choose("power", power, POWERS)
+    if not words or len(words) % 2:
+        raise InputError(f"{text!r}: write a power and its units, as in 'FRANCE  A PAR  F BRE'")
+    for unit, place in zip(words[::2], words[1::2], strict=True):
+        _check_stands(found, choose("unit", unit, UNITS), place)
+        if place[:3] in (other[:3] for _, _, other in found.start):
+            raise InputError(f"two units begin in {place[:3]}")
+        found.start.append((power, unit, place))
+
+
+def _read_army(found: MapFile, text: str) -> None:
+    _read_edges(found, "A", text)
+
+
+def _read_fleet(found: MapFile, text: str) -> None:
+    _read_edges(found, "F", text)
+
+
+def _read_edges(found: MapFile, unit: str, text: str) -> None:
+    here, colon, others = text.partition(":")
+    if not colon or not others.strip():
+        raise InputError(f"{text!r}: write a place, a colon and the places it touches, as in 'ALB: GRE SER'")
+    for there in others.split():
+        _add_edge(found, unit, here.strip(), there)
+
+
+def _add_edge(found: MapFile, unit: str, here: str, there: str) -> None:
+    for place in (here, there):
+        _check_stands(found, unit, place)
+    if here[:3] == there[:3]:
+        raise InputError(f"{here} {there}: a province does not touch itself")
+    if (here, there) in found.edges[unit] or (there, here) in found.edges[unit]:
+        raise InputError(f"{here} {there} is here twice: write an adjacency once, in one direction")
+    found.edges[unit].append((here, there))
+
+
+def _check_stands(found: MapFile, unit: str, place: str) -> None:
+    """Refuse a place that is unknown or where such a unit cannot stand."""
+    code = place.partition("/")[0]
+    terrain = found.provinces[choose("province", code, found.provinces)].terrain
+    if terrain == ("sea" if unit == "A" else "inland"):
+        raise InputError(f"no {'army' if unit == 'A' else 'fleet'} stands on {place}: its terrain is {terrain}")
+    if unit == "A" and place != code:
+        raise InputError(f"no army stands on {place}: it stands on {code}")
+    if unit == "F":
+        choose(f"place of a fleet in {code}", place, found.coasts.get(code, (code,)))
+
+
+SECTIONS: dict[str, Callable[[MapFile, str], None]] = {
+    "[provinces]": _read_province,
+    "[coasts]": _read_coasts,
+    "[start]": _read_start,
+    "[army]": _read_army,
+    "[fleet]": _read_fleet,
+}
+"""Reads a line of a section, by the section's header."""
+ORDER = tuple(SECTIONS)
+"""The headers in the order they have in a file: a line knows only what lies above it."""

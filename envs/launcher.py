@@ -1,0 +1,83 @@
+"""Kernels launched over a batch, the same way for every simulator.
+
+On a CPU the batch is cut into one range per thread: a launch releases the GIL, so plain threads scale. On a GPU it is
+one launch in torch's current stream. Every kernel takes, after its inputs, the number of its first row.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from configs.machine import usable_cores
+
+
+class Launcher:
+    """Launches kernels over `size` rows on `device`, on a CPU with `threads`; 0 takes all that this process may use."""
+
+    def __init__(self, device: torch.device, size: int, threads: int) -> None:
+        _start_warp()
+        self.device, self.size = device, size
+        self.wp_device = wp.device_from_torch(device)
+        self.threads = min(threads or usable_cores(), size) if device.type == "cpu" else 1
+        self._workers = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
+
+    def load(self, module: ModuleType) -> None:
+        """Compile a module's kernels now, before any worker thread could compile them a second time."""
+        wp.load_module(module, device=self.wp_device)
+
+    def run(self, kernel: Any, inputs: list[Any]) -> None:
+        """Launch a kernel over all rows, on a GPU in torch's current stream."""
+        if self.device.type == "cuda":
+            with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device))):
+                self.launch(self.record(kernel, inputs))
+        else:
+            self.launch(self.record(kernel, inputs))
+
+    def record(self, kernel: Any, inputs: list[Any]) -> list[Any]:
+        """Describe the launches over all rows, one range per thread, each ready for any number of `launch()`."""
+        bounds = np.linspace(0, self.size, self.threads + 1).astype(int).tolist()
+        return [
+            wp.launch(kernel, dim=end - first, inputs=[*inputs, first], device=self.wp_device, record_cmd=True)
+            for first, end in pairwise(bounds)
+        ]
+
+    def launch(self, commands: list[Any]) -> None:
+        """Do recorded launches, the first one in this thread."""
+        if self._workers is None:
+            commands[0].launch()
+            return
+        others = [self._workers.submit(command.launch) for command in commands[1:]]
+        commands[0].launch()
+        for other in others:
+            other.result()
+
+    def close(self) -> None:
+        """End the worker threads."""
+        if self._workers is not None:
+            self._workers.shutdown()
+
+
+def _start_warp() -> None:
+    """Initialize Warp without its greeting; where torch sees no GPU, without the warning that there is none."""
+    wp.config.log_level = wp.LOG_ERROR
+    if torch.cuda.is_available():
+        wp.init()
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # The warning is written below Python.
+    try:
+        os.dup2(nowhere, 2)
+        wp.init()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
