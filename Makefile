@@ -20,7 +20,7 @@ help:
 	@echo "make demo    train the quickstart policy, print its table, write its replay"
 	@echo "make test    lint, types and all tests"
 	@echo "make lint    ruff and mypy only"
-	@echo "make bench   speed of the simulator and of training, as ratios"
+	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
@@ -54,9 +54,11 @@ lint: setup
 
 bench: kernels
 	$(BIN)/python benchmarks/dogfight.py
+	$(BIN)/python benchmarks/diplomacy.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trainer.py
 
-# Compile the simulator once, into the cache every process shares, before several processes want it at the same time.
+# Compile the simulators once, into the cache every process shares, before several processes want it at the same time.
 kernels: setup
 	@$(BIN)/python -c "from envs.dogfight.batch import DogfightBatch; DogfightBatch(1).close()"
+	@$(BIN)/python -c "from envs.diplomacy.batch import DiplomacyBatch; DiplomacyBatch(1).close()"

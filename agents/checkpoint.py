@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from agents.ppo.network import ActorCritic
+from agents.ppo.networks import build_network
 from configs.files import write_atomically
 from configs.names import InputError
 from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
@@ -106,7 +107,7 @@ def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
 
 def _rebuild(path: Path, shape: dict[str, Any], weights: dict[str, Any]) -> ActorCritic:
     try:
-        network = ActorCritic.from_shape(shape)
+        network = build_network(shape)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"{path}: its network shape {shape} cannot be built ({error})") from error
     try:

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from configs.allowed import Form, option
 
 DOGFIGHT = "sparring/Dogfight-v0"
+DIPLOMACY = "sparring/Diplomacy-v0"
 RULES = ("classic", "challenge")
 BOT_RATES = ("tick", "agent")
 SPAWNS = ("random", "fixed")
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
+DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
 LEVELS = ("none", "narrow", "full")
 REGIMES = (
     "default",
@@ -78,11 +80,13 @@ class EnvConfig:
     """What is played, and how many at once. From `rules` on, the options are the dogfight's."""
 
     id: str = option(DOGFIGHT, ENV_ID)
-    """The dogfight, or any environment registered with Gymnasium (`env=gymnasium env.id=CartPole-v1`)."""
+    """The dogfight, Diplomacy, or any environment of Gymnasium's (`env=gymnasium env.id=CartPole-v1`)."""
     num_envs: int = option(256, "[1, 1000000]")
     normalize_obs: bool = False
     normalize_reward: bool = False
     """By running statistics; for Gymnasium's environments, whose numbers may be of any size."""
+    last_year: int = option(1910, "[1901, 30000]")
+    """A game of Diplomacy ends after it."""
     rules: str = option("classic", RULES)
     action_repeat: int = option(10, "[1, 120]")
     bot_rate: str = option("tick", BOT_RATES)
@@ -141,7 +145,8 @@ class StageConfig:
     """From update `at` of its phase on, these bots are the current ones. `weights` defaults to equal shares."""
 
     at: int = option(0, COUNT)
-    bots: list[str] = field(default_factory=list, metadata={"allowed": BOTS})
+    bots: list[str] = field(default_factory=list)
+    """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS`."""
     weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
 
 

@@ -12,11 +12,14 @@ from typing import Any
 
 from configs.allowed import Allowed, complaint
 from configs.names import ConfigError
-from configs.schema import DOGFIGHT, EnvConfig, PhaseConfig, RunConfig, StageConfig
+from configs.schema import BOTS, DIPLOMACY, DIPLOMACY_BOTS, DOGFIGHT, EnvConfig, PhaseConfig, RunConfig, StageConfig
 
-SHARED = ("id", "num_envs", "normalize_obs", "normalize_reward")
-"""Options of an environment that Gymnasium's have; all others are the dogfight's."""
+SHARED = ("id", "num_envs")
+"""Options that every environment has."""
+BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
+"""The bots that a game has."""
 GYMNASIUM_ONLY = ("normalize_obs", "normalize_reward")
+DIPLOMACY_ONLY = ("last_year",)
 
 
 def validate(config: RunConfig) -> None:
@@ -29,7 +32,7 @@ def validate(config: RunConfig) -> None:
     if not config.phases:
         raise ConfigError("phases=[]: a run needs at least one phase, such as {name: curriculum, updates: 100}")
     for index, phase in enumerate(config.phases):
-        _check_phase(f"phases.{index}", phase, first=index == 0, bots=config.env.id == DOGFIGHT)
+        _check_phase(f"phases.{index}", phase, first=index == 0, env_id=config.env.id)
     _check_snapshots_differ(config)
 
 
@@ -62,14 +65,29 @@ def _check_option(key: str, value: Any, option: Field[Any]) -> None:
 def _check_env(config: RunConfig) -> None:
     """Each kind of environment has options that mean nothing to the other; set, they would be silently ignored."""
     env, usual = config.env, EnvConfig()
-    dogfight = env.id == DOGFIGHT
-    if dogfight and env.num_envs < 2:
+    if env.id == DOGFIGHT and env.num_envs < 2:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be at least 2, so that the learner sits on both seats")
-    foreign = GYMNASIUM_ONLY if dogfight else [f.name for f in fields(EnvConfig) if f.name not in SHARED]
-    for name in foreign:
-        if getattr(env, name) != getattr(usual, name):
-            others, value = "Gymnasium's environments" if dogfight else DOGFIGHT, getattr(env, name)
-            raise ConfigError(f"env.{name}={value}: is an option of {others}, not of {env.id}; leave it out")
+    if env.id == DIPLOMACY and env.num_envs % 7:
+        raise ConfigError(f"env.num_envs={env.num_envs}: must be a multiple of 7, so that it plays every power alike")
+    for option in fields(EnvConfig):
+        name, whose = option.name, _whose(option.name)
+        if whose not in ("", _kind(env.id)) and getattr(env, name) != getattr(usual, name):
+            value = getattr(env, name)
+            raise ConfigError(f"env.{name}={value}: is an option of {whose}, not of {env.id}; leave it out")
+
+
+def _kind(env_id: str) -> str:
+    """Whose options an environment has."""
+    return env_id if env_id in (DOGFIGHT, DIPLOMACY) else "Gymnasium's environments"
+
+
+def _whose(option: str) -> str:
+    """The kind of environment that has an option, empty where all have it."""
+    if option in SHARED:
+        return ""
+    if option in GYMNASIUM_ONLY:
+        return _kind("")
+    return DIPLOMACY if option in DIPLOMACY_ONLY else DOGFIGHT
 
 
 def _check_sizes(config: RunConfig) -> None:
@@ -98,9 +116,10 @@ def _check_log_std(config: RunConfig) -> None:
             raise ConfigError(f"{key}={value}: must be in [{low}, {high}], network.log_std_min to log_std_max")
 
 
-def _check_phase(key: str, phase: PhaseConfig, *, first: bool, bots: bool) -> None:
-    if not bots:
-        _check_plain_phase(key, phase)
+def _check_phase(key: str, phase: PhaseConfig, *, first: bool, env_id: str) -> None:
+    bots = BOTS_OF.get(env_id, ())
+    if env_id != DOGFIGHT:
+        _check_plain_phase(key, phase, stages=bool(bots))
     if bots and first and not (phase.stages and phase.stages[0].at == 0):
         raise ConfigError(f"{key}.stages: the first phase needs a stage at update 0, such as {{at: 0, bots: [ace]}}")
     for name in ("stages", "randomization", "events"):
@@ -108,17 +127,18 @@ def _check_phase(key: str, phase: PhaseConfig, *, first: bool, bots: bool) -> No
     for name in ("stages", "randomization"):
         _check_increasing(f"{key}.{name}", [entry.at for entry in getattr(phase, name)])
     for index, stage in enumerate(phase.stages):
-        _check_stage(f"{key}.stages.{index}", stage)
+        _check_stage(f"{key}.stages.{index}", stage, bots)
     for index, event in enumerate(phase.events):
         if not event.snapshot and event.log_std is None:
             raise ConfigError(f"{key}.events.{index}: does nothing; give it a snapshot name or a log_std")
 
 
-def _check_plain_phase(key: str, phase: PhaseConfig) -> None:
-    """A phase without opponents."""
-    for name in ("stages", "randomization"):
-        if getattr(phase, name):
-            raise ConfigError(f"{key}.{name}: only {DOGFIGHT} has opponents and physics to choose; use {key}.{name}=[]")
+def _check_plain_phase(key: str, phase: PhaseConfig, *, stages: bool) -> None:
+    """A phase of a game without physics and self-play, and without `stages` where nobody is met."""
+    if phase.randomization:
+        raise ConfigError(f"{key}.randomization: only {DOGFIGHT} has physics to choose; use {key}.randomization=[]")
+    if phase.stages and not stages:
+        raise ConfigError(f"{key}.stages: only {' and '.join(BOTS_OF)} have opponents to choose; use {key}.stages=[]")
     if min(phase.scripted_start, phase.scripted_end) < 1.0:
         raise ConfigError(f"{key}.scripted_end={phase.scripted_end}: only {DOGFIGHT} has self-play; use 1")
 
@@ -135,9 +155,13 @@ def _check_increasing(key: str, starts: Sequence[int]) -> None:
             raise ConfigError(f"{key}.{index}.at={at}: must be above {before}, where the one before it starts")
 
 
-def _check_stage(key: str, stage: StageConfig) -> None:
+def _check_stage(key: str, stage: StageConfig, bots: tuple[str, ...]) -> None:
     if not stage.bots:
         raise ConfigError(f"{key}.bots=[]: a stage needs at least one bot")
+    for index, bot in enumerate(stage.bots):
+        wrong = complaint(bot, bots)
+        if wrong:
+            raise ConfigError(f"{key}.bots.{index}={bot}: {wrong}")
     if len(set(stage.bots)) < len(stage.bots):
         raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once and use weights for its share")
     if stage.weights and len(stage.weights) != len(stage.bots):

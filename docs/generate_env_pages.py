@@ -13,20 +13,21 @@ ROOT = Path(__file__).resolve().parents[1]
 if not __package__:
     sys.path[0] = str(ROOT)
 
-from gymnasium.envs.registration import load_env_creator, registry  # noqa: E402
+from gymnasium.envs.registration import load_env_creator, parse_env_id, registry  # noqa: E402
 
-import envs  # noqa: E402, F401 - importing it registers the games
+import envs  # noqa: E402 - importing it registers the games
 
 
 def pages() -> dict[Path, str]:
     """Every game's page: where it belongs, and what it must say."""
+    games = {env_id: spec.entry_point for env_id, spec in registry.items() if spec.namespace == "sparring"}
     found = {}
-    for env_id, spec in sorted(registry.items()):
-        if spec.namespace == "sparring":
-            assert isinstance(spec.entry_point, str)
-            text = inspect.getdoc(load_env_creator(spec.entry_point)) or ""
-            notice = "<!-- Written by docs/generate_env_pages.py from the class docstring: edit that. -->"
-            found[ROOT / "docs" / "envs" / f"{spec.name.lower()}.md"] = f"{notice}\n\n# {env_id}\n\n{text}\n"
+    for env_id, entry_point in sorted({**envs.PARALLEL, **games}.items()):
+        assert isinstance(entry_point, str)
+        text = inspect.getdoc(load_env_creator(entry_point)) or ""
+        notice = "<!-- Written by docs/generate_env_pages.py from the class docstring: edit that. -->"
+        _, name, _ = parse_env_id(env_id)
+        found[ROOT / "docs" / "envs" / f"{name.lower()}.md"] = f"{notice}\n\n# {env_id}\n\n{text}\n"
     return found
 
 

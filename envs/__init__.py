@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register
 
-from envs.dogfight.rules import ENV_ID
+from envs.diplomacy import codes as diplomacy
+from envs.dogfight import rules as dogfight
+
+PARALLEL = {
+    dogfight.ENV_ID: "envs.dogfight.parallel:DogfightParallelEnv",
+    diplomacy.ENV_ID: "envs.diplomacy.parallel:DiplomacyParallelEnv",
+}
+"""Games with all seats open, as PettingZoo's parallel environments; PettingZoo keeps no list of its own."""
 
 register(
-    id=ENV_ID,
+    id=dogfight.ENV_ID,
     entry_point="envs.dogfight.env:DogfightEnv",
     vector_entry_point="envs.dogfight.vector:DogfightVectorEnv",
 )

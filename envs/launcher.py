@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -36,11 +37,13 @@ class Launcher:
 
     def run(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch a kernel over all rows, on a GPU in torch's current stream."""
-        if self.device.type == "cuda":
-            with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device))):
-                self.launch(self.record(kernel, inputs))
-        else:
+        with self._stream():
             self.launch(self.record(kernel, inputs))
+
+    def run_once(self, kernel: Any, inputs: list[Any]) -> None:
+        """Launch a kernel for what concerns one row only, which its inputs name."""
+        with self._stream():
+            wp.launch(kernel, dim=1, inputs=inputs, device=self.wp_device)
 
     def record(self, kernel: Any, inputs: list[Any]) -> list[Any]:
         """Describe the launches over all rows, one range per thread, each ready for any number of `launch()`."""
@@ -59,6 +62,12 @@ class Launcher:
         commands[0].launch()
         for other in others:
             other.result()
+
+    def _stream(self) -> AbstractContextManager[Any]:
+        """Torch's current stream on a GPU; nothing on a CPU."""
+        if self.device.type != "cuda":
+            return nullcontext()
+        return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device)))
 
     def close(self) -> None:
         """End the worker threads."""

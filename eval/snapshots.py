@@ -15,7 +15,7 @@ import torch
 
 from agents.checkpoint import CheckpointError
 from agents.policy import Policy
-from agents.ppo.network import ActorCritic
+from agents.ppo.networks import build_network
 from agents.run_folder import FINAL
 from curriculum.pool import INDEX, Pool
 from eval.entrants import Entrant, load_policy
@@ -89,7 +89,7 @@ def _pool(folder: Path, newest: Frozen, device: str | torch.device) -> list[Froz
     steps_per_update = newest.env_steps // max(_age(newest.entrant, "update"), 1)
     found = []
     for snapshot in pool.snapshots:
-        network = ActorCritic.from_shape(shape)
+        network = build_network(shape)
         network.load_state_dict(pool.load(snapshot.name, device))
         path = pool.path(snapshot.name)
         frozen = Policy(

@@ -17,7 +17,7 @@ from configs.validate import validate
 
 SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
-    *("env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "ppo.epochs=1"),
+    *("env.num_envs=14", "ppo.rollout_steps=4", "ppo.minibatch_size=56", "ppo.epochs=1"),
 )
 
 
@@ -30,7 +30,7 @@ def test_two_updates(run, tmp_path, capsys):
     assert rest == run
     assert load_checkpoint(final).training["update"] == 2
     rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
-    assert [row["env_steps"] for row in rows if "event" not in row] == [32, 64]
+    assert [row["env_steps"] for row in rows if "event" not in row] == [56, 112]
     assert "about " in capsys.readouterr().out  # how long it will take
 
 
@@ -55,7 +55,7 @@ def one_update_each(phases):
 @pytest.mark.parametrize("run", runs())
 def test_every_phase_trains_once(run, tmp_path):
     small = [*SMALL, "network.hidden=8", "max_updates=0", f"checkpoint_dir={tmp_path}"]
-    config = load([f"+run={run}", *small, "env.num_envs=4", "ppo.minibatch_size=16"])
+    config = load([f"+run={run}", *small, "env.num_envs=7", "ppo.minibatch_size=28"])
     checks = replace(config.evaluation, games=2, every=min(config.evaluation.every, 1))
     config = replace(config, phases=one_update_each(config.phases), evaluation=checks)
     validate(config)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from configs.schema import (
+    DIPLOMACY,
+    DIPLOMACY_BOTS,
     EnvConfig,
     EvaluationConfig,
     LoggerConfig,
@@ -21,7 +23,8 @@ from envs.dogfight.rules import BOTS, REGIMES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(?P<key>[^`]+)` \|[^|]*\|[^|]*\|(?P<when>[^|]*)\|$", re.MULTILINE)
-PLACEHOLDERS = {"<opponent>": [*BOTS, "selfplay"], "<bot>": BOTS, "<regime>": REGIMES, "<i>": ["0", "1"]}
+NAMES = [*BOTS, *DIPLOMACY_BOTS]
+PLACEHOLDERS = {"<opponent>": [*NAMES, "selfplay"], "<bot>": NAMES, "<regime>": REGIMES, "<i>": ["0", "1"]}
 
 
 def documented():
@@ -58,6 +61,17 @@ def gymnasium_rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def diplomacy_rows(tmp_path_factory):
+    return trained(
+        tmp_path_factory.mktemp("diplomacy"),
+        env=EnvConfig(id=DIPLOMACY, num_envs=14, last_year=1902),
+        ppo=PPOConfig(rollout_steps=8, epochs=1, minibatch_size=112, precision="fp32"),
+        phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["random"])])],
+        evaluation=EvaluationConfig(every=2, games=7),
+    )
+
+
+@pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
     return trained(
@@ -75,14 +89,14 @@ def test_the_page_lists_keys_of_every_group():
     assert groups == {"rollout", "train", "time", "curriculum", "league", "guard", "eval"}
 
 
-def test_every_written_key_is_documented_once(rows, gymnasium_rows):
-    assert len(rows) == len(gymnasium_rows) == 2
-    for key in set().union(*rows, *gymnasium_rows) - {"env_steps"}:
+def test_every_written_key_is_documented_once(rows, gymnasium_rows, diplomacy_rows):
+    assert len(rows) == len(gymnasium_rows) == len(diplomacy_rows) == 2
+    for key in set().union(*rows, *gymnasium_rows, *diplomacy_rows) - {"env_steps"}:
         assert len([known for known in documented() if matches(known, key)]) == 1, key
 
 
-def test_every_documented_key_is_written(rows, gymnasium_rows):
-    written = set().union(*rows, *gymnasium_rows)
+def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows):
+    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows)
     assert [known for known in documented() if not any(matches(known, key) for key in written)] == []
 
 

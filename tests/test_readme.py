@@ -11,7 +11,7 @@ import train
 from configs.load import load
 from configs.plain import to_plain
 from configs.sweep import read_sweep
-from eval import curves, payoff, seeds
+from eval import curves, diplomacy, diplomacy_replay, payoff, seeds
 from eval.options import read_options
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,7 +47,9 @@ def test_commands_of_evaluation(arguments):
     assert read_options(arguments).command.startswith("python eval/run.py")
 
 
-@pytest.mark.parametrize("module", [payoff, seeds, curves], ids=["payoff", "seeds", "curves"])
+@pytest.mark.parametrize(
+    "module", [payoff, seeds, curves, diplomacy, diplomacy_replay], ids=lambda module: module.__name__
+)
 def test_commands_of_other_measurements(module):
     script = f"eval/{Path(module.__file__).name}"
     assert [module.read_options(arguments).command for arguments in commands(script)]

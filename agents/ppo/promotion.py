@@ -16,6 +16,7 @@ from torch import Tensor
 from agents.matches import Setting, play
 from agents.policy import Policy
 from agents.ppo.network import ActorCritic
+from agents.ppo.networks import build_network
 from configs.schema import SelfPlayConfig
 from curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 
@@ -30,7 +31,7 @@ class Promotion:
 
     def test(self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray) -> Verdict:
         """The verdict on `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
-        holder = ActorCritic.from_shape(candidate.shape).to(candidate.log_std.device)
+        holder = build_network(candidate.shape).to(candidate.log_std.device)
         holder.load_state_dict(dict(champion))
         networks = {"the learner": candidate, "the newest snapshot": holder}
         left, right = (Policy(net, self.contract, name=name, deterministic=False) for name, net in networks.items())

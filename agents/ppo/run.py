@@ -19,6 +19,7 @@ from agents.logger import open_logger, silent_logger
 from agents.machine import keep_freed_memory, make_deterministic, set_threads
 from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
+from agents.ppo.networks import build_network
 from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.precision import Autocast
 from agents.ppo.progress import Progress
@@ -68,7 +69,7 @@ class Run:
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
         self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
         share = processes.share(config.env.num_envs)
-        self.network = ActorCritic.from_shape(self.task.network_shape, seed=seeds["network"]).to(self.device)
+        self.network = build_network(self.task.network_shape, seed=seeds["network"]).to(self.device)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
         self.learner = Learner(
             self.network,

@@ -15,7 +15,7 @@ from agents.ppo.network import ActorCritic
 from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.rollout import BatchEnv
 from agents.run_folder import RunFolder
-from configs.schema import RunConfig
+from configs.schema import DIPLOMACY, RunConfig
 from curriculum.schedule import Plan
 from envs.dogfight.rules import ENV_ID
 
@@ -34,7 +34,7 @@ class Task(Protocol):
     longest_episode: int
     """The most steps an episode can take."""
     network_shape: dict[str, Any]
-    """What `ActorCritic.from_shape` builds the learner from."""
+    """What `build_network` builds the learner from."""
     cannot_save: str
     """What of the task no training state holds, as a phrase; empty where a state is complete."""
     simulator_seconds: float
@@ -102,6 +102,10 @@ def make_task(
         from agents.ppo.dogfight_task import DogfightTask
 
         return DogfightTask(config, device, threads, seeds=seeds, processes=processes)
+    if config.env.id == DIPLOMACY:
+        from agents.ppo.diplomacy_task import DiplomacyTask
+
+        return DiplomacyTask(config, device, threads, seeds=seeds, processes=processes)
     from agents.ppo.gymnasium_task import GymnasiumTask
 
     return GymnasiumTask(config, device, seeds=seeds, processes=processes)

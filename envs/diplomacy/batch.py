@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,14 +12,16 @@ import warp as wp
 
 from configs.machine import choose_device
 from configs.names import InputError
-from envs.diplomacy import chance, codes, kernels
+from envs.diplomacy import bots, codes, dumbbot, kernels, listing_kernel
 from envs.diplomacy.board import standard_board
-from envs.diplomacy.chance import random_kernel
+from envs.diplomacy.bots import bots_kernel
+from envs.diplomacy.dumbbot import dumbbot_kernel, values_kernel
 from envs.diplomacy.kernels import process_kernel
+from envs.diplomacy.listing import Lister
+from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_position
 from envs.diplomacy.state import Games, tables
 from envs.launcher import Launcher
 
-FIRST_YEAR = 1901
 STATE = {
     "units": (codes.NUM_PROVINCES, torch.uint8),
     "dislodged": (codes.NUM_PROVINCES, torch.uint8),
@@ -44,8 +47,11 @@ class DiplomacyBatch:
     Attributes (torch tensors on `device` that share memory with the games): `units`, `dislodged`, `origin` uint8
     [G, 75], `owner` int8 [G, 34], `year` int16, `phase` int8, `winner` int8 and `done` uint8 [G], `orders` int32
     [G, 75] to be carried out by the next `process`, and `results` uint8 [G, 75] of the last ones; codes in `codes.py`.
+    To be set by the user, and no part of a snapshot: `players` int32 [G, 7], the bot that plays a power, a number in
+    `codes.BOTS`, at first random, or `codes.ACTIONS` for none; and `game_id` int32 [G], at first 0 to G - 1.
 
-    A game's course depends only on its orders, never on G, the threads or its neighbours.
+    A game's course depends only on its orders, never on G, the threads or its neighbours; the bots' orders depend on
+    nothing but the position, the seed and the `game_id`.
 
     """
 
@@ -59,19 +65,24 @@ class DiplomacyBatch:
     done: torch.Tensor
     orders: torch.Tensor
     results: torch.Tensor
+    players: torch.Tensor
+    game_id: torch.Tensor
 
     def __init__(self, num_games: int, *, device: str = "cpu", last_year: int = 1935, threads: int = 0) -> None:
         if num_games < 1:
             raise InputError(f"num_games={num_games}: must be at least 1")
-        if not FIRST_YEAR <= last_year <= 30_000:
-            raise InputError(f"last_year={last_year}: must be in [{FIRST_YEAR}, 30000]")
+        if not FIRST_YEAR <= last_year <= LAST_YEAR:
+            raise InputError(f"last_year={last_year}: must be in [{FIRST_YEAR}, {LAST_YEAR}]")
         self.num_games, self.last_year = num_games, last_year
         self.device = choose_device(device)
         self._launcher = Launcher(self.device, num_games, threads)
-        for module in (kernels, chance):
+        for module in (kernels, bots, dumbbot, listing_kernel):
             self._launcher.load(module)
         self._tables = tables(str(self._launcher.wp_device))
         self._allocate()
+        self._recorded: dict[Any, list[Any]] = {}
+        """A kernel's launches on a CPU; describing them takes longer than doing them for few games."""
+        self._lister = Lister(self._launcher, self._games, self._tables)
         self.reset()
 
     def reset(self) -> None:
@@ -87,7 +98,7 @@ class DiplomacyBatch:
 
         Raises `RuntimeError` if a phase could not be decided, which the rules exclude.
         """
-        self._launcher.run(process_kernel, [self._games, self._tables, self.last_year, self._undecided])
+        self._run(process_kernel, [self._games, self._tables, self._undecided, self.last_year])
 
     def check(self) -> None:
         """Raise `RuntimeError` if any phase so far could not be decided; waits for the device."""
@@ -95,8 +106,39 @@ class DiplomacyBatch:
             raise RuntimeError(f"{count} movement phases could not be decided")
 
     def draw_orders(self, seed: int) -> None:
-        """Write random legal orders for everybody; the same seed gives the same orders in the same game and phase."""
-        self._launcher.run(random_kernel, [self._games, self._tables, seed])
+        """Write the orders of every power that a bot plays, and leave those of the others as they are.
+
+        The same seed gives the same orders to the same game in the same phase.
+        """
+        for kernel in (bots_kernel, dumbbot_kernel):
+            self._run(kernel, [self._games, self._tables, seed])
+
+    def place_values(self, power: int) -> torch.Tensor:
+        """What every place is worth to a power as DumbBot sees it (`appraisal.py`), float32 [G, 162].
+
+        An army at each location, then a fleet at each; 0 where it cannot be.
+        """
+        if not 0 <= power < codes.NUM_POWERS:
+            raise InputError(f"power={power}: must be in [0, {codes.NUM_POWERS - 1}]")
+        values = torch.zeros(self.num_games, 2 * codes.NUM_LOCATIONS, device=self.device)
+        self._launcher.run(values_kernel, [self._games, self._tables, power, wp.from_torch(values)])
+        return values
+
+    def legal_orders(self, game: int) -> dict[int, np.ndarray]:
+        """Every legal order of one game, int32 [n] by province, as `listing.py` says; empty once the game is over."""
+        self._check_game(game)
+        return self._lister(game)
+
+    def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
+        """Make games of `to_games` what those of `from_games` are, orders and results included, one after the other.
+
+        All are read before any is written. Raises `InputError` for games there are not, and for one written twice.
+        """
+        origin, goal = (torch.as_tensor(games, dtype=torch.int64).cpu().flatten() for games in (from_games, to_games))
+        check_copy(origin, goal, self.num_games)
+        for name in (*STATE, "orders", "results"):
+            tensor = getattr(self, name)
+            tensor[goal.to(self.device)] = tensor[origin.to(self.device)]
 
     def snapshot(self) -> dict[str, torch.Tensor]:
         """Copies of everything a game is, for `load`."""
@@ -108,19 +150,48 @@ class DiplomacyBatch:
             getattr(self, name).copy_(values)
         self.orders.zero_()
 
+    def set_position(self, game: int, position: Position) -> None:
+        """Let one game go on from a position [1, ...], its orders forgotten.
+
+        Raises `InputError` where no game can be in it, and then changes nothing.
+        """
+        self._check_game(game)
+        check_position(position)
+        for name in STATE:
+            getattr(self, name)[game] = position[name][0].to(self.device)
+        self.orders[game] = 0
+        self.results[game] = 0
+
     def close(self) -> None:
         """End the worker threads."""
         self._launcher.close()
+
+    def _check_game(self, game: int) -> None:
+        if not 0 <= game < self.num_games:
+            raise InputError(f"game={game}: must be in [0, {self.num_games - 1}]")
+
+    def _run(self, kernel: Any, inputs: list[Any]) -> None:
+        """Launch a kernel over all games; only the last of its inputs may change from call to call."""
+        if self.device.type == "cuda":
+            self._launcher.run(kernel, inputs)
+            return
+        if kernel not in self._recorded:
+            self._recorded[kernel] = self._launcher.record(kernel, inputs)
+        for command in self._recorded[kernel]:
+            command.set_param_at_index(len(inputs) - 1, inputs[-1])
+        self._launcher.launch(self._recorded[kernel])
 
     def _allocate(self) -> None:
         new = partial(torch.zeros, device=self.device)
         self._games = Games()
         shapes = {**STATE, "orders": (codes.NUM_PROVINCES, torch.int32), "results": (codes.NUM_PROVINCES, torch.uint8)}
+        shapes |= {"players": (codes.NUM_POWERS, torch.int32), "game_id": (0, torch.int32)}
         for name, (columns, kind) in shapes.items():
             shape = (self.num_games, columns) if columns else (self.num_games,)
             tensor = new(shape, dtype=kind)
             setattr(self, name, tensor)
             setattr(self._games, name, wp.from_torch(tensor))
+        self.game_id.copy_(torch.arange(self.num_games))
         self.undecided = new(1, dtype=torch.int32)
         self._undecided = wp.from_torch(self.undecided)
 
@@ -151,3 +222,14 @@ def position(units: np.ndarray, owner: np.ndarray, *, year: int, phase: int) -> 
         "done": np.zeros(games),
     }
     return {name: torch.as_tensor(values[name]).to(kind) for name, (_, kind) in STATE.items()}
+
+
+def check_copy(origin: torch.Tensor, goal: torch.Tensor, num_games: int) -> None:
+    """Refuse numbers of games [n] that cannot be copied from or to."""
+    if len(origin) != len(goal):
+        raise InputError(f"from_games has {len(origin)} games, to_games has {len(goal)}: give as many")
+    for name, games in (("from_games", origin), ("to_games", goal)):
+        if len(wrong := games[(games < 0) | (games >= num_games)]):
+            raise InputError(f"{name} holds {int(wrong[0])}: must be in [0, {num_games - 1}]")
+    if len(goal.unique()) < len(goal):
+        raise InputError("to_games holds a game twice: each can become a copy of one other only")

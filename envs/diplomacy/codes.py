@@ -22,6 +22,13 @@ from __future__ import annotations
 
 import numpy as np
 
+ENV_ID = "sparring/Diplomacy-v0"
+
+BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
+"""Who may play a power, by number; from easy to hard."""
+ACTIONS = -1
+"""In a bot's place: the power's orders come from outside."""
+
 NO_ORDER, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, CONVOY, RETREAT, DISBAND, BUILD = range(9)
 KINDS = 9
 TARGET_SHIFT, OTHER_SHIFT, VIA_SHIFT = 4, 11, 18

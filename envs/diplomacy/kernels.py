@@ -35,7 +35,7 @@ def move(games: Games, tables: Tables, game: int, turn: Turn, causes: wp.array[w
 
 
 @wp.kernel
-def process_kernel(games: Games, tables: Tables, last_year: int, undecided: wp.array[int], first: int) -> None:
+def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_year: int, first: int) -> None:
     """Carry out the phase of game `first + tid`, go on to the next phase, and forget the orders."""
     game = first + wp.tid()
     if games.done[game] != wp.uint8(0):

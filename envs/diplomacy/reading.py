@@ -11,6 +11,7 @@ import warp as wp
 from envs.diplomacy import codes
 from envs.diplomacy.movement import CONVOYED, MOVES, NOBODY, SETS, SUPPORTS, Turn, bit, is_in, put
 from envs.diplomacy.state import (
+    LOCATIONS,
     PROVINCES,
     Games,
     Tables,
@@ -19,6 +20,7 @@ from envs.diplomacy.state import (
     landing,
     location_of,
     power_of,
+    spread,
     voyage,
 )
 
@@ -49,6 +51,12 @@ def other_of(order: int) -> int:
 
 
 @wp.func
+def is_on_the_board(order: int) -> bool:
+    """Whether both locations exist; where nothing else checks an order this keeps it within the tables."""
+    return target_of(order) < LOCATIONS and other_of(order) < LOCATIONS
+
+
+@wp.func
 def wants_convoy(order: int) -> bool:
     """Whether a move says that it goes by convoy."""
     return (order >> codes.VIA_SHIFT) & 1 == 1
@@ -66,11 +74,12 @@ def fleets_at_sea(games: Games, tables: Tables, game: int) -> wp.uint32:
 
 @wp.func
 def muster(games: Games, game: int, turn: Turn) -> int:
-    """Number the units by province; returns how many there are."""
+    """Number the units by province and forget the last results; returns how many units there are."""
     n = int(0)
     for province in range(PROVINCES):
         turn.standing[province] = NOBODY
         turn.into[province] = wp.uint64(0)
+        games.results[game, province] = wp.uint8(UNORDERED)
         unit = games.units[game, province]
         if unit != wp.uint8(0):
             turn.place[n] = province
@@ -171,17 +180,21 @@ def same_coast(games: Games, tables: Tables, game: int, mover: int, target: int)
 
 
 @wp.func
-def read_convoy(games: Games, tables: Tables, game: int, turn: Turn, unit: int) -> int:
-    """Note a convoy; returns DONE, FAILED where its army does not go there by sea, or VOID where it could not be."""
+def read_convoy(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fleets: wp.uint32) -> int:
+    """Note a convoy; returns DONE, FAILED where its army does not go there by sea, or VOID where it could not be.
+
+    It could be where the fleets now at sea that hang together with this one touch the coasts of both.
+    """
     province = turn.place[unit]
     order = games.orders[game, province]
     army, goal = tables.province_of[other_of(order)], tables.province_of[target_of(order)]
     passenger = turn.standing[army]
     if tables.sea_of[province] < 0 or passenger == NOBODY or army == goal:
         return VOID
-    if form_of(games.units[game, army]) != 0 or tables.shore[army] == wp.uint32(0):
+    if form_of(games.units[game, army]) != 0:
         return VOID
-    if tables.shore[goal] == wp.uint32(0):
+    chain = spread(tables, fleets, wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+    if chain & tables.shore[army] == wp.uint32(0) or chain & tables.shore[goal] == wp.uint32(0):
         return VOID
     if not is_in(turn, CONVOYED, passenger) or turn.goal[passenger] != goal:
         return FAILED
@@ -197,7 +210,9 @@ def read_orders(games: Games, tables: Tables, game: int, turn: Turn) -> None:
         order = games.orders[game, turn.place[unit]]
         kind = kind_of(order)
         result = UNORDERED
-        if kind == MOVE:
+        if not is_on_the_board(order):
+            result = VOID
+        elif kind == MOVE:
             result = read_move(games, tables, game, turn, unit, fleets)
         elif kind == HOLD:
             result = DONE
@@ -205,8 +220,9 @@ def read_orders(games: Games, tables: Tables, game: int, turn: Turn) -> None:
             result = VOID
         games.results[game, turn.place[unit]] = wp.uint8(result)
     for unit in range(turn.n):
-        kind = kind_of(games.orders[game, turn.place[unit]])
+        order = games.orders[game, turn.place[unit]]
+        kind = wp.where(is_on_the_board(order), kind_of(order), HOLD)
         if kind == SUPPORT or kind == SUPPORT_MOVE:
             games.results[game, turn.place[unit]] = wp.uint8(read_support(games, tables, game, turn, unit, fleets))
         elif kind == CONVOY:
-            games.results[game, turn.place[unit]] = wp.uint8(read_convoy(games, tables, game, turn, unit))
+            games.results[game, turn.place[unit]] = wp.uint8(read_convoy(games, tables, game, turn, unit, fleets))

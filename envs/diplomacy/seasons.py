@@ -76,6 +76,8 @@ def retreat_goal(games: Games, tables: Tables, game: int, province: int) -> int:
     order = games.orders[game, province]
     if games.dislodged[game, province] == wp.uint8(0) or kind_of(order) != RETREAT:
         return -1
+    if target_of(order) >= LOCATIONS:
+        return -1
     return can_retreat(games, tables, game, province, target_of(order))
 
 
@@ -188,7 +190,7 @@ def build(games: Games, tables: Tables, game: int, power: int, limit: int) -> No
     built = int(0)
     for province in range(PROVINCES):
         order = games.orders[game, province]
-        if tables.home[province] == power and kind_of(order) != 0:
+        if tables.home[province] == power and kind_of(order) == BUILD:
             unit = wp.uint8(0)
             if built < limit and is_free_home(games, tables, game, power, province):
                 unit = new_unit(tables, power, province, order)
@@ -237,14 +239,16 @@ def disband(games: Games, tables: Tables, game: int, power: int, needed: int) ->
 
 @wp.func
 def adjust(games: Games, tables: Tables, game: int) -> None:
-    """Winter: every power builds or disbands."""
+    """Winter: every power builds or disbands; builds first, since a centre that is left now is not free yet."""
     for province in range(PROVINCES):
         games.results[game, province] = wp.uint8(wp.where(kind_of(games.orders[game, province]) != 0, VOID, UNORDERED))
     for power in range(POWERS):
         limit = build_limit(games, tables, game, power)
         if limit > 0:
             build(games, tables, game, power, limit)
-        elif limit < 0:
+    for power in range(POWERS):
+        limit = build_limit(games, tables, game, power)
+        if limit < 0:
             disband(games, tables, game, power, -limit)
 
 

@@ -1,7 +1,7 @@
 """What the kernels work on: the board's tables and the arrays of G games, one row per game.
 
-A game takes 75 bytes each for units, dislodged units, origins and results, 34 for centres, 300 for orders and 8 for its
-clock. Nothing in it points anywhere, so a game is copied by copying its rows.
+A game takes 75 bytes each for units, dislodged units, origins and results, 34 for centres, 300 for orders, 8 for its
+clock and 32 for who plays it. Nothing in it points anywhere, so a game is copied by copying its rows.
 """
 
 from __future__ import annotations
@@ -80,6 +80,10 @@ class Games:
     """[G, P] to be carried out next."""
     results: wp.array2d[wp.uint8]
     """[G, P] how the last orders ended."""
+    players: wp.array2d[int]
+    """[G, 7] bot that plays a power, or -1."""
+    game_id: wp.array[int]
+    """What chance knows a game by."""
 
 
 @cache
@@ -215,7 +219,13 @@ def can_reach(tables: Tables, unit: wp.uint8, here: int, province: int) -> bool:
 @wp.func
 def connected(tables: Tables, fleets: wp.uint32, start: int) -> wp.uint32:
     """Seas among `fleets`, as bits, that can be reached from a coast going from fleet to fleet."""
-    reached = tables.shore[start] & fleets
+    return spread(tables, fleets, tables.shore[start] & fleets)
+
+
+@wp.func
+def spread(tables: Tables, fleets: wp.uint32, begin: wp.uint32) -> wp.uint32:
+    """Seas among `fleets` that hang together with those in `begin`, which are among them, all as bits."""
+    reached = begin
     last = wp.uint32(0)
     while reached != last:
         fresh = reached & ~last

@@ -38,7 +38,10 @@ def phase(**entries):
             {"env": {"id": "CartPole-v1", "mirror": True}},
             "env.mirror=True: is an option of sparring/Dogfight-v0, not of CartPole-v1; leave it out",
         ),
-        ({"env": {"id": "CartPole-v1"}}, "phases.0.stages: only sparring/Dogfight-v0 has opponents and physics"),
+        (
+            {"env": {"id": "CartPole-v1"}},
+            "phases.0.stages: only sparring/Dogfight-v0 and sparring/Diplomacy-v0 have opponents",
+        ),
         ({"seed": -1}, "seed=-1: must be in [0, 2147483647]; the default is 1"),
         ({"env": {"rules": "clasic"}}, "env.rules=clasic: choose from classic, challenge; did you mean 'classic'?"),
         ({"ppo": {"precision": "fp8"}}, "ppo.precision=fp8: choose from auto, fp32, fp16, bf16; did you mean 'fp"),

@@ -1,0 +1,68 @@
+"""A recorded game as text, in the manner of PGN: who played, what everybody ordered and how it ended, centres by year.
+
+[Austria "random"]
+...
+[Result "draw"]
+
+S1901M  Spring 1901, movement
+  Austria  A BUD - SER; A VIE - TRI (bounced); F TRI - ALB
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from envs.diplomacy.board import POWERS
+from envs.diplomacy.deeds import Deed, deeds
+from envs.diplomacy.recording import Phase, centre_counts, counts_by_year, phase_title, winner
+
+POWER_NAMES = tuple(power.capitalize() for power in POWERS)
+_WIDTH = max(map(len, POWER_NAMES))
+
+
+def game_log(phases: Sequence[Phase], *, players: Sequence[str] = ()) -> str:
+    """The whole game, ending in a newline; `players` are the seven powers' in their order."""
+    lines = [f'[{name} "{_quoted(player)}"]' for name, player in zip(POWER_NAMES, players, strict=False)]
+    lines += [f'[Result "{result(phases)}"]']
+    years = counts_by_year(phases)
+    for phase, after in pairwise(phases):
+        lines += ["", f"{phase['name']}  {phase_title(phase['name'])}", *_by_power(deeds(phase, after))]
+        if phase["name"][0] == "F" and after["name"][0] != "F":
+            year = int(phase["name"][1:-1])
+            lines += ["", f"Centres after {year}: {_counted(years[year])}"]
+    return "\n".join(lines) + "\n"
+
+
+def result(phases: Sequence[Phase]) -> str:
+    """How a game ended, in words."""
+    victor, counts = winner(phases), centre_counts(phases[-1])
+    if victor >= 0:
+        return f"{POWER_NAMES[victor]} wins with {counts[victor]} centres"
+    alive = [name for name, count in zip(POWER_NAMES, counts, strict=True) if count]
+    return f"draw of {len(alive)}: {', '.join(alive)}" if len(alive) < len(POWER_NAMES) else "draw of all seven"
+
+
+def told(deed: Deed) -> str:
+    """An order, and in brackets what came of it where that is not as intended."""
+    return f"{deed.text} ({deed.note})" if deed.note else deed.text
+
+
+def _by_power(done: Sequence[Deed]) -> Iterator[str]:
+    if not done:
+        yield "  nothing was ordered"
+    for power, name in enumerate(POWER_NAMES):
+        own = [told(deed) for deed in done if deed.power == power]
+        if own:
+            yield f"  {name:{_WIDTH}}  {'; '.join(own)}"
+
+
+def _counted(counts: Sequence[int]) -> str:
+    """Most first."""
+    order = sorted(range(len(counts)), key=lambda power: -counts[power])
+    return ", ".join(f"{POWER_NAMES[power]} {counts[power]}" for power in order if counts[power])
+
+
+def _quoted(text: str) -> str:
+    """Text that can stand between quotation marks on one line."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,76 @@
+"""What happened, phase by phase, in all games of a batch: recorded on demand, beside the batch and at no cost without.
+
+history = History(batch)
+batch.draw_orders(seed)
+history.process()             # in place of batch.process()
+history.copy([0], [1])        # in place of batch.copy: game 1 takes over the past of game 0
+game = history.game(0)        # for saved_game.write_game
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from envs.diplomacy.batch import STATE, DiplomacyBatch
+
+
+@dataclass(frozen=True)
+class Record:
+    """One phase of one game: the position it began with [1, ...], then orders int32 [75] and results uint8 [75].
+
+    The last record of a game is where it stands, with neither orders nor results.
+    """
+
+    position: dict[str, torch.Tensor]
+    orders: np.ndarray | None = None
+    results: np.ndarray | None = None
+
+
+class History:
+    """Records a batch of G games from now on, T phases so far."""
+
+    def __init__(self, batch: DiplomacyBatch) -> None:
+        self.batch = batch
+        self._phases: list[dict[str, torch.Tensor]] = []
+
+    def __len__(self) -> int:
+        return len(self._phases)
+
+    def process(self) -> None:
+        """Carry out the batch's orders and write down what there was, what was ordered and how it ended."""
+        phase = {name: tensor.cpu().clone() for name, tensor in self.batch.snapshot().items()}
+        phase["orders"] = self.batch.orders.cpu().clone()
+        self.batch.process()
+        phase["results"] = self.batch.results.cpu().clone()
+        self._phases.append(phase)
+
+    def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
+        """Copy games within the batch, their past included."""
+        self.batch.copy(from_games, to_games)
+        origin, goal = (torch.as_tensor(games, dtype=torch.int64).flatten() for games in (from_games, to_games))
+        for phase in self._phases:
+            for values in phase.values():
+                values[goal] = values[origin]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything recorded, [T, G, ...] each: the fields of a snapshot, `orders` and `results`.
+
+        Rows of a game with `done` are of after its end, when nothing happens any more.
+        """
+        names = (*STATE, "orders", "results")
+        return {name: np.stack([phase[name].numpy() for phase in self._phases]) for name in names if self._phases}
+
+    def game(self, game: int) -> list[Record]:
+        """One game's phases in the order they were played, the last one being where it stands now."""
+        rows = [{name: values[game : game + 1].clone() for name, values in phase.items()} for phase in self._phases]
+        played = [
+            Record({name: row[name] for name in STATE}, row["orders"][0].numpy(), row["results"][0].numpy())
+            for row in rows
+            if not int(row["done"])
+        ]
+        now = {name: values[game : game + 1].cpu() for name, values in self.batch.snapshot().items()}
+        return [*played, Record(now)]

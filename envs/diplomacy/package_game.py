@@ -1,0 +1,144 @@
+"""Saved games of the Python package `diplomacy`, as it exports them: a list of phases with states, orders and results.
+
+A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a dislodged one begins with a star),
+`centers` and in retreats `retreats` (where each dislodged unit may go), `orders` (null where a power gave none) and
+`results` (words by unit). Where an attacker came from is not said: it follows from where one may not retreat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from configs.names import choose
+from envs.diplomacy import codes
+from envs.diplomacy.board import NOTHING, find_location, location_name, standard_board
+from envs.diplomacy.history import Record
+from envs.diplomacy.json_fields import Field
+from envs.diplomacy.notation import read_unit
+from envs.diplomacy.phase_reading import (
+    read_centres,
+    read_orders,
+    read_phase_name,
+    read_position,
+    read_power,
+    read_units,
+)
+
+END = "COMPLETED"
+RESULTS = {
+    "": codes.DONE,
+    "bounce": codes.BOUNCED,
+    "void": codes.VOID,
+    "cut": codes.CUT,
+    "disrupted": codes.DISRUPTED,
+    "no convoy": codes.DISRUPTED,
+    "disband": codes.FAILED,
+    "maybe": codes.UNORDERED,
+    "dislodged": codes.DISLODGED_FLAG,
+}
+SOLO = 18
+
+
+def read_package_game(whole: Field) -> list[Record]:
+    """The game in a value of that format; raises `InputError` with the path of what is wrong."""
+    if (board := whole.get("map")) is not None and board.value != "standard":
+        board.fail(f"must be 'standard', not {board.value!r}")
+    game: list[Record] = []
+    for phase in whole["phases"]:
+        if game and int(game[-1].position["done"]):
+            phase.fail(f"follows the phase {END}, which is the last one")
+        game.append(_ended(phase, game) if phase["name"].value == END else _phase(phase))
+    return game
+
+
+def _phase(field: Field) -> Record:
+    year, phase = read_phase_name(field["name"])
+    position = _position(field["state"], year, phase)
+    orders, results = field.get("orders"), field.get("results")
+    if orders is None or not orders.of(dict):
+        return Record(position)
+    written = read_orders(orders, position)
+    return Record(position, written, _results(results, written) if results else None)
+
+
+def _ended(field: Field, game: list[Record]) -> Record:
+    """Where a finished game stands; its last phase is the clock's."""
+    if not game:
+        field.fail(f"{END} needs a phase before it")
+    before = game[-1].position
+    position = _position(field["state"], int(before["year"]), int(before["phase"]), over=True)
+    centres = [int((position["owner"] == power).sum()) for power in range(codes.NUM_POWERS)]
+    position["done"][0] = 1
+    position["winner"][0] = int(np.argmax(centres)) if max(centres) >= SOLO else NOTHING
+    return Record(position)
+
+
+def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dict[str, torch.Tensor]:
+    units, dislodged = (np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) for _ in range(2))
+    origin = np.full(codes.NUM_PROVINCES, codes.NOTHING)
+    read_units(field["units"], units, dislodged)
+    if over:
+        dislodged[:] = 0
+    if dislodged.any():
+        _mark_origins(field["retreats"], units, dislodged, origin)
+    return read_position(field, units, dislodged, origin, read_centres(field["centers"]), year=year, phase=phase)
+
+
+def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin: np.ndarray) -> None:
+    """Write into `origin` [75] marks that leave each dislodged unit the retreats listed for it.
+
+    An empty place that none of its neighbours may go to counts as contested; one that only some may go to is where the
+    attacker of the others came from.
+    """
+    within = {place: _within_reach(place, units, dislodged) for place in np.flatnonzero(dislodged).tolist()}
+    blocked = {place: within[place] - goals for place, goals in _retreats(field, within).items()}
+    for place, closed in blocked.items():
+        for goal in closed:
+            if all(goal in blocked[other] for other in within if goal in within[other]):
+                origin[goal] = codes.CONTESTED
+            elif origin[place] == codes.NOTHING:
+                origin[place] = goal
+            else:
+                field.fail(f"{location_name(place)} may not go to two places that others may go to")
+
+
+def _retreats(field: Field, within: dict[int, set[int]]) -> dict[int, set[int]]:
+    """Where each dislodged unit may go, as listed: provinces, by its own."""
+    found: dict[int, set[int]] = {place: set() for place in within}
+    for name, held in field.items():
+        power = read_power(field, name)
+        for text, goals in held.items() if held.value is not None else ():
+            place, _ = goals.read(read_unit, text.lstrip("*"), power)
+            if place not in within:
+                goals.fail(f"no unit of {name} was dislodged there")
+            for goal in goals:
+                province = int(standard_board().province_of[goal.read(find_location, goal.of(str))])
+                if province not in within[place]:
+                    goal.fail(f"{text} cannot go there")
+                found[place].add(province)
+    return found
+
+
+def _within_reach(place: int, units: np.ndarray, dislodged: np.ndarray) -> set[int]:
+    """Empty provinces next to the unit dislodged from a place."""
+    board, form = standard_board(), int(codes.form_of(dislodged[[place]])[0])
+    if form == codes.ARMY_FORM:
+        near = np.flatnonzero(board.army_next[place])
+    else:
+        near = board.province_of[board.fleet_next[board.coasts_of[place][form - 2] if form > 1 else place]]
+    return {int(province) for province in near if not units[province]}
+
+
+def _results(field: Field, orders: np.ndarray) -> np.ndarray:
+    """Results uint8 [75], of words by unit; a unit with an order and no word has done it."""
+    results = np.where(orders != 0, codes.DONE, codes.UNORDERED).astype(np.uint8)
+    for unit, words in field.items():
+        if unit != "WAIVE":
+            place = int(standard_board().province_of[words.read(find_location, unit[2:])])
+            known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
+            ended = [code for code in known if code not in (codes.DONE, codes.DISLODGED_FLAG)]
+            results[place] = (ended[0] if ended else results[place]) + codes.DISLODGED_FLAG * (
+                codes.DISLODGED_FLAG in known
+            )
+    return results

@@ -1,0 +1,53 @@
+"""The Diplomacy measurements run and print whole tables; no figure is judged here."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
+
+from benchmarks import diplomacy
+from envs.diplomacy import codes
+from envs.diplomacy.batch import DiplomacyBatch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_script_runs_and_writes_its_tables(tmp_path):
+    out = tmp_path / "speed.md"
+    command = [sys.executable, str(ROOT / "benchmarks" / "diplomacy.py"), "--quick", "--out", str(out)]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    lines = out.read_text().splitlines()
+    assert sum(line.startswith("| ") for line in lines) == 2 + 4 + 2 + 1
+    assert any(line.startswith("| phases, whole loop") for line in lines)
+
+
+def test_the_pool_holds_movement_phases_with_orders():
+    pool = diplomacy.Pool(50, seed=1)
+    assert len(pool.rows["phase"]) == 50
+    assert set(pool.rows["phase"].tolist()) == {codes.SPRING, codes.FALL}
+    assert torch.equal(pool.rows["orders"] != 0, pool.rows["units"] != 0)
+    assert pool.rows["year"].max() > pool.rows["year"].min()
+
+
+def test_a_batch_is_set_to_positions_of_the_pool():
+    pool = diplomacy.Pool(5, seed=1)
+    batch = DiplomacyBatch(3, threads=1)
+    pool.put(batch, first=4)
+    assert torch.equal(batch.units, pool.rows["units"][[4, 0, 1]])
+    assert torch.equal(batch.orders, pool.rows["orders"][[4, 0, 1]])
+    batch.close()
+
+
+def test_speed_is_work_per_second_of_both_clocks(monkeypatch):
+    class Counted(diplomacy.Work):
+        def work(self):
+            return 6
+
+    clocks = {"thread_time": iter([1.0, 3.0]), "perf_counter": iter([10.0, 13.0])}
+    for name, times in clocks.items():
+        monkeypatch.setattr(diplomacy.time, name, lambda times=times: next(times))
+    assert diplomacy.rate(Counted(), 1.0) == (3.0, 2.0)

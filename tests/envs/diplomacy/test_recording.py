@@ -1,0 +1,202 @@
+"""Recorded games, what they say everybody did, and the log."""
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+
+from envs.diplomacy import codes
+from envs.diplomacy.batch import DiplomacyBatch
+from envs.diplomacy.board import find_location
+from envs.diplomacy.deeds import NOWHERE, deeds
+from envs.diplomacy.game_log import game_log, result
+from envs.diplomacy.recording import (
+    END,
+    centre_counts,
+    counts_by_year,
+    phase_name,
+    phase_title,
+    record_game,
+    winner,
+)
+from tests.envs.diplomacy.scenes import play
+
+
+@pytest.fixture(scope="module")
+def random_game():
+    batch = DiplomacyBatch(2, threads=1, last_year=1904)
+    phases = record_game(batch, lambda batch: batch.draw_orders(3), game=1)
+    batch.close()
+    return phases
+
+
+def notes(phases, number=0):
+    return {deed.text: deed.note for deed in deeds(phases[number], phases[number + 1])}
+
+
+# ---- recording
+
+
+def test_a_recording_is_plain_data_from_the_opening_to_the_end(random_game):
+    assert json.loads(json.dumps(random_game)) == random_game
+    names = [phase["name"] for phase in random_game]
+    assert names[0] == "S1901M"
+    assert names[-1] == END
+    assert {name[1:-1] for name in names[:-1]} == {"1901", "1902", "1903", "1904"}
+    assert all(len(phase["units"]) == 75 and len(phase["owner"]) == 34 for phase in random_game)
+    assert sum(random_game[-1]["orders"]) == 0
+
+
+def test_a_recording_is_the_game_that_was_played(random_game):
+    batch = DiplomacyBatch(2, threads=1, last_year=1904)
+    for phase, after in pairwise(random_game):
+        assert batch.units[1].tolist() == phase["units"]
+        batch.orders[1].numpy()[:] = phase["orders"]
+        batch.process()
+        assert batch.results[1].tolist() == phase["results"]
+        assert batch.units[1].tolist() == after["units"]
+        assert batch.owner[1].tolist() == after["owner"]
+    batch.close()
+
+
+def test_a_recording_can_be_cut_short():
+    assert [phase["name"] for phase in play({"France": "A PAR"}, {"France": "A PAR - BUR"})] == ["S1901M", END]
+
+
+def test_names_of_phases():
+    assert [phase_name(1901, phase) for phase in range(5)] == ["S1901M", "S1901R", "F1901M", "F1901R", "W1901A"]
+    assert phase_title("F1901R") == "Fall 1901, retreats"
+    assert phase_title("W1910A") == "Winter 1910, adjustments"
+    assert phase_title(END) == "The end"
+
+
+def test_centres_are_counted_after_every_year(random_game):
+    years = counts_by_year(random_game)
+    assert sorted(years) == [1900, 1901, 1902, 1903, 1904]
+    assert years[1900] == [3, 3, 3, 3, 3, 4, 3]
+    assert years[1904] == centre_counts(random_game[-1])
+    assert counts_by_year(random_game[-1:]) == {}
+
+
+# ---- what everybody did
+
+
+def test_what_fails_says_why():
+    units = {
+        "Austria": "A VIE, A TRI, A BUD",
+        "Italy": "A VEN, A TYR, F ADR",
+        "Turkey": "A SMY",
+        "England": "A LON, F YOR",
+        "Germany": "A MUN",
+    }
+    orders = {
+        "Austria": "A VIE - TYR, A TRI S A VIE - TYR, A BUD S A GAL",
+        "Italy": "A VEN - TRI, A TYR H, F ADR S A TYR - TRI",
+        "Turkey": "A SMY - LON",
+        "England": "A LON - NWY, F YOR S A LON - NWY",
+        "Germany": "A MUN S A TYR - TRI",
+    }
+    assert notes(play(units, orders)) == {
+        "A BUD S GAL": "void",
+        "A TRI S VIE - TYR": "cut",
+        "A VIE - TYR": "bounced",
+        "A LON - NWY": "void",
+        "F YOR S LON - NWY": "void",
+        "A MUN S TYR - TRI": "void",
+        "F ADR S TYR - TRI": "no effect",
+        "A TYR H": "",
+        "A VEN - TRI": "bounced",
+        "A SMY - LON": "void",
+    }
+
+
+def test_a_dislodged_unit_is_told_in_both_phases():
+    units = {"France": "A MAR, A BUR", "Germany": "A MUN, A RUH"}
+    attack = {"Germany": "A MUN - BUR, A RUH S A MUN - BUR", "France": "A MAR H, A BUR H"}
+    phases = play(units, attack, {"France": "A BUR - PAR"}, {})
+    assert notes(phases)["A BUR H"] == "dislodged"
+    assert notes(phases, 1) == {"A BUR D": "not ordered"}
+    phases = play(units, attack, {"France": "A BUR R PAR"}, {})
+    assert notes(phases, 1) == {"A BUR R PAR": ""}
+
+
+def test_a_unit_without_a_retreat_is_told_to_be_gone():
+    units = {"Italy": "A NAP, F ION", "Austria": "A APU, A ROM, F TYS"}
+    phases = play(units, {"Austria": "A APU - NAP, A ROM S A APU - NAP, F TYS - ION"})
+    assert notes(phases)["A NAP H"] == "dislodged and disbanded"
+
+
+def test_two_retreats_to_one_place():
+    units = {"France": "A BUR", "Italy": "A PIC", "Germany": "A MUN, A RUH, A BEL", "England": "A BRE, F ENG"}
+    attack = {
+        "Germany": "A MUN - BUR, A RUH S A MUN - BUR",
+        "England": "A BRE - PIC, F ENG S A BRE - PIC",
+    }
+    phases = play(units, attack, {"France": "A BUR R PAR", "Italy": "A PIC R PAR"}, {})
+    assert set(notes(phases, 1).values()) == {"another went there too, disbanded"}
+
+
+def test_winter_tells_builds_disbands_and_civil_disorder():
+    units = {"France": "A GAS", "Russia": "A MOS, A SEV, A WAR, F BAL, F BOT"}
+    orders = {"France": "A PAR B, F BRE B, A BRE B", "Russia": ""}
+    phases = play(units, orders, owner={"France": "PAR, BRE, MAR"}, phase=codes.WINTER)
+    told = notes(phases)
+    assert {text: told[text] for text in told if text.endswith(" B")} == {"A PAR B": "", "F BRE B": ""}
+    assert [note for text, note in told.items() if text.endswith(" D")] == ["civil disorder"]
+
+
+def test_a_convoy_knows_its_seas():
+    units = {"England": "A LON, F NTH, F NWG, F ENG", "France": "A PIC"}
+    orders = {
+        "England": "A LON - STP, F NTH C A LON - STP, F NWG C A LON - STP, F ENG C A PIC - WAL",
+        "France": "A PIC - BEL",
+    }
+    units["England"] += ", F BAR"
+    orders["England"] += ", F BAR C A LON - STP"
+    phases = play(units, orders)
+    by_text = {deed.text: deed for deed in deeds(phases[0], phases[1])}
+    seas = tuple(find_location(sea) for sea in ("NTH", "NWG", "BAR"))
+    assert by_text["A LON - STP"].by_sea == seas
+    assert by_text["A LON - STP"].fine
+    assert by_text["A PIC - BEL"].by_sea is None
+    assert not by_text["F ENG C A PIC - WAL"].fine
+
+
+def test_deeds_say_from_where_to_where(random_game):
+    for phase, after in pairwise(random_game):
+        for deed in deeds(phase, after):
+            assert deed.text[0] in "AF"
+            assert (deed.target == NOWHERE) == (deed.kind in ("hold", "disband")) or deed.kind == "build"
+
+
+# ---- the log
+
+
+def test_the_log_has_every_order_and_the_centres(random_game):
+    text = game_log(random_game, players=['"bot"\n'] * 7)
+    assert text.startswith('[Austria "\\"bot\\""]\n')
+    for phase, after in pairwise(random_game):
+        block = re.search(rf"^{phase['name']}  .*?(?=\n\n|\Z)", text, re.DOTALL | re.MULTILINE)[0]
+        for deed in deeds(phase, after):
+            assert deed.text in block
+    assert re.findall(r"Centres after (\d+)", text) == ["1901", "1902", "1903", "1904"]
+
+
+def test_a_solo_is_told():
+    board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR, MOS"
+    units = {"France": "A BUR, A RUM", "Italy": "A ROM"}
+    phases = play(units, {"France": "A RUM H"}, owner={"France": board}, phase=codes.FALL)
+    assert phases[-1]["name"] == END
+    assert winner(phases) == 2
+    assert result(phases) == "France wins with 18 centres"
+    assert '[Result "France wins with 18 centres"]' in game_log(phases)
+
+
+def test_a_draw_names_who_is_left(random_game):
+    assert winner(random_game) == -1
+    assert result(random_game) == "draw of all seven"
+    units = {"France": "A PAR", "Italy": "A ROM"}
+    owned = "ANK, CON, SMY, SEV, MOS, WAR, STP, BUD, TRI, VIE, EDI, LON, LVP"
+    phases = play(units, {}, owner={"France": owned, "Italy": "BER, KIE, MUN"})
+    assert result(phases) == "draw of 2: France, Italy"
