@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.diplomacy_orders import STYLES, Weaver
+from benchmarks.diplomacy_orders import STYLES, Weaver, meaning
 from benchmarks.diplomacy_peer import Games, Peer, Units, View, written
-from benchmarks.diplomacy_readings import RETREAT, Reading, arrivals, readings
+from benchmarks.diplomacy_readings import RETREAT, Reading, readings, supposed
 from benchmarks.diplomacy_tally import Tally, happenings
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch, opening, position
@@ -96,16 +96,26 @@ class Match:
         """Replace drawn orders by others that fit together, and leave some out."""
         orders, units = self.games.rows["orders"][game], self.games.rows["units"][game]
         if int(self.games.rows["phase"][game]) in MOVEMENT:
-            legal: dict[int, list[int]] = {}
-            for text in {line for lines in self.peers[game].legal().values() for line in lines}:
-                place, order = packed(text)
-                legal.setdefault(place, []).append(order)
-            legal = {place: sorted(found) for place, found in sorted(legal.items())}
+            legal = self.legal(game)
             for place, order in Weaver(legal, units, STYLES[self.style], self.chance).weave().items():
                 orders[place] = order
         for place in map(int, np.flatnonzero(orders)):
             if self.chance.random() < LEFT_OUT:
                 orders[place] = 0
+
+    def legal(self, game: int) -> dict[int, list[int]]:
+        """The package's list of legal orders by province, packed; what only one side lists is noted."""
+        found: dict[int, list[int]] = {}
+        for text in {line for lines in self.peers[game].legal().values() for line in lines}:
+            place, order = packed(text)
+            found.setdefault(place, []).append(order)
+        ours = {(place, meaning(int(o))) for place, orders in self.batch.legal_orders(game).items() for o in orders}
+        theirs = {(place, meaning(order)) for place, orders in found.items() for order in orders}
+        idle = {order for order in ours - theirs if order[1][0] == codes.CONVOY}
+        self.tally.events["legal orders listed by both"] += len(ours & theirs)
+        self.tally.events["legal convoys off the shortest routes, ours alone"] += len(idle)
+        self.tally.events["other legal orders listed by one alone"] += len((ours ^ theirs) - idle)
+        return {place: sorted(orders) for place, orders in sorted(found.items())}
 
     def written(self, game: int) -> dict[str, list[str]]:
         """The orders of the phase as every power would write them."""
@@ -115,7 +125,7 @@ class Match:
         """Let the package carry out the phase too, and judge."""
         for complaint in self.peers[game].order(self.written(game)):
             idle = "IMPOSSIBLE CONVOY" in complaint
-            self.tally.events["convoys off the shortest routes" if idle else "orders refused by the package"] += 1
+            self.tally.events["drawn convoys off the shortest routes" if idle else "orders refused by the package"] += 1
         theirs = self.peers[game].process()
         ours = self.games.view(game, self.before["units"][game], self.moved(game))
         self.tally.phases[self.names[game][-1]] += 1
@@ -147,22 +157,19 @@ class Match:
             return ()
         if self.retreats(self.games, game, ours, theirs):
             return (RETREAT,)
-        for reading in readings(self.before["units"][game], self.before["orders"][game]):
-            for stranger in range(codes.NUM_POWERS) if reading.disowned else (0,):
-                view = self.judged(game, reading, stranger)
+        units, orders = self.before["units"][game], self.before["orders"][game]
+        found = readings(units, orders)
+        for reading in found:
+            if not reading.lenient:
+                view = self.judged(game, reading.orders)
                 if self.same(game, view, theirs):
                     return reading.reasons
                 if self.retreats(self.judge, 0, view, theirs):
                     return (*reading.reasons, RETREAT)
-        return self.arrivals(game, theirs)
-
-    def arrivals(self, game: int, theirs: View) -> tuple[str, ...]:
-        """Whether the package lets other armies arrive by sea; the reason for that, with those for the orders."""
-        units, orders = self.before["units"][game], self.before["orders"][game]
-        for reading in [Reading((), orders), *readings(units, orders)]:
-            for reason, outcome in arrivals(units, reading.orders) if not reading.disowned else ():
-                if stands(outcome) == theirs.units and {unit[2:5] for _, unit in theirs.dislodged} == lost(outcome):
-                    return (*reading.reasons, reason)
+        for reading in [*found, Reading((), orders)]:
+            for reasons, outcome in supposed(units, reading):
+                if stands(outcome) == theirs.units and lost(outcome) == {unit[2:5] for _, unit in theirs.dislodged}:
+                    return reasons
         return ()
 
     def retreats(self, games: Games, game: int, ours: View, theirs: View) -> bool:
@@ -173,23 +180,13 @@ class Match:
         follows = set(ours.differs(theirs)) <= {"retreating", "phase", "centres"}
         return follows and ours.retreating < theirs.retreating and odd <= fled
 
-    def judged(self, game: int, reading: Reading, stranger: int) -> View:
-        """What our adjudicator makes of a reading of the phase, its disowned units taken for the stranger's."""
-        before, disowned = self.before["units"][game], list(reading.disowned)
+    def judged(self, game: int, orders: np.ndarray) -> View:
+        """What our adjudicator makes of other orders in the same position."""
         for name, rows in self.judge.rows.items():
             rows[0] = self.before[name][game]
-        self.judge.rows["orders"][0] = reading.orders
-        form = (before[disowned] - 1) // codes.NUM_POWERS
-        self.judge.rows["units"][0][disowned] = 1 + stranger + codes.NUM_POWERS * form
+        self.judge.rows["orders"][0] = orders
         self.judge.batch.process()
-        for place in disowned:
-            gone = self.judge.rows["results"][0][place] >= codes.DISLODGED_FLAG
-            row = self.judge.rows["dislodged" if gone else "units"][0]
-            row[place] = before[place] if row[place] else 0
-            centre = standard_board().centre_of[place]
-            if not gone and centre >= 0 and self.judge.rows["owner"][0][centre] == stranger:
-                self.judge.rows["owner"][0][centre] = (before[place] - 1) % codes.NUM_POWERS
-        return self.judge.view(0, before, self.moved(game))
+        return self.judge.view(0, self.before["units"][game], self.moved(game))
 
     def told(self, game: int, ours: View, theirs: View) -> str:
         """A difference for people."""

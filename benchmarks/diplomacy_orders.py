@@ -55,6 +55,13 @@ def fields(order: int) -> tuple[int, int, int, bool]:
     return kind, int(where[target]), int(where[other]), via
 
 
+def meaning(order: int) -> tuple[int, int, int, bool]:
+    """The same for every spelling of an order: coasts count in moves alone, the other province where there is one."""
+    kind, target, other, via = fields(order)
+    place = codes.unpack(order)[1] if kind == codes.MOVE else target
+    return kind, place, other if kind in (codes.SUPPORT_MOVE, codes.CONVOY) else 0, via
+
+
 class Weaver:
     """Chooses orders for one game's movement phase, from `legal`: by province, packed orders."""
 

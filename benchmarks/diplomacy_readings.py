@@ -5,8 +5,8 @@ a difference only if our adjudicator, given the rewritten phase, comes to exactl
 dislodged units, retreats, centres, next phase. Reasons with a number are choices that the rules leave, as the DATC
 counts them; the others are faults of the package.
 
-Paradoxes, and convoys with several routes, cannot be rewritten: there the plain adjudicator of our tests is told which
-armies arrive, and what it then comes to must be what the package came to.
+Where orders alone cannot say it, the plain adjudicator of our tests is told which armies arrive, or which supports
+count; what it then comes to, units and dislodged units, must be what the package came to.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ INTENT = "4.A.3: no VIA, but a fleet of the army's power convoys: goes by sea"
 OWN_SUPPORT = "package: support of a VIA move counts against a unit of the supporter's own power"
 OWN_ATTACK = "package: a convoy fails under an attack that its own power's support cannot let succeed"
 HEAD_ON = "package: in a head-on battle, support against a unit of one's own power does not defend either"
+SIEGE = "package: a convoy fails under an undecided attack in which the unit at its goal takes part"
 RETREAT = "package: dislodged by a convoyed army, any place at all counts as a retreat"
 ROUTES = "package: a convoy with several routes counts as whole, or as broken, when it is not"
 PARADOX = "4.A.2: another rule for convoy paradoxes"
@@ -37,17 +38,25 @@ PARADOX = "4.A.2: another rule for convoy paradoxes"
 
 @dataclass(frozen=True)
 class Reading:
-    """A phase rewritten: orders [75], and units that are to be taken for another power's."""
+    """A phase rewritten: its orders [75], and whether support of a VIA move counts against whomever."""
 
     reasons: tuple[str, ...]
     orders: np.ndarray
-    disowned: tuple[int, ...] = ()
+    lenient: bool = False
+
+
+class Lenient(Phase):
+    """The plain adjudicator with one fault of the package."""
+
+    def strength(self, place: int, but_not: int | None = None) -> int:
+        """That of a VIA move is never without the supports of its victim's power."""
+        return super().strength(place, None if self.orders[place][3] else but_not)
 
 
 def readings(units: np.ndarray, orders: np.ndarray) -> list[Reading]:
     """The phase as the package may have understood it, the fewest reasons first."""
     found = [
-        Reading((*base.reasons, *fault.reasons), fault.orders, fault.disowned)
+        Reading((*base.reasons, *fault.reasons), fault.orders, fault.lenient)
         for base in by_land_or_sea(units, orders)
         for fault in faults(units, base.orders)
     ]
@@ -79,15 +88,26 @@ def faults(units: np.ndarray, orders: np.ndarray) -> Iterator[Reading]:
     against = self_supports(units, orders)
     crossing = [place for place, goal, attacker in against if fields(int(orders[goal]))[:2] == (codes.MOVE, attacker)]
     carrying = [goal for _, goal, _ in against if fields(int(orders[goal]))[0] == codes.CONVOY]
-    by_sea = [(place, goal) for place, goal, attacker in against if fields(int(orders[attacker]))[3]]
-    targets, helpers = {goal for _, goal in by_sea}, {place for place, _ in by_sea}
-    strangers = {(), tuple(sorted(targets)), tuple(sorted(helpers)), *((target,) for target in targets)}
-    for disowned, attack, cross in product(sorted(strangers), {False, bool(carrying)}, {False, bool(crossing)}):
+    by_sea = any(fields(int(orders[attacker]))[3] for _, _, attacker in against)
+    choices = (
+        {False, by_sea},
+        {False, bool(carrying)},
+        {False, bool(crossing)},
+        {False, bool(beset := besieged(orders))},
+    )
+    for lenient, attack, cross, siege in product(*choices):
         changed = orders.copy()
-        changed[carrying if attack else []] = codes.HOLD
-        changed[crossing if cross else []] = codes.HOLD
-        reasons = ((OWN_SUPPORT, bool(disowned)), (OWN_ATTACK, attack), (HEAD_ON, cross))
-        yield Reading(tuple(name for name, holds in reasons if holds), changed, disowned)
+        for places, chosen in ((carrying, attack), (crossing, cross), (beset, siege)):
+            changed[places if chosen else []] = codes.HOLD
+        reasons = ((OWN_SUPPORT, lenient), (OWN_ATTACK, attack), (HEAD_ON, cross), (SIEGE, siege))
+        yield Reading(tuple(name for name, holds in reasons if holds), changed, lenient)
+
+
+def besieged(orders: np.ndarray) -> list[int]:
+    """Fleets that convoy to where a unit takes part in an attack on them."""
+    read = {place: fields(int(orders[place])) for place in map(int, np.flatnonzero(orders))}
+    attacks = {place: goal for place, (kind, goal, _, _) in read.items() if kind in (codes.MOVE, codes.SUPPORT_MOVE)}
+    return [fleet for fleet, (kind, goal, _, _) in read.items() if kind == codes.CONVOY and attacks.get(goal) == fleet]
 
 
 def self_supports(units: np.ndarray, orders: np.ndarray) -> list[tuple[int, int, int]]:
@@ -100,15 +120,16 @@ def self_supports(units: np.ndarray, orders: np.ndarray) -> list[tuple[int, int,
     ]
 
 
-def arrivals(units: np.ndarray, orders: np.ndarray) -> Iterator[tuple[str, Outcome]]:
-    """What other arrivals by sea would come to, where a convoy has several routes or is in a paradox."""
-    phase = Phase(units, orders)
+def supposed(units: np.ndarray, reading: Reading) -> Iterator[tuple[tuple[str, ...], Outcome]]:
+    """What the plain adjudicator makes of a reading; then of other arrivals by sea where these may be in doubt."""
+    phase = (Lenient if reading.lenient else Phase)(units, reading.orders)
     paradox, ruled = phase.decide() > 0, dict(phase.ways)
+    yield reading.reasons, phase.supposing(ruled)
     doubtful = [army for army in ruled if paradox or len(phase.carriers[army]) > 1][:MOST_CHOICES]
     for other in product((False, True), repeat=len(doubtful)):
         ways = {**ruled, **dict(zip(doubtful, other, strict=True))}
         if ways != ruled:
-            yield PARADOX if paradox else ROUTES, phase.supposing(ways)
+            yield (*reading.reasons, PARADOX if paradox else ROUTES), phase.supposing(ways)
 
 
 def same_power(units: np.ndarray, one: int, other: int) -> bool:

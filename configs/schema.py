@@ -145,7 +145,7 @@ class StageConfig:
     """From update `at` of its phase on, these bots are the current ones. `weights` defaults to equal shares."""
 
     at: int = option(0, COUNT)
-    bots: list[str] = field(default_factory=list)
+    bots: list[str] = field(default_factory=list, metadata={"allowed": LABEL})
     """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS`."""
     weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
 

@@ -15,6 +15,7 @@ from benchmarks.diplomacy_readings import (
     OWN_SUPPORT,
     RETREAT,
     ROUTES,
+    SIEGE,
     readings,
 )
 from benchmarks.diplomacy_tally import rings
@@ -48,6 +49,8 @@ def test_both_take_the_same_orders_for_legal(tallies):
     for style, tally in tallies.items():
         assert tally.events["orders refused by the package"] == 0, style
         assert tally.events["orders void"] == 0 or style == "crowds", style
+        assert tally.events["other legal orders listed by one alone"] == 0, style
+    assert sum(tally.events["legal orders listed by both"] for tally in tallies.values()) > 10_000
 
 
 def test_the_report_says_how_many_were_compared(tallies):
@@ -98,6 +101,10 @@ EXAMPLES = {
     RETREAT: (
         *("ENGLAND A WAL - POR VIA", "ENGLAND F IRI C A WAL - POR", "ENGLAND F MAO C A WAL - POR"),
         *("ENGLAND F SPA/SC S WAL - POR", "FRANCE A POR H"),
+    ),
+    SIEGE: (
+        *("GERMANY F YOR - NTH", "GERMANY F DEN S YOR - NTH", "AUSTRIA F HEL - NTH", "AUSTRIA F HOL S HEL - NTH"),
+        *("ENGLAND F NTH C A BEL - YOR", "ENGLAND A BEL - YOR", "ENGLAND A LON S BEL - YOR"),
     ),
     ROUTES: (
         *("ENGLAND A POR - LVP VIA", "ENGLAND F MAO C A POR - LVP"),
