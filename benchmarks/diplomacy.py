@@ -29,6 +29,8 @@ from envs.diplomacy.batch import STATE, DiplomacyBatch
 
 ROUNDS = 5
 POOL_YEARS = 1906
+BESIDE = ("orders", "results", "players", "game_id")
+"""What a batch holds of a game beside its state."""
 Speed = tuple[float, float]
 """Per second of CPU time, and of the clock."""
 
@@ -100,11 +102,11 @@ def speeds(pool: Pool, sizes: list[int], seconds: float) -> str:
 
 
 def memory(sizes: list[int]) -> str:
-    """Bytes of a game's arrays, orders and results included."""
+    """Bytes of a game's arrays, with orders, results and who plays."""
     cells = []
     for size in sizes:
         batch = DiplomacyBatch(size, threads=1)
-        tensors = [getattr(batch, name) for name in (*STATE, "orders", "results")]
+        tensors = [getattr(batch, name) for name in (*STATE, *BESIDE)]
         cells.append(f"{sum(tensor.nbytes for tensor in tensors) / size:,.0f}")
         batch.close()
     return table(["memory", *(f"{size:,} games" for size in sizes)], [["bytes per game", *cells]])
