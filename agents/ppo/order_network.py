@@ -21,7 +21,7 @@ from agents.ppo.network import linear
 from agents.ppo.share import Noise, draw
 from configs.schema import NetworkConfig
 from envs.diplomacy.features import FEATURES, GLOBALS, OBS_DIM, board_arrays
-from envs.diplomacy.plain_orders import CHOICES, MOST_UNITS, SIDES
+from envs.diplomacy.plain_orders import CHOICES, MOST_UNITS, SIDES, units_of
 
 FAMILY = "orders"
 
@@ -144,8 +144,7 @@ class OrderNetwork(nn.Module):
     def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities [B, U, K] of every choice, and which units are there [B, U]."""
         rows = obs[:, : len(self.actor.encoder.near) * FEATURES : FEATURES].long() - 1  # -1 where no unit of ours is
-        order = (rows < 0).sort(dim=-1, stable=True)
-        places, present = order.indices[:, :MOST_UNITS], ~order.values[:, :MOST_UNITS]
+        places, present = units_of(rows)
         mine = rows.gather(1, places).clamp_min(0)
         goals, reach = self.goals[mine], self.reach[mine]
         scores = self.actor(obs, places, torch.cat([goals, reach], dim=-1).clamp_min(0)).float()

@@ -140,8 +140,8 @@ def board_of(rows: MapFile) -> Board:
         **_centres([line.centre for line in lines]),
         army_next=army_next,
         fleet_next=fleet_next,
-        army_neighbours=_lists(army_next),
-        fleet_neighbours=_lists(fleet_next),
+        army_neighbours=_frozen(padded(army_next)),
+        fleet_neighbours=_frozen(padded(fleet_next)),
     )
 
 
@@ -171,12 +171,15 @@ def _matrix(edges: list[tuple[str, str]], index: dict[str, int], size: int) -> n
     return _frozen(matrix)
 
 
-def _lists(matrix: np.ndarray) -> np.ndarray:
-    """Neighbours of each row of an adjacency [n, n], int32 [n, most neighbours of any], filled up with `NOTHING`."""
-    lists = np.full((len(matrix), int(matrix.sum(axis=1).max())), NOTHING, dtype=np.int32)
-    for row, adjacent in zip(lists, matrix, strict=True):
-        row[: adjacent.sum()] = np.flatnonzero(adjacent)
-    return _frozen(lists)
+def padded(matrix: np.ndarray, width: int = 0) -> np.ndarray:
+    """Columns where each row of `matrix` [n, m] is true, int32 [n, width], filled up with `NOTHING`.
+
+    Without a `width` it is that of the longest row.
+    """
+    lists = np.full((len(matrix), width or int(matrix.sum(axis=1).max())), NOTHING, dtype=np.int32)
+    for row, true in zip(lists, matrix, strict=True):
+        row[: true.sum()] = np.flatnonzero(true)
+    return lists
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -39,6 +39,8 @@ NUM_POWERS = 7
 NUM_PROVINCES = 75
 NUM_LOCATIONS = 81
 NUM_CENTRES = 34
+SOLO = 18
+"""Centres that win the game."""
 MAX_UNITS = 34
 """No more units than centres, once the first winter is over; a position with more is refused."""
 

@@ -37,7 +37,6 @@ RESULTS = {
     "maybe": codes.UNORDERED,
     "dislodged": codes.DISLODGED_FLAG,
 }
-SOLO = 18
 
 
 def read_package_game(whole: Field) -> list[Record]:
@@ -70,7 +69,7 @@ def _ended(field: Field, game: list[Record]) -> Record:
     position = _position(field["state"], int(before["year"]), int(before["phase"]), over=True)
     centres = [int((position["owner"] == power).sum()) for power in range(codes.NUM_POWERS)]
     position["done"][0] = 1
-    position["winner"][0] = int(np.argmax(centres)) if max(centres) >= SOLO else NOTHING
+    position["winner"][0] = int(np.argmax(centres)) if max(centres) >= codes.SOLO else NOTHING
     return Record(position)
 
 

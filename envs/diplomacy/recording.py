@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from envs.diplomacy.batch import DiplomacyBatch
 
 END = "END"
-SOLO = 18
-"""Centres that win the game."""
 
 
 class Phase(TypedDict):
@@ -93,7 +91,7 @@ def counts_by_year(phases: Sequence[Phase]) -> dict[int, list[int]]:
 def winner(phases: Sequence[Phase]) -> int:
     """The power that has a solo at the end, -1 where nobody has."""
     counts = centre_counts(phases[-1])
-    return next((power for power, count in enumerate(counts) if count >= SOLO), -1)
+    return next((power for power, count in enumerate(counts) if count >= codes.SOLO), -1)
 
 
 def _before(batch: DiplomacyBatch, game: int) -> Phase:

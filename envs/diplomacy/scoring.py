@@ -13,10 +13,7 @@ from typing import Any
 
 import torch
 
-from envs.diplomacy.codes import NUM_POWERS
-
-SOLO = 18
-"""Centres that win the game."""
+from envs.diplomacy.codes import NUM_POWERS, SOLO
 
 
 def count_centres(owner: Any) -> torch.Tensor:

@@ -29,7 +29,7 @@ from envs.diplomacy.state import (
 
 RETREAT, DISBAND, BUILD = (wp.constant(kind) for kind in (codes.RETREAT, codes.DISBAND, codes.BUILD))
 SPRING, SPRING_RETREATS, FALL, FALL_RETREATS, WINTER = (wp.constant(phase) for phase in range(5))
-SOLO = wp.constant(18)
+SOLO = wp.constant(codes.SOLO)
 FIRST_FLEET = wp.constant(1 + codes.NUM_POWERS)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from envs.diplomacy import codes
-from envs.diplomacy.board import COAST, SEA, Board, standard_board
+from envs.diplomacy.board import COAST, SEA, Board, padded, standard_board
 
 POWERS = wp.constant(codes.NUM_POWERS)
 PROVINCES = wp.constant(codes.NUM_PROVINCES)
@@ -119,22 +119,14 @@ def board_tables(board: Board) -> dict[str, np.ndarray]:
         "army_next": board.army_next.astype(np.uint8),
         "fleet_next": board.fleet_next.astype(np.uint8),
         "fleet_reach": reach.astype(np.uint8),
-        "landings": padded(np.vstack([marching, board.fleet_next])),
-        "reach": padded(np.vstack([marching[:, :provinces], reach])),
+        "landings": padded(np.vstack([marching, board.fleet_next]), SIDES + 1),
+        "reach": padded(np.vstack([marching[:, :provinces], reach]), SIDES + 1),
         "sea_of": sea_of,
         "sea_next": touching[seas],
         "coasts": np.flatnonzero(board.terrain == COAST).astype(np.int32),
         "shore": np.where(board.terrain == SEA, 0, touching).astype(np.uint32),
         "distance": distances(board, by_sea),
     }
-
-
-def padded(matrix: np.ndarray) -> np.ndarray:
-    """Columns where each row of `matrix` [n, m] is true, int32 [n, 12], padded with -1."""
-    lists = np.full((len(matrix), SIDES + 1), -1, dtype=np.int32)
-    for row, adjacent in zip(lists, matrix, strict=True):
-        row[: adjacent.sum()] = np.flatnonzero(adjacent)
-    return lists
 
 
 def distances(board: Board, by_sea: np.ndarray) -> np.ndarray:
