@@ -29,6 +29,7 @@ def validate(config: RunConfig) -> None:
     _check_env(config)
     _check_sizes(config)
     _check_log_std(config)
+    _check_order_network(config)
     if not config.phases:
         raise ConfigError("phases=[]: a run needs at least one phase, such as {name: curriculum, updates: 100}")
     for index, phase in enumerate(config.phases):
@@ -74,6 +75,19 @@ def _check_env(config: RunConfig) -> None:
         if whose not in ("", _kind(env.id)) and getattr(env, name) != getattr(usual, name):
             value = getattr(env, name)
             raise ConfigError(f"env.{name}={value}: is an option of {whose}, not of {env.id}; leave it out")
+
+
+def _check_order_network(config: RunConfig) -> None:
+    """Diplomacy's network has no choice of activation and nothing that explores by a standard deviation."""
+    if config.env.id != DIPLOMACY:
+        return
+    if config.network.activation != "relu":
+        raise ConfigError(f"network.activation={config.network.activation}: {DIPLOMACY} has relu only; leave it out")
+    for p, phase in enumerate(config.phases):
+        for e, event in enumerate(phase.events):
+            if event.log_std is not None:
+                key = f"phases.{p}.events.{e}.log_std"
+                raise ConfigError(f"{key}={event.log_std}: choices in {DIPLOMACY} have no log_std; leave it out")
 
 
 def _kind(env_id: str) -> str:

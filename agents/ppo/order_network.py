@@ -99,9 +99,8 @@ class OrderNetwork(nn.Module):
         super().__init__()
         self.obs_dim, self.config = OBS_DIM, config
         generator = torch.Generator().manual_seed(seed)
-        rounds = max(config.blocks, 1)
-        self.actor = Actor(config.hidden, rounds, generator)
-        self.critic = Critic(config.hidden, rounds, generator)
+        self.actor = Actor(config.hidden, config.blocks, generator)
+        self.critic = Critic(config.hidden, config.blocks, generator)
         self.log_std = nn.Parameter(torch.zeros(0))
         arrays = board_arrays()
         self.register_buffer("goals", arrays["goals"], persistent=False)

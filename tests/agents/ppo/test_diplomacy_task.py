@@ -141,6 +141,8 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         (["env.rules=challenge"], r"env\.rules=challenge: is an option of sparring/Dogfight-v0"),
         (["phases.0.stages=[{bots:[ace]}]"], r"phases\.0\.stages\.0\.bots\.0=ace: choose from random"),
         (["phases.0.randomization=[{level:full}]"], r"phases\.0\.randomization: only sparring/Dogfight-v0 has physics"),
+        (["network.activation=tanh"], r"network\.activation=tanh: sparring/Diplomacy-v0 has relu only"),
+        (["phases.0.events=[{at:1,log_std:-1.0}]"], r"phases\.0\.events\.0\.log_std=-1\.0: choices in sparring/Dip"),
         (["phases.0.scripted_end=0.5"], r"phases\.0\.scripted_end=0\.5: only sparring/Dogfight-v0 has self-play"),
     ],
 )
