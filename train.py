@@ -20,6 +20,7 @@ if __name__ == "__main__":
 
 import yaml
 
+from agents.early import check_early
 from agents.trainers import trainer
 from configs.help import help_text
 from configs.load import load
@@ -58,6 +59,7 @@ def _run(arguments: Sequence[str]) -> int:
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
         return 0
+    check_early(config)
     say(LOADING, shown=config.logger.progress and _first())
     trainer(config.trainer)(config)  # imports late: a mistyped option is answered before torch and Warp load
     return 0

@@ -1,18 +1,10 @@
-"""One trainer per run folder, on one machine: a lock that dies with its process.
-
-The operating system holds the lock (flock) and releases it when the process ends, however it ends, so a lock left
-behind by a killed trainer never keeps the next one out. The file says who holds it, for the message.
-"""
+"""One trainer per run folder, on one machine."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import socket
-from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
+from configs.file_lock import FileLock, LockBusyError
 from configs.names import InputError
 
 LOCK = "lock"
@@ -27,23 +19,14 @@ class RunLock:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self._file: IO[str] = (folder / LOCK).open("a+", encoding="utf-8")
+            self._lock = FileLock(folder / LOCK)
         except OSError as error:
             raise RunLockedError(f"{folder}: cannot be written ({error.strerror}); choose another name=") from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._file.seek(0)
-            owner = self._file.read().strip() or "another process"
-            self._file.close()
+        except LockBusyError as error:
             raise RunLockedError(
-                f"{folder}: {owner} is training there; stop it first or choose another name="
+                f"{folder}: {error.owner} is training there; stop it first or choose another name="
             ) from error
-        with suppress(OSError):  # a full disk: the lock holds without saying whose it is
-            self._file.truncate(0)
-            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            self._file.flush()
 
     def release(self) -> None:
         """Let the next trainer in."""
-        self._file.close()
+        self._lock.release()

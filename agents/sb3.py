@@ -21,6 +21,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.duel import Duel
+from agents.early import check_sb3
 from agents.ppo.dogfight_task import DogfightTask
 from agents.ppo.loop import anneal
 from agents.ppo.run import Run
@@ -29,7 +30,6 @@ from agents.sb3_weights import ACTIVATIONS, to_actor_critic
 from configs.names import ConfigError
 from configs.schema import EventConfig, PPOConfig, RunConfig
 from curriculum.schedule import Plan
-from envs.dogfight.rules import ENV_ID
 from envs.dogfight.spaces import action_space
 
 
@@ -147,7 +147,7 @@ def train(config: RunConfig) -> Path:
 
     Raises `ConfigError` for what SB3 cannot do here, and `InputError` as our own trainer does.
     """
-    check(config)
+    check_sb3(config)
     run = Run(config)
     try:
         if run.updates_done:
@@ -159,19 +159,6 @@ def train(config: RunConfig) -> Path:
     finally:
         run.close()
     return run.folder.final
-
-
-def check(config: RunConfig) -> None:
-    """Refuse what SB3's PPO cannot do here."""
-    if config.env.id != ENV_ID:
-        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {ENV_ID}; train others with SB3 itself")
-    if config.network.blocks:
-        raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
-    if config.ppo.adaptive_kl:
-        raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
-    for index, phase in enumerate(config.phases):
-        if min(phase.scripted_start, phase.scripted_end) < 1.0:
-            raise ConfigError(f"phases.{index}.scripted_end={phase.scripted_end}: trainer=sb3 has no self-play; use 1")
 
 
 def make_model(run: Run) -> PPO:

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from envs.diplomacy import codes
 from envs.diplomacy.batch import STATE, DiplomacyBatch, opening
-from envs.diplomacy.features import FEATURES, observe
-from envs.diplomacy.plain_orders import write_orders
-from envs.diplomacy.scoring import count_centres, sum_of_squares
+from envs.diplomacy.observation import SHAPE, observe
+from envs.diplomacy.plain_orders import rows_of, write_orders
+from envs.diplomacy.scoring import alive, count_centres, sum_of_squares
+from envs.diplomacy.tensors import State
 
 POWERS = codes.NUM_POWERS
 
@@ -60,9 +61,9 @@ class Table:
         self.results = Results.none(len(bots))
         self._ids = torch.tensor([codes.BOTS.index(name) for name in bots], device=self.device)
         self._opening = {name: value.to(self.device) for name, value in opening().items()}
+        self._first_obs = self._observe(self._opening)
         self._seat()
-        self.obs = self._observe()
-        self.final_obs = torch.zeros_like(self.obs)
+        self.obs = self.final_obs = self._observe(batch.state)
 
     def assign(self, opponents: np.ndarray) -> None:
         """Meet opponent k, by index into `bots`, in games where `opponents` [N] says so; changed games begin anew."""
@@ -70,25 +71,24 @@ class Table:
         self._begin(chosen != self.opponent)
         self.opponent.copy_(chosen)
         self._seat()
-        self.obs = self._observe()
+        self.obs = self._observe(self.batch.state)
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take choices [N, 17]; give obs [N, D], reward [N], terminated [N], truncated [N]."""
         before = self._score()
         self._draw()
-        rows = self.obs[:, : codes.NUM_PROVINCES * FEATURES : FEATURES].long() - 1
-        write_orders(actions.long(), rows, self.batch.orders)
+        write_orders(actions.long(), rows_of(self.obs.unflatten(1, SHAPE)), self.batch.orders)
         self._process()
         for _ in range(2):  # retreats, then winter
             self._process_rest()
         reward = self._score() - before
         over = self._over()
         self.length += 1
-        self.final_obs = self._observe()
+        self.obs = self.final_obs = self._observe(self.batch.state)
         if not self.once:
             self._note(over)
             self._begin(over)
-        self.obs = self._observe()
+            self.obs = torch.where(over.unsqueeze(1), self._first_obs, self.final_obs)
         return self.obs, reward, over, torch.zeros_like(over)
 
     def harvest(self) -> Results:
@@ -108,11 +108,12 @@ class Table:
         self.length.copy_(state["length"])
         self.draws = state["draws"]
         self._seat()
-        self.obs = self._observe()
+        self.obs = self._observe(self.batch.state)
 
-    def _observe(self) -> Tensor:
-        batch = self.batch
-        return observe(batch.units, batch.owner, batch.year, batch.phase, self.power)
+    def _observe(self, state: State) -> Tensor:
+        """What the learner sees [N, D] of N games, or of one that all of them are."""
+        games = {name: values.expand(self.num_envs, *values.shape[1:]) for name, values in state.items()}
+        return observe(games, self.power, last_year=self.batch.last_year).flatten(1)
 
     def _seat(self) -> None:
         """Tell the batch which bot plays which power."""
@@ -148,10 +149,7 @@ class Table:
         return scores.gather(1, self.power.unsqueeze(1)).squeeze(1)
 
     def _over(self) -> Tensor:
-        units = self.batch.units.long()
-        mine = ((units > 0) & ((units - 1) % POWERS == self.power.unsqueeze(1))).any(1)
-        owns = (self.batch.owner == self.power.unsqueeze(1)).any(1)
-        return (self.batch.done > 0) | ~(mine | owns)
+        return (self.batch.done > 0) | ~self._own(alive(self.batch.state))
 
     def _note(self, over: Tensor) -> None:
         """Add up the games that have ended."""

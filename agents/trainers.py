@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from configs.names import InputError
 from configs.schema import RunConfig
@@ -16,6 +18,10 @@ def trainer(name: str) -> Callable[[RunConfig], Path]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if name == "sb3":
         return _sb3()
+    if name == "grpo":
+        return _language("agents.grpo.loop", name)
+    if name == "clone":
+        return _language("agents.llm.clone", name)
     from agents.ppo.loop import train
 
     return train
@@ -29,3 +35,15 @@ def _sb3() -> Callable[[RunConfig], Path]:
     except ModuleNotFoundError as error:
         raise InputError(f'trainer=sb3 needs {error.name}: pip install -e ".[sb3]"') from error
     return train
+
+
+def _language(module: str, name: str) -> Callable[[RunConfig], Path]:
+    """The trainer of a language model, whose packages are in an extra."""
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        raise InputError(f"trainer={name}: learns in one process; start it without torchrun")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever downloaded
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        return cast(Callable[[RunConfig], Path], import_module(module).train)
+    except ModuleNotFoundError as error:
+        raise InputError(f'trainer={name} needs {error.name}: pip install -e ".[llm]"') from error

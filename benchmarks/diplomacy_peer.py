@@ -18,7 +18,6 @@ from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.board import POWERS, standard_board
 from envs.diplomacy.notation import write_order, write_unit
 
-RETREATS = (codes.SPRING_RETREATS, codes.FALL_RETREATS)
 Units = frozenset[tuple[str, str]]  # a power and its unit
 
 
@@ -52,17 +51,11 @@ def written(orders: np.ndarray, units: np.ndarray, dislodged: np.ndarray, phase:
     lines: dict[str, list[str]] = {}
     for place in map(int, np.flatnonzero(orders)):
         order = int(orders[place])
-        unit = int((dislodged if int(phase) in RETREATS else units)[place])
+        unit = int((dislodged if int(phase) in codes.RETREATS else units)[place])
         builds = order & codes.KIND_MASK == codes.BUILD
         power = int(standard_board().home[place]) if builds else (unit - 1) % codes.NUM_POWERS
         lines.setdefault(POWERS[power], []).append(write_order(order, place, unit))
     return lines
-
-
-def phase_name(year: int, phase: int) -> str:
-    """Such as "S1901M"."""
-    season, kind = codes.PHASE_LETTERS[phase]
-    return f"{season}{year}{kind}"
 
 
 class Games:
@@ -77,7 +70,7 @@ class Games:
         """The phase that comes next."""
         if self.rows["winner"][game] >= 0:
             return "over"
-        return phase_name(int(self.rows["year"][game]), int(self.rows["phase"][game]))
+        return codes.phase_name(int(self.rows["year"][game]), int(self.rows["phase"][game]))
 
     def standing(self, game: int) -> Units:
         """Units on the board."""

@@ -18,12 +18,14 @@ from configs.names import nearest, suggestion
 class Form:
     """Text that matches a regular expression as a whole; `text` says the same to a person.
 
-    `near` has pairs of what people write and what they mean by it, for the nearest match.
+    `near` has pairs of what people write and what they mean by it, for the nearest match. What is `private` may hold a
+    secret when it is wrong, and no message repeats it.
     """
 
     pattern: str
     text: str
     near: tuple[tuple[str, str], ...] = ()
+    private: bool = False
 
     def hint(self, value: object) -> str:
         """Return "; did you mean 'x'?" for the nearest of `near`, or nothing where none is alike."""

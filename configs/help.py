@@ -11,6 +11,7 @@ from configs.allowed import describe
 from configs.load import runs
 from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
 from configs.validate import options
+from configs.whose import KINDS, whose
 
 WIDTH = 120
 HEAD = """\
@@ -41,6 +42,8 @@ def _option_lines() -> list[str]:
     for key, value, option in options(RunConfig(phases=[phase])):
         allowed = option.metadata.get("allowed")
         default = f"{key}={'null' if value is None else value}"
-        text = f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}".rstrip()
+        owners = whose(key)
+        only = f"; {' and '.join(KINDS[owner] for owner in owners)} only" if owners else ""
+        text = f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}{only}".rstrip()
         lines += wrap(text, WIDTH, subsequent_indent=" " * 44, drop_whitespace=True, break_on_hyphens=False)
     return lines

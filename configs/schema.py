@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from configs.allowed import Form, option
+from configs.language import CloneConfig, EndpointConfig, GRPOConfig, LanguageModelConfig, LeagueConfig
 
 DOGFIGHT = "sparring/Dogfight-v0"
 DIPLOMACY = "sparring/Diplomacy-v0"
@@ -33,7 +34,7 @@ ADVANCES = ("on_update", "on_success")
 EVICTIONS = ("oldest", "weakest")
 SAMPLINGS = ("hard", "variance")
 PROMOTIONS = ("always", "sprt")
-TRAINERS = ("ppo", "sb3")
+TRAINERS = ("ppo", "sb3", "grpo", "clone")
 ACTIVATIONS = ("relu", "tanh")
 WANDB_MODES = ("off", "online", "offline")
 
@@ -263,7 +264,8 @@ class RunConfig:
     """Folder under checkpoints/; empty makes up adjective-callsign-run."""
     checkpoint_dir: str = option("checkpoints", TEXT)
     trainer: str = option("ppo", TRAINERS)
-    """ppo is ours; sb3 is Stable-Baselines3's PPO on the same matches and bots, as a baseline."""
+    """ppo is ours; sb3 is Stable-Baselines3's PPO on the same matches and bots, as a baseline. grpo trains a language
+    model to play Diplomacy, clone makes it imitate a bot first."""
     seed: int = option(1, "[0, 2147483647]")
     device: str = option("auto", DEVICE)
     """auto (cuda where there is one), cpu, cuda, cuda:1 ..."""
@@ -292,4 +294,9 @@ class RunConfig:
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
+    model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    clone: CloneConfig = field(default_factory=CloneConfig)
+    grpo: GRPOConfig = field(default_factory=GRPOConfig)
+    league: LeagueConfig = field(default_factory=LeagueConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)

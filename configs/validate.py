@@ -10,26 +10,37 @@ from dataclasses import Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any
 
-from configs.allowed import Allowed, complaint
+from configs.allowed import Allowed, Form, complaint
 from configs.names import ConfigError
-from configs.schema import BOTS, DIPLOMACY, DIPLOMACY_BOTS, DOGFIGHT, EnvConfig, PhaseConfig, RunConfig, StageConfig
+from configs.schema import (
+    BOTS,
+    DIPLOMACY,
+    DIPLOMACY_BOTS,
+    DOGFIGHT,
+    EvaluationConfig,
+    PhaseConfig,
+    RunConfig,
+    StageConfig,
+)
+from configs.validate_language import LANGUAGE_TRAINERS, check_language
+from configs.whose import kind_of, whose
 
-SHARED = ("id", "num_envs")
-"""Options that every environment has."""
 BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
 """The bots that a game has."""
-GYMNASIUM_ONLY = ("normalize_obs", "normalize_reward")
-DIPLOMACY_ONLY = ("last_year",)
 
 
 def validate(config: RunConfig) -> None:
     """Return if `config` can run, else raise `ConfigError`: one line with key, value, what is allowed and the fix."""
+    _check_whose(config)
     for key, value, option in options(config):
         _check_option(key, value, option)
+    if config.trainer in LANGUAGE_TRAINERS:
+        check_language(config)
+        return
     _check_env(config)
     _check_sizes(config)
     _check_log_std(config)
-    _check_order_network(config)
+    _check_log_std_events(config)
     if not config.phases:
         raise ConfigError("phases=[]: a run needs at least one phase, such as {name: curriculum, updates: 100}")
     for index, phase in enumerate(config.phases):
@@ -60,48 +71,45 @@ def _check_option(key: str, value: Any, option: Field[Any]) -> None:
     if wrong:
         default = f"; the default is {option.default}" if isinstance(option.default, int | float) else ""
         shown = f"{value:g}" if isinstance(value, float) else value
+        if isinstance(allowed, Form) and allowed.private:
+            shown = "(not shown)"
         raise ConfigError(f"{key}={shown}: {wrong}{default}")
 
 
+def _check_whose(config: RunConfig) -> None:
+    """Refuse options that mean nothing to this environment; phases say so in words of their own."""
+    kind, usual = kind_of(config.env.id), {key: value for key, value, _ in options(RunConfig(phases=[]))}
+    for key, value, _ in options(config):
+        owners = whose(key)
+        if key in usual and owners and kind not in owners and value != usual[key]:
+            whom = f"an option of {' and '.join(owners)}, not of {config.env.id}"
+            raise ConfigError(f"{key}={value}: is {whom}; leave it out")
+
+
 def _check_env(config: RunConfig) -> None:
-    """Each kind of environment has options that mean nothing to the other; set, they would be silently ignored."""
-    env, usual = config.env, EnvConfig()
+    """How many games an environment plays at once, and in a check."""
+    env, games = config.env, config.evaluation.games
     if env.id == DOGFIGHT and env.num_envs < 2:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be at least 2, so that the learner sits on both seats")
-    if env.id == DIPLOMACY and env.num_envs % 7:
+    if env.id != DIPLOMACY:
+        return
+    if env.num_envs % 7:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be a multiple of 7, so that it plays every power alike")
-    for option in fields(EnvConfig):
-        name, whose = option.name, _whose(option.name)
-        if whose not in ("", _kind(env.id)) and getattr(env, name) != getattr(usual, name):
-            value = getattr(env, name)
-            raise ConfigError(f"env.{name}={value}: is an option of {whose}, not of {env.id}; leave it out")
+    if games % 7 and (config.evaluation.every or games != EvaluationConfig.games):
+        whole = games + -games % 7
+        why = "so that it plays every power alike"
+        raise ConfigError(f"evaluation.games={games}: must be a multiple of 7, {why}; try {whole}")
 
 
-def _check_order_network(config: RunConfig) -> None:
-    """Diplomacy's network has no choice of activation and nothing that explores by a standard deviation."""
+def _check_log_std_events(config: RunConfig) -> None:
+    """Nothing in Diplomacy's network explores by a standard deviation."""
     if config.env.id != DIPLOMACY:
         return
-    if config.network.activation != "relu":
-        raise ConfigError(f"network.activation={config.network.activation}: {DIPLOMACY} has relu only; leave it out")
     for p, phase in enumerate(config.phases):
         for e, event in enumerate(phase.events):
             if event.log_std is not None:
                 key = f"phases.{p}.events.{e}.log_std"
                 raise ConfigError(f"{key}={event.log_std}: choices in {DIPLOMACY} have no log_std; leave it out")
-
-
-def _kind(env_id: str) -> str:
-    """Whose options an environment has."""
-    return env_id if env_id in (DOGFIGHT, DIPLOMACY) else "Gymnasium's environments"
-
-
-def _whose(option: str) -> str:
-    """The kind of environment that has an option, empty where all have it."""
-    if option in SHARED:
-        return ""
-    if option in GYMNASIUM_ONLY:
-        return _kind("")
-    return DIPLOMACY if option in DIPLOMACY_ONLY else DOGFIGHT
 
 
 def _check_sizes(config: RunConfig) -> None:

@@ -1,8 +1,8 @@
 """Prioritized fictitious self-play: meet the snapshots one learns most from more often.
 
-With p the learner's win rate against a snapshot, "hard" weighs it 1 - p + 0.1, so that the ones it loses to come up
-most; "variance" weighs it p (1 - p) + 0.01, so that even matches do. The constants keep every snapshot in play: one
-that is never met can never be seen to have become a problem again.
+With p the learner's win rate against an opponent, "hard" weighs it (1 - p)^power + floor, so that the ones it loses to
+come up most; "variance" weighs it p (1 - p) + floor, so that even matches do. The floor keeps every opponent in play:
+one that is never met can never be seen to have become a problem again.
 Source: Vinyals et al., "Grandmaster level in StarCraft II using multi-agent reinforcement learning", Nature 575 (2019).
 """
 
@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from configs.names import choose
-from configs.schema import SAMPLINGS
 
-HARD_FLOOR = 0.1
-VARIANCE_FLOOR = 0.01
+FLOORS = {"hard": 0.1, "variance": 0.01}
 
 
 def win_rate(wins: ArrayLike, draws: ArrayLike, losses: ArrayLike) -> np.ndarray:
@@ -29,17 +27,18 @@ def win_rate(wins: ArrayLike, draws: ArrayLike, losses: ArrayLike) -> np.ndarray
     return (won + 0.5 * drawn + 1.0) / (won + drawn + lost + 2.0)
 
 
-def weights(win_rates: ArrayLike, form: str = "hard") -> np.ndarray:
+def weights(win_rates: ArrayLike, form: str = "hard", *, power: float = 1.0, floor: float | None = None) -> np.ndarray:
     """Turn the learner's win rates [K] in [0, 1] into sampling weights [K], positive and not normalized.
 
-    Raises `UnknownNameError` for an unknown form and `ValueError` for a rate outside [0, 1].
+    `power` is that of the form "hard"; `floor` is the form's own of `FLOORS` unless given. Raises `UnknownNameError`
+    for an unknown form and `ValueError` for a rate outside [0, 1].
     """
     p = np.asarray(win_rates, dtype=np.float64)
     if not np.all((p >= 0.0) & (p <= 1.0)):
         raise ValueError(f"win rates {p.tolist()} are outside [0, 1]; give shares of points")
-    if choose("self_play.sampling", form, SAMPLINGS) == "hard":
-        return 1.0 - p + HARD_FLOOR
-    return p * (1.0 - p) + VARIANCE_FLOOR
+    usual = FLOORS[choose("form of sampling", form, FLOORS)]
+    least = usual if floor is None else floor
+    return (1.0 - p) ** power + least if form == "hard" else p * (1.0 - p) + least
 
 
 def draw(names: Sequence[str], weight: ArrayLike, count: int, rng: np.random.Generator) -> list[str]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configs.names import InputError
-from curriculum.elo import expected
+from curriculum.ratings import Elo, expected_score
 
 SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 PRIOR = 0.5
@@ -85,7 +85,7 @@ def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:
     n = counts.sum()
     mean = counts @ SCORES / n
     variance = counts @ (SCORES - mean) ** 2 / n
-    s0, s1 = expected(hypotheses.elo0, 0.0), expected(hypotheses.elo1, 0.0)
+    s0, s1 = (expected_score(Elo(elo), Elo(0.0)) for elo in (hypotheses.elo0, hypotheses.elo1))
     return float(n * (s1 - s0) * (2.0 * mean - s0 - s1) / (2.0 * variance))
 
 

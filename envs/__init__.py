@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register
 
-from envs.diplomacy import codes as diplomacy
-from envs.dogfight import rules as dogfight
+# Under names that are no package's: a name bound here would hide the package envs.diplomacy or envs.dogfight.
+from envs.diplomacy.codes import ENV_ID as DIPLOMACY
+from envs.dogfight.rules import ENV_ID as DOGFIGHT
 
 PARALLEL = {
-    dogfight.ENV_ID: "envs.dogfight.parallel:DogfightParallelEnv",
-    diplomacy.ENV_ID: "envs.diplomacy.parallel:DiplomacyParallelEnv",
+    DOGFIGHT: "envs.dogfight.parallel:DogfightParallelEnv",
+    DIPLOMACY: "envs.diplomacy.parallel:DiplomacyParallelEnv",
 }
 """Games with all seats open, as PettingZoo's parallel environments; PettingZoo keeps no list of its own."""
 
 register(
-    id=dogfight.ENV_ID,
+    id=DOGFIGHT,
     entry_point="envs.dogfight.env:DogfightEnv",
     vector_entry_point="envs.dogfight.vector:DogfightVectorEnv",
 )

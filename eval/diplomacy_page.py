@@ -16,29 +16,30 @@ from typing import Any
 
 import numpy as np
 
+from configs.files import write_atomically
 from envs.diplomacy import codes, palette
 from envs.diplomacy.arrows import DISLODGED_SHIFT, Mark, marks
 from envs.diplomacy.board import standard_board
 from envs.diplomacy.deeds import deeds, unit_location
 from envs.diplomacy.drawing import HEIGHT, WIDTH, is_sea, standard_drawing
 from envs.diplomacy.game_log import POWER_NAMES, result
-from envs.diplomacy.recording import END, Phase, centre_counts, counts_by_year, phase_title, winner
+from envs.diplomacy.recording import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
 from envs.diplomacy.render import HULL, SAIL
 
+UNKNOWN = "unknown"
 TEMPLATE = Path(__file__).with_name("diplomacy_replay.html")
 
 
-def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "") -> str:
-    """The page of a recorded game; `players` are the seven powers' in their order.
+def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = "") -> str:
+    """The page of a recorded game; `players` are the seven powers' in their order, "" for whom nobody knows.
 
-    Neither the title nor a player's name can end its element or start another.
+    `note` says what the phases' odds are, where they have any. Neither the title nor a player's name can end its
+    element or start another.
     """
-    if not phases or phases[-1]["name"] != END:
-        raise ValueError("a recording ends with the final position: record_game adds it")
     if len(players) != codes.NUM_POWERS:
         raise ValueError(f"{len(players)} players: name all {codes.NUM_POWERS}, power by power")
     title = title or f"{cast(players)} · {result(phases)}"
-    data = json.dumps(encode(phases, players, title), ensure_ascii=True, separators=(",", ":"))
+    data = json.dumps(encode(phases, players, title, note), ensure_ascii=True, separators=(",", ":"))
     # In the HTML of a script element only "<" matters; & and > are escaped to be plainly inert.
     inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = {"title": html.escape(f"{title} · Sparring replay"), "data": inert, "map": map_svg()}
@@ -49,6 +50,7 @@ def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "") ->
 
 def cast(players: Sequence[str]) -> str:
     """Who plays, in a few words: each player with its powers."""
+    players = [player or UNKNOWN for player in players]
     names = list(dict.fromkeys(players))
     if len(names) == 1:
         return f"Diplomacy: seven times {names[0]}"
@@ -58,11 +60,11 @@ def cast(players: Sequence[str]) -> str:
     return "Diplomacy: " + ", ".join(few + ([f"{most} elsewhere"] if len(powers[most]) >= 4 else []))
 
 
-def encode(phases: Sequence[Phase], players: Sequence[str], title: str) -> dict[str, Any]:
+def encode(phases: Sequence[Phase], players: Sequence[str], title: str, note: str = "") -> dict[str, Any]:
     """What the page's script reads."""
     drawing, board = standard_drawing(), standard_board()
-    afters = [*phases[1:], phases[-1]]
-    return {
+    noted = {"note": note} if note else {}
+    return noted | {
         "title": title,
         "result": result(phases),
         "winner": winner(phases),
@@ -74,8 +76,17 @@ def encode(phases: Sequence[Phase], players: Sequence[str], title: str) -> dict[
         "shift": DISLODGED_SHIFT.tolist(),
         "centres": [board.provinces[province] for province in board.centres],
         "years": counts_by_year(phases),
-        "phases": [_phase(phase, after) for phase, after in zip(phases, afters, strict=True)],
+        "phases": [_phase(phase, after) for phase, after in zip(phases, [*phases[1:], None], strict=True)],
     }
+
+
+def write_replay(
+    path: str | Path, phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = ""
+) -> None:
+    """Write the page of a recorded game to `path`, whole or not at all; its folder is made where it is missing."""
+    text = page(phases, players=players, title=title, note=note)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(Path(path), text)
 
 
 def map_svg() -> str:
@@ -105,9 +116,14 @@ def _map_parts() -> Iterator[str]:
         yield f'<defs><path id="{name}" d="{_path(np.array(shape, dtype=float))}Z"/></defs>'
 
 
-def _phase(phase: Phase, after: Phase) -> dict[str, Any]:
-    done = deeds(phase, after)
+def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
+    """What the page shows of a phase; of the last one, which nothing comes after, the position alone."""
+    done = deeds(phase, after) if after else []
     made = {id(mark.deed): mark for mark in marks(phase, done)}
+    odds = {(line["power"], line["text"]): _odds(line) for line in phase.get("odds", [])}
+    told = [_deed(made[id(deed)]) | odds.pop((deed.power, deed.text), {}) for deed in done]
+    # What is left was written and nothing was done, as by WAIVE.
+    idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
     return {
         "name": phase["name"],
         "title": phase_title(phase["name"]),
@@ -115,8 +131,15 @@ def _phase(phase: Phase, after: Phase) -> dict[str, Any]:
         "dislodged": _units(phase["dislodged"]),
         "owner": phase["owner"],
         "counts": centre_counts(phase),
-        "deeds": [_deed(made[id(deed)]) for deed in done],
-    }
+        "deeds": told,
+    } | ({"idle": idle} if idle else {})
+
+
+def _odds(line: Odds) -> dict[str, Any]:
+    """Probabilities to a hundredth of a per cent."""
+    others = [[text, round(share, 4)] for text, share in line["others"]]
+    more, share = line["rest"]
+    return {"p": round(line["probability"], 4), "others": others, "rest": [more, round(share, 4)]}
 
 
 def _units(units: Sequence[int]) -> list[list[int]]:

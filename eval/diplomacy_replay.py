@@ -1,15 +1,19 @@
 """A game of Diplomacy to watch: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
 
-Plays one game of random legal orders and writes it as a page that needs nothing but a browser, and with --log as text.
+Bots and policies play one game, or a saved one is read, ours or of the package `diplomacy`. It is written as a page
+that needs nothing but a browser, as text, or as a saved game. Exit codes: 0 done, 2 bad input (one line on stderr), 130
+stopped with Ctrl-C.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -20,33 +24,57 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 from configs.files import write_atomically
 from configs.names import InputError
 from configs.waiting import COMPILING, LOADING, said_if_long, say
-from envs.diplomacy.codes import NUM_POWERS
+from envs.diplomacy.codes import BOTS
 from envs.diplomacy.game_log import game_log, result
-from envs.diplomacy.recording import Phase
+from envs.diplomacy.recording import Phase, phases_of
 from eval.command import make_folders, run_command, write
+from eval.diplomacy_page import UNKNOWN, write_replay
+from eval.diplomacy_players import STEWARD, find_cast, load_seats, read_cast
+from eval.find import BOT_PREFIX, Player, display_name, holds
 from eval.parser import SEED, Parser, add_results, check_number
 
+if TYPE_CHECKING:
+    from envs.diplomacy.history import Record
+
 LAST_YEAR = "[1901, 2000]"
-PLAYERS = ("random",) * NUM_POWERS
+PLAYED = {"players": ["random"], "seed": 0, "last_year": 1910}
+"""Options of a game that is played, and their defaults."""
 
-_EXAMPLES = """\
+_EXAMPLES = f"""\
 examples:
-  python eval/diplomacy_replay.py --out game.html --seed 3 --last-year 1910
-  python eval/diplomacy_replay.py --out game.html --log game.txt      the orders and results as text, too
+  python eval/diplomacy_replay.py --out game.html --players dumbbot --seed 3
+  python eval/diplomacy_replay.py --out game.html --players FRANCE=final.pt,dumbbot --last-year 1920
+  python eval/diplomacy_replay.py --out game.html --players RUSSIA=chaos,TURKEY=chaos,dumbbot
+  python eval/diplomacy_replay.py --log game.txt --save game.json      the game as text, and to be read again
+  python eval/diplomacy_replay.py --game game.json --out game.html     a saved game, ours or of the package diplomacy
 
+bots: {", ".join(BOTS)}
+A policy orders movements; its retreats and winters are left to the bot of the powers that are not named, or
+else to {STEWARD}.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is to be played and written; every value has been checked."""
+    """What is to be played or read, and written; all has been checked, but neither players nor files looked for."""
 
-    out: Path
-    log: Path | None
+    players: tuple[str, ...]
+    """Seven names in the powers' order."""
+    rest: str
+    """The one who was given without a power."""
     seed: int
     last_year: int
+    game: Path | None
+    out: Path | None
+    log: Path | None
+    save: Path | None
     quiet: bool
     command: str
+
+    @property
+    def files(self) -> list[Path]:
+        """What is to be written."""
+        return [path for path in (self.out, self.log, self.save) if path is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,64 +85,111 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read(arguments)
+    _check_source(values)
+    for name, default in PLAYED.items():
+        values[name] = default if values[name] is None else values[name]
+    values["players"], values["rest"] = read_cast(values["players"])
     check_number("--seed", values["seed"], SEED)
     check_number("--last-year", values["last_year"], LAST_YEAR)
-    if values["out"] is None:
-        raise InputError("--out is missing: give the page's name, as in --out game.html")
-    if values["out"] == values["log"]:
-        raise InputError(f"--log {str(values['log'])!r}: is the page's name already; give another")
-    return Options(**values)
+    options = Options(**values)
+    _check_files(options)
+    return options
 
 
-def play(options: Options) -> list[Phase]:
-    """A game of random legal orders, recorded."""
-    say(LOADING, shown=not options.quiet)
-    from envs.diplomacy.batch import DiplomacyBatch
-    from envs.diplomacy.recording import record_game
+def play(options: Options, cast: Sequence[Player]) -> list[Record]:
+    """One game, from the beginning to its end."""
+    from agents.diplomacy_matches import play_seats
+    from envs.diplomacy.history import WatchedBatch
 
+    seats = load_seats(cast)
     with said_if_long(COMPILING, shown=not options.quiet):
-        batch = DiplomacyBatch(1, last_year=options.last_year, threads=1)
-    phases = record_game(batch, lambda games: games.draw_orders(options.seed))
+        batch = WatchedBatch(1, last_year=options.last_year, threads=1)
+    rest = options.rest.removeprefix(BOT_PREFIX)
+    play_seats(batch, seats, steward=rest if rest in BOTS else STEWARD, seed=options.seed)
     batch.close()
-    return phases
-
-
-def write_replay(path: str | Path, phases: Sequence[Phase], *, players: Sequence[str], title: str = "") -> None:
-    """Write the page of a recorded game to `path`, whole or not at all; its folder is made where it is missing."""
-    from eval.diplomacy_page import page
-
-    text = page(phases, players=players, title=title)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(Path(path), text)
+    return batch.past()
 
 
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
-    files = [path for path in (options.out, options.log) if path is not None]
-    make_folders([], files=files)
-    phases = play(options)
-    write(options.out, partial(write_replay, phases=phases, players=PLAYERS))
-    if options.log is not None:
-        write(options.log, partial(write_atomically, data=game_log(phases, players=PLAYERS)))
-    if not options.quiet:
-        print(f"{len(phases) - 1} phases, {result(phases)}")
-        print("Wrote", ", ".join(map(str, files)))
+    cast = find_cast(options.players)
+    if options.game is not None and not holds(options.game.is_file):
+        raise InputError(f"--game {str(options.game)!r}: no such file")
+    make_folders([], files=options.files)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    say(LOADING, shown=not options.quiet)
+    if options.game is None:
+        game, players = play(options, cast), [display_name(player) for player in cast]
+        _publish(options, game, phases_of(game), players)
+    else:
+        _publish(options, *_read(options.game))
     return 0
+
+
+def _read(path: Path) -> tuple[list[Record], list[Phase], list[str]]:
+    """A saved game, its phases and who played it; raises `InputError` for what cannot be shown."""
+    from envs.diplomacy.saved_game import load, load_players
+
+    game, players = load(path), list(load_players(path))
+    try:
+        return game, phases_of(game), players
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _publish(options: Options, game: Sequence[Record], phases: Sequence[Phase], players: Sequence[str]) -> None:
+    """Write what is asked for, and say so."""
+    from envs.diplomacy.saved_game import save
+
+    ended = result(phases)
+    if options.out is not None:
+        nameless = f"Diplomacy: {options.game.name} · {ended}" if options.game and not any(players) else ""
+        write(options.out, partial(write_replay, phases=phases, players=players, title=nameless))
+    if options.log is not None:
+        names = [name or UNKNOWN for name in players] if any(players) else []
+        write(options.log, partial(write_atomically, data=game_log(phases, players=names)))
+    if options.save is not None:
+        write(options.save, partial(save, game=game, players=players))
+    if not options.quiet:
+        print(f"{len(phases) - 1} phases, {ended}")
+        print("Wrote", ", ".join(map(str, options.files)))
+
+
+def _check_source(values: dict[str, Any]) -> None:
+    """A saved game is not played."""
+    for name in PLAYED:
+        if values["game"] is not None and values[name] is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} does not go with --game, which has been played; leave one of them out")
+
+
+def _check_files(options: Options) -> None:
+    if not options.files:
+        raise InputError("--out is missing: give the page's name, as in --out game.html, or --log or --save")
+    named = {option: getattr(options, option) for option in ("game", "out", "log", "save")}
+    first: dict[Path, str] = {}
+    for option, path in named.items():
+        if path is not None and (other := first.setdefault(path, option)) != option:
+            raise InputError(f"--{option} {str(path)!r}: is the file of --{other} already; give another")
 
 
 def _parser() -> Parser:
     parser = Parser(
         "eval/diplomacy_replay.py",
-        "Play a game of Diplomacy with random legal orders and write it as a page to watch in a browser.",
+        "Let bots and policies play a game of Diplomacy, or read a saved one, and write it as a page to watch in a "
+        "browser, as text, or as a saved game.",
         _EXAMPLES,
     )
     group = parser.add_argument_group("the game")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the orders (default: 0)")
     group.add_argument(
-        "--last-year", type=int, default=1910, metavar="N", help="a draw after this year (default: 1910)"
+        "--players", nargs="+", metavar="P", help="a bot or a policy for all powers, POWER=P for one (default: random)"
     )
+    group.add_argument("--seed", type=int, metavar="N", help="seed of the bots (default: 0)")
+    group.add_argument("--last-year", type=int, metavar="Y", help="then it is a draw (default: 1910)")
+    group.add_argument("--game", type=Path, metavar="JSON", help="show this saved game instead of playing one")
     results = add_results(parser, out="the page, such as game.html", metavar="HTML")
-    results.add_argument("--log", type=Path, metavar="TXT", help="write the game as text, too")
+    results.add_argument("--log", type=Path, metavar="TXT", help="write the game as text")
+    results.add_argument("--save", type=Path, metavar="JSON", help="write the game to be read again, as by --game")
     return parser
 
 

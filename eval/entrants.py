@@ -16,6 +16,7 @@ from agents.sb3_weights import read_zip
 from envs.dogfight.batch import observation_size
 from envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
 from eval.find import Player, display_name
+from eval.kind import other_game
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def load_policy(path: Path, device: str | torch.device, *, deterministic: bool =
         return Entrant(name, Policy(network, contract, name=name, deterministic=deterministic), path)
     checkpoint = load_checkpoint(path, device)
     if checkpoint.contract["id"] != ENV_ID:
-        raise CheckpointError(f"{path}: was trained in {checkpoint.contract['id']}; evaluated here is only {ENV_ID}")
+        raise CheckpointError(other_game(path, checkpoint.contract["id"]))
     policy = Policy(checkpoint.network, checkpoint.contract, name=name, deterministic=deterministic)
     return Entrant(name, policy, path, checkpoint.training)
 

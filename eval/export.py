@@ -20,6 +20,7 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 from configs.names import InputError
 from eval.command import run_command
 from eval.find import BOT_PREFIX, find_checkpoint
+from eval.kind import check_dogfight
 from eval.parser import Parser
 
 
@@ -51,7 +52,9 @@ def _read(arguments: Sequence[str]) -> tuple[Path, Path | None]:
         raise InputError("--ckpt is missing: give a path, a run's name, or final.pt for the newest run")
     if values["ckpt"].startswith(BOT_PREFIX):
         raise InputError(f"--ckpt {values['ckpt']}: a bot has no network to export; give a checkpoint")
-    return find_checkpoint(values["ckpt"]), values["out"]
+    checkpoint = find_checkpoint(values["ckpt"])
+    check_dogfight(checkpoint)
+    return checkpoint, values["out"]
 
 
 if __name__ == "__main__":

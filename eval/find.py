@@ -6,7 +6,7 @@ choices and the nearest match.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agents.run_folder import FINAL
@@ -27,16 +27,16 @@ def find_player(text: str) -> Player:
     return _bot(text) if text.startswith(BOT_PREFIX) else find_checkpoint(text)
 
 
-def find_opponent(text: str) -> Player:
-    """An opponent: a bot by its name, or whatever `find_player` takes; raises `UnknownNameError`."""
-    if text in BOTS or text.startswith(BOT_PREFIX):
-        return _bot(text)
+def find_opponent(text: str, known: Sequence[str] = BOTS) -> Player:
+    """An opponent: one of the `known` bots by its name, or whatever `find_player` takes; raises `UnknownNameError`."""
+    if text in known or text.startswith(BOT_PREFIX):
+        return _bot(text, known)
     try:
         return find_checkpoint(text)
     except UnknownNameError as error:
         if Path(text).suffix or "/" in text:
             raise
-        bots = f"no bot of that name ({', '.join(BOTS)}{suggestion(text, BOTS)})"
+        bots = f"no bot of that name ({', '.join(known)}{suggestion(text, known)})"
         raise UnknownNameError(f"unknown opponent {text!r}: {bots} and {error}") from error
 
 
@@ -96,8 +96,8 @@ def holds(check: Callable[[], bool]) -> bool:
         return False
 
 
-def _bot(text: str) -> str:
-    return choose("bot", text.removeprefix(BOT_PREFIX), BOTS)
+def _bot(text: str, known: Sequence[str] = BOTS) -> str:
+    return choose("bot", text.removeprefix(BOT_PREFIX), known)
 
 
 def _places() -> tuple[Path, ...]:

@@ -1,22 +1,23 @@
-"""Games of Diplomacy between two bots, one of whom plays one power and the other six, and what either side got.
+"""What came of games of Diplomacy in which one player has one power and another the other six, for either side.
 
-Game i of a cell gives the one seat i % 7, so with a multiple of seven games every power is played equally often. All
-cells play from the same seed. The unit of the statistics is the game: shares and centres have Student's t interval over
-games, solos, which are counts, Wilson's. Of the six, what a power of theirs got on average is given, and for solos
-whether one of them got it.
+Game i of a cell gives the one seat i % 7, so with a multiple of seven games every power is played equally often. The
+unit of the statistics is the game. Counts (solos, draws, losses, survival of a single power) have Wilson's interval,
+the rest Student's t over games. Of the six, what a power of theirs got on average is given; a solo is theirs if any of
+them got it, and a draw if any of them is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy import stats
+from torch import Tensor
 
 from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.codes import BOTS, NUM_POWERS
+from envs.diplomacy.codes import BOTS, NUM_CENTRES, NUM_POWERS
+from envs.diplomacy.final_score import ranks
 from envs.diplomacy.scoring import count_centres, draw_size, solos, sum_of_squares
 from eval.spread import Estimate
 from eval.tables import wilson
@@ -28,14 +29,22 @@ class Side:
 
     solos: Estimate
     """Share of the games that were won alone by the one, or by one of the six."""
+    draws: Estimate
+    """Share of the games that nobody won and in which the side has a centre left."""
+    losses: Estimate
+    """The rest."""
     draw_size: Estimate
     squares: Estimate
     centres: Estimate
+    survival: Estimate
+    """Share of the side's powers with a centre at the end."""
+    rank: Estimate
+    """Place among the powers by centres, 1 to 7; those with as many share the better one."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What came of the games of one bot against six of another, or of itself."""
+    """What came of the games of one player against six of another, or of itself."""
 
     one: str
     six: str
@@ -45,6 +54,10 @@ class Record:
     """Of the six."""
     year: float
     """Mean year in which a game ended."""
+    alone_by_power: tuple[Side, ...] = ()
+    """Of the games in which the one had that power; empty where nobody asked."""
+    together_by_power: tuple[Side, ...] = ()
+    """What that power got where it was among the six."""
 
 
 def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> Record:
@@ -57,41 +70,63 @@ def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> Record:
         batch.draw_orders(seed)
         batch.process()
     batch.check()
-    return record(batch, one, six)
+    return record(one, six, batch.owner, batch.year)
 
 
-def record(batch: DiplomacyBatch, one: str, six: str) -> Record:
-    """What came of games that have been played to their end, `one` in seat i % 7 of game i."""
-    games = batch.num_games
-    row = torch.arange(games, device=batch.device)
-    seats = row % NUM_POWERS
-    alone = torch.zeros(games, NUM_POWERS, dtype=torch.bool, device=batch.device)
-    alone[row, seats] = True
-    owner, mine = batch.owner.cpu(), alone.cpu()
-    return Record(
-        one,
-        six,
-        games,
-        alone=_side(owner, lambda scores: scores[mine]),
-        together=_side(owner, lambda scores: scores[~mine].view(games, NUM_POWERS - 1)),
-        year=float(batch.year.float().mean()),
-    )
+def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> Record:
+    """What came of a cell's games that have been played to their end, `one` in seat i % 7 of game i.
+
+    `owner` [G, 34] are the owners of the centres and `year` [G] the games' last years.
+    """
+    owner, games = owner.cpu(), len(owner)
+    mine = torch.arange(games).unsqueeze(1) % NUM_POWERS == torch.arange(NUM_POWERS)
+    sides: dict[str, tuple[Side, ...]] = {}
+    if by_power:
+        for name, seats in (("alone_by_power", mine), ("together_by_power", ~mine)):
+            sides[name] = tuple(_of_power(owner, seats, power) for power in range(NUM_POWERS))
+    return Record(one, six, games, side(owner, mine), side(owner, ~mine), float(year.float().mean()), **sides)
 
 
-def _side(owner: torch.Tensor, pick: Callable[[torch.Tensor], torch.Tensor]) -> Side:
-    """What the powers got that `pick` takes out of scores [G, 7], as [G] or [G, n]."""
-    won = pick(solos(owner)).view(len(owner), -1).any(dim=1)
+def side(owner: Tensor, seats: Tensor) -> Side:
+    """What the powers `seats` bool [G, 7], as many in every game, got in games that ended with `owner` [G, 34]."""
+    games = len(owner)
+
+    def pick(scores: Tensor) -> Tensor:
+        return scores[seats].view(games, -1)
+
+    centres = count_centres(owner)
+    won, alive = pick(solos(owner) > 0).any(dim=1), pick(centres > 0)
+    drawn = (solos(owner) == 0).all(dim=1) & alive.any(dim=1)
     return Side(
-        solos=Estimate(float(won.float().mean()), wilson(int(won.sum()), len(won))),
-        draw_size=_mean(pick(draw_size(owner)), most=1.0),
-        squares=_mean(pick(sum_of_squares(owner)), most=1.0),
-        centres=_mean(pick(count_centres(owner).float()), most=float(owner.shape[1])),
+        solos=_share(won),
+        draws=_share(drawn),
+        losses=_share(~(won | drawn)),
+        draw_size=_mean(pick(draw_size(owner))),
+        squares=_mean(pick(sum_of_squares(owner))),
+        centres=_mean(pick(centres.double()), most=NUM_CENTRES),
+        survival=_share(alive[:, 0]) if alive.shape[1] == 1 else _mean(alive.double()),
+        rank=_mean(pick(ranks(owner).double()), least=1.0, most=NUM_POWERS),
     )
 
 
-def _mean(scores: torch.Tensor, most: float) -> Estimate:
-    """The mean of [G] or [G, n] and its t interval over games, within [0, most]."""
-    values = scores.view(len(scores), -1).mean(dim=1).double().numpy()
+def _of_power(owner: Tensor, seats: Tensor, power: int) -> Side:
+    """The games in which that power is one of `seats`, and it alone."""
+    games = seats[:, power]
+    only = torch.zeros_like(seats)
+    only[:, power] = True
+    return side(owner[games], only[games])
+
+
+def _share(happened: Tensor) -> Estimate:
+    """How often it happened, of bool [G]."""
+    return Estimate(float(happened.double().mean()), wilson(int(happened.sum()), len(happened)))
+
+
+def _mean(scores: Tensor, *, least: float = 0.0, most: float = 1.0) -> Estimate:
+    """The mean of [G, n] and its t interval over games, within [least, most]; of one game all of that."""
+    values = scores.mean(dim=1).numpy()
     mean = float(values.mean())
+    if len(values) < 2:
+        return Estimate(mean, (float(least), float(most)))
     half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return Estimate(mean, (max(mean - half, 0.0), min(mean + half, most)))
+    return Estimate(mean, (max(mean - half, least), min(mean + half, float(most))))

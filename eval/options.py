@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from configs.names import InputError
+from configs.names import InputError, choose
 from curriculum.sprt import Hypotheses
 from envs.dogfight.rules import BOTS
 from eval.parser import (
@@ -36,11 +36,15 @@ examples:
   python eval/run.py --ckpt bot:ace                        a bot as the player
   python eval/run.py --ladder                              the bots against each other, with ratings
   python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
+  python eval/run.py --env diplomacy --ckpt final.pt --opponents dumbbot,base_model
+                                                           another game, whose options --env diplomacy --help lists
 
 bots: {", ".join(BOTS)}
 {fill(f"regimes: {', '.join(REGIME_NAMES)}; none is the same as default", WIDTH)}
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing,
 130 stopped with Ctrl-C"""
+
+DOGFIGHT, DIPLOMACY = ENVS = ("dogfight", "diplomacy")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Options(PlayOptions):
 def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read_play(arguments)
+    del values["env"]
     check_number("--max-games", values["max_games"], GAMES)
     if values["gif"] is not None and values["gif"].suffix != ".gif":
         raise InputError(f"--gif {str(values['gif'])!r}: must end in .gif")
@@ -66,6 +71,15 @@ def read_options(arguments: Sequence[str]) -> Options:
     values["require"] = tuple(Requirement.parse(text) for text in values["require"])
     _check_together(values)
     return Options(**values)
+
+
+def split_env(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The game that --env names, the dogfight unless given, and the other arguments; raises `InputError`."""
+    parser = Parser("eval/run.py", "", "")
+    parser.add_argument("--env", default=DOGFIGHT)
+    known, rest = parser.parse_known_args([word for word in arguments if word not in ("-h", "--help")])
+    helped = [word for word in arguments if word in ("-h", "--help")]
+    return choose("game", known.env, ENVS), [*rest, *helped]
 
 
 def _parser() -> Parser:
@@ -80,6 +94,7 @@ def _parser() -> Parser:
     players.add_argument(
         "--ladder", action="store_true", help="play all opponents (and --ckpt, where given) against each other"
     )
+    players.add_argument("--env", choices=ENVS, default=DOGFIGHT, help="the game; diplomacy has options of its own")
     add_conditions(parser, games=400)
     _add_results(parser)
     return parser

@@ -22,9 +22,11 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 
     check_installed("eval/payoff.py")
 
+from agents.run_folder import FINAL
 from configs.names import InputError
 from eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine
 from eval.find import Player, find_opponent, find_run
+from eval.kind import check_dogfight
 from eval.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
 from eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
 from eval.ratings import Anchor
@@ -93,6 +95,7 @@ def play(options: Options, folder: Path, opponents: Sequence[Player]) -> Payoffs
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     folder, opponents = find_run(options.ckpt), [find_opponent(name) for name in options.opponents]
+    check_dogfight(folder / FINAL, *opponents)
     picture = options.out or folder / "payoff.png"
     make_folders([], files=[picture])
     payoffs = play(options, folder, opponents)

@@ -3,7 +3,7 @@
 Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
 eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. Exit
 codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing (one line on stderr),
-130 stopped with Ctrl-C.
+130 stopped with Ctrl-C. `--env diplomacy` hands over to `eval/diplomacy.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from agents.run_folder import FINAL
 from configs.names import InputError
 from eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine, write
 from eval.find import Player, display_name, display_path, find_opponent, find_player
-from eval.options import Options, read_options
+from eval.kind import check_dogfight
+from eval.options import DIPLOMACY, Options, read_options, split_env
 from eval.ratings import Anchor
 from eval.sprt import sprt_markdown
 from eval.tables import Record, ladder_markdown, markdown, to_json
@@ -40,7 +41,17 @@ FAILED = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
-    return run_command("eval/run.py", _run, arguments)
+    return run_command("eval/run.py", _play, arguments)
+
+
+def _play(arguments: Sequence[str]) -> int:
+    """Hand over to the game that --env names."""
+    game, rest = split_env(arguments)
+    if game == DIPLOMACY:
+        from eval import diplomacy
+
+        return diplomacy.main(rest)
+    return _run(rest)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -60,6 +71,7 @@ def _find(options: Options) -> list[Player]:
     player = [find_player(options.ckpt)] if options.ckpt else []
     opponents = [find_opponent(name) for name in options.opponents]
     players = opponents + player if options.ladder else player + opponents
+    check_dogfight(*players)
     _check_names(options, [display_name(found) for found in (players if options.ladder else opponents)])
     return players
 

@@ -68,6 +68,17 @@ def test_importing_envs_stays_light(heavy):
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_every_module_can_be_imported_under_another_name(room):
+    """`import a.b.c as d` goes by the packages' attributes, which a name bound in an __init__.py can hide."""
+    for file in python_files(room):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(part for part in parts if part != "__init__")
+        names = {}
+        exec(f"import {name} as found", names)
+        assert names["found"].__name__ == name
+
+
 def test_the_top_level_is_what_the_architecture_says():
     assert {path.name for path in ROOT.iterdir() if not ignored(path.name)} == TOP_LEVEL
 

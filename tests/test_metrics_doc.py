@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from agents.grpo.loop import train as train_by_grpo
 from configs.schema import (
     DIPLOMACY,
     DIPLOMACY_BOTS,
+    CloneConfig,
     EnvConfig,
     EvaluationConfig,
     LoggerConfig,
@@ -19,17 +21,39 @@ from configs.schema import (
     SelfPlayConfig,
     StageConfig,
 )
+from curriculum.matchmaking import CATEGORIES
 from envs.dogfight.rules import BOTS, REGIMES
+from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.toy_folder import toy_folder
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(?P<key>[^`]+)` \|[^|]*\|[^|]*\|(?P<when>[^|]*)\|$", re.MULTILINE)
 NAMES = [*BOTS, *DIPLOMACY_BOTS]
+AGENTS = ["challenger", "base_model", *DIPLOMACY_BOTS, r"checkpoint_\d{6}"]
 PLACEHOLDERS = {"<opponent>": [*NAMES, "selfplay"], "<bot>": NAMES, "<regime>": REGIMES, "<i>": ["0", "1"]}
+PLACEHOLDERS |= {"<agent>": AGENTS, "<category>": CATEGORIES}
+GRPO = "## Language models: GRPO\n"
+
+
+def listed(text):
+    """Key as in this part of the page -> whether it stands in every row."""
+    return {row["key"]: not row["when"].strip() for row in ROW.finditer(text)}
 
 
 def documented():
-    """Key as on the page -> whether it stands in every row."""
-    return {row["key"]: not row["when"].strip() for row in ROW.finditer(PAGE.read_text())}
+    """All keys of the page; a key twice on it is an error."""
+    first, second = map(listed, PAGE.read_text().split(GRPO))
+    assert not first.keys() & second.keys()
+    return first | second
+
+
+def of_ppo():
+    return listed(PAGE.read_text().split(GRPO)[0])
+
+
+def of_grpo():
+    """Keys that GRPO alone writes."""
+    return listed(PAGE.read_text().split(GRPO)[1])
 
 
 def matches(documented_key, key):
@@ -41,11 +65,12 @@ def matches(documented_key, key):
 
 def trained(root, **options):
     """The rows of a run of two updates."""
-    from agents.ppo.loop import train
+    from agents.trainers import trainer
 
     options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
     options |= {"network": NetworkConfig(hidden=8), "logger": LoggerConfig(progress=False)}
-    train(RunConfig(**options))
+    config = RunConfig(**options)
+    trainer(config.trainer)(config)
     lines = (root / "documented" / "metrics.jsonl").read_text().splitlines()
     return [row for row in map(json.loads, lines) if "event" not in row]
 
@@ -72,6 +97,18 @@ def diplomacy_rows(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def clone_rows(tmp_path_factory):
+    pytest.importorskip("transformers")
+    return trained(
+        tmp_path_factory.mktemp("clone"),
+        trainer="clone",
+        env=EnvConfig(id=DIPLOMACY, last_year=1902),
+        clone=CloneConfig(hidden=16, layers=1, heads=1, games_per_update=2, updates=2),
+        evaluation=EvaluationConfig(every=2, games=2),
+    )
+
+
+@pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
     return trained(
@@ -84,23 +121,61 @@ def rows(tmp_path_factory):
     )
 
 
+@pytest.fixture(scope="module")
+def grpo_rows(tmp_path_factory):
+    """The rows of two steps against six DumbBots, with a policy in the league after each and every correction on."""
+    folder = tmp_path_factory.mktemp("grpo")
+    places = [f"model.name={toy_folder(folder / 'toy')}", f"checkpoint_dir={folder}", "name=documented"]
+    switches = ["grpo.use_importance_correction=true", "league.dumbbot_game_probability=1", "league.checkpoint_every=1"]
+    train_by_grpo(small_config(*places, *switches, "grpo.steps=2"))
+    return [json.loads(line) for line in (folder / "documented" / "metrics.jsonl").read_text().splitlines()]
+
+
 def test_the_page_lists_keys_of_every_group():
-    groups = {key.split("/")[0] for key in documented()}
-    assert groups == {"rollout", "train", "time", "curriculum", "league", "guard", "eval"}
+    assert {key.split("/")[0] for key in of_ppo()} == {
+        *("rollout", "train", "time", "curriculum", "league", "guard", "eval")
+    }
+    assert {key.split("/")[0] for key in of_grpo()} == {
+        *("benchmark", "kl", "advantage", "processing", "ppo", "policy", "extraction", "rollout", "cache", "buffer"),
+        *("game", "placement", "dumbbot", "pfsp", "league", "elo", "trueskill", "power_law"),
+    }
 
 
-def test_every_written_key_is_documented_once(rows, gymnasium_rows, diplomacy_rows):
-    assert len(rows) == len(gymnasium_rows) == len(diplomacy_rows) == 2
-    for key in set().union(*rows, *gymnasium_rows, *diplomacy_rows) - {"env_steps"}:
+def test_every_written_key_is_documented_once(rows, gymnasium_rows, diplomacy_rows, clone_rows, grpo_rows):
+    runs = (rows, gymnasium_rows, diplomacy_rows, clone_rows, grpo_rows)
+    assert [len(run) for run in runs] == [2] * 5
+    for key in set().union(*(row for run in runs for row in run)) - {"env_steps"}:
         assert len([known for known in documented() if matches(known, key)]) == 1, key
 
 
-def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows):
-    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows)
-    assert [known for known in documented() if not any(matches(known, key) for key in written)] == []
+def test_every_documented_key_is_written(rows, gymnasium_rows, diplomacy_rows, clone_rows):
+    written = set().union(*rows, *gymnasium_rows, *diplomacy_rows, *clone_rows)
+    assert [known for known in of_ppo() if not any(matches(known, key) for key in written)] == []
 
 
-def test_keys_without_a_condition_stand_in_every_row(rows):
-    always = [known for known, in_every_row in documented().items() if in_every_row]
+def test_what_the_page_says_of_other_games(gymnasium_rows, diplomacy_rows):
+    """Which keys of the groups that a table lists for the dogfight are there in the others."""
+    shared = {"curriculum", "league", "eval"}
+    written = {key for row in diplomacy_rows for key in row if key.split("/")[0] in shared}
+    assert written == {
+        *("curriculum/phase", "curriculum/stage", "curriculum/random/share"),
+        *("eval/random/win_rate", "eval/random/centres", "eval/random/score"),
+    } | (written & {"curriculum/random/win_rate"})
+    assert not {key for row in gymnasium_rows for key in row if key.split("/")[0] in shared}
+    text = " ".join(PAGE.read_text().split())
+    assert "of `curriculum/` there are `phase`, `stage` and the two keys of every bot" in text
+    assert "of `eval/` a bot's `win_rate`, `centres` and `score`" in text
+    assert "and there is no `curriculum/`, `league/` or `eval/`" in text
+
+
+def test_trap_30_grpo_writes_every_key_that_an_analysis_may_read(grpo_rows):
+    written = set().union(*grpo_rows)
+    assert [known for known in of_grpo() if not any(matches(known, key) for key in written)] == []
+
+
+@pytest.mark.parametrize(("keys", "run"), [(of_ppo, "rows"), (of_grpo, "grpo_rows")], ids=["ppo", "grpo"])
+def test_keys_without_a_condition_stand_in_every_row(keys, run, request):
+    always = [known for known, in_every_row in keys().items() if in_every_row]
     assert always
+    rows = request.getfixturevalue(run)
     assert [known for known in always for row in rows if not any(matches(known, key) for key in row)] == []

@@ -12,7 +12,7 @@ from configs.load import load
 from configs.plain import to_plain
 from configs.sweep import read_sweep
 from eval import curves, diplomacy, diplomacy_replay, payoff, seeds
-from eval.options import read_options
+from eval.options import DIPLOMACY, read_options, split_env
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,13 +44,17 @@ def test_commands_of_training(arguments, capsys, tmp_path):
 
 @pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)
 def test_commands_of_evaluation(arguments):
-    assert read_options(arguments).command.startswith("python eval/run.py")
+    game, rest = split_env(arguments)
+    read = diplomacy.read_options if game == DIPLOMACY else read_options
+    assert read(rest).command.startswith("python eval/")
 
 
 @pytest.mark.parametrize(
     "module", [payoff, seeds, curves, diplomacy, diplomacy_replay], ids=lambda module: module.__name__
 )
-def test_commands_of_other_measurements(module):
+def test_commands_of_other_measurements(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("game.json").touch()  # a saved game must be there before anything is played
     script = f"eval/{Path(module.__file__).name}"
     assert [module.read_options(arguments).command for arguments in commands(script)]
 

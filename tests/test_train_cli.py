@@ -11,7 +11,7 @@ import yaml
 import train
 from configs.load import load, runs
 from configs.names import InputError
-from configs.plain import from_plain
+from configs.plain import from_plain, to_plain
 from configs.waiting import LOADING
 
 SCRIPT = Path(train.__file__)
@@ -52,6 +52,28 @@ def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words
     assert streams.err.count("\n") == 1
     assert streams.out == ""
     assert trained == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["+run=diplomacy_ppo", "trainer=sb3"], "env.id=sparring/Diplomacy-v0: trainer=sb3 plays only sparring/Dogf"),
+        (["resume=begun", "env.last_year=1920"], "env.last_year=1920: the run was begun with 1910"),
+        (["+run=diplomacy_ppo", "name=begun", "seed=9"], "seed=9: the run was begun with 1"),
+    ],
+)
+def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(arguments, words, tmp_path):
+    """Without torch: importing it fails here, and nothing has been said about loading it."""
+    folder = tmp_path / "begun"
+    folder.mkdir()
+    stored = load(["+run=diplomacy_ppo", "name=begun", f"checkpoint_dir={tmp_path}"])
+    (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(stored)))
+    code = "import sys; sys.modules['torch'] = None; from train import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *arguments, f"checkpoint_dir={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPT.parent, check=False)
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert words in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
 
 
 def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, capsys):

@@ -12,13 +12,14 @@ from agents.diplomacy_matches import play_against
 from agents.ppo.network import ActorCritic
 from agents.ppo.order_network import order_network_shape
 from agents.ppo.parallel import ALONE, Processes
-from agents.ppo.scores import Scores
 from agents.run_folder import RunFolder
 from agents.table import POWERS, Table
 from configs.names import ConfigError
 from configs.schema import RunConfig
+from configs.waiting import COMPILING, said_if_long
 from curriculum.mix import deal
 from curriculum.schedule import Plan
+from curriculum.scores import Scores
 from envs.diplomacy.batch import FIRST_YEAR, DiplomacyBatch
 from envs.diplomacy.codes import BOTS
 from envs.diplomacy.scoring import count_centres, sum_of_squares
@@ -28,6 +29,8 @@ class DiplomacyTask:
     """See `agents.ppo.task.Task`; opponents are dealt to whole sets of seven games, one for each power."""
 
     cannot_save = ""
+    physics = False
+    win = "most centres"
 
     def __init__(
         self,
@@ -41,9 +44,11 @@ class DiplomacyTask:
         if not processes.alone:
             raise ConfigError(f"env.id={config.env.id}: learns in one process; start it without torchrun")
         self.config, self._seeds, self._threads = config, seeds, threads
-        self.batch = DiplomacyBatch(
-            config.env.num_envs, device=str(device), last_year=config.env.last_year, threads=threads
-        )
+        with said_if_long(COMPILING, shown=config.logger.progress):
+            self.batch = DiplomacyBatch(
+                config.env.num_envs, device=str(device), last_year=config.env.last_year, threads=threads
+            )
+            self.batch.load_kernels()
         self.table = self.env = Table(self.batch, BOTS, seed=seeds["env"])
         self.num_envs = self.batch.num_games
         self.longest_episode = 2 * (config.env.last_year - FIRST_YEAR + 1)
@@ -109,7 +114,7 @@ class DiplomacyTask:
         return metrics, improved
 
     def _check_against(self, bot: str, network: ActorCritic, seed: int) -> dict[str, float]:
-        games = -(-self.config.evaluation.games // POWERS) * POWERS
+        games = self.config.evaluation.games
         last_year, device = self.config.env.last_year, str(self.table.device)
         batch = DiplomacyBatch(games, device=device, last_year=last_year, threads=self._threads)
         try:
@@ -130,7 +135,8 @@ class DiplomacyTask:
     def headline(self, plan: Plan) -> str:
         """The bots, and how often the learner had most centres."""
         rates = self.win_rates()
-        return " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in plan.bots)
+        bots = " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in plan.bots)
+        return f"{self.win}: {bots}" if rates else bots
 
     def standing(self) -> dict[str, Any]:
         """Win rates."""

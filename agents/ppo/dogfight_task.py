@@ -16,7 +16,6 @@ from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metri
 from agents.ppo.network import ActorCritic, network_shape
 from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.promotion import Promotion
-from agents.ppo.scores import Scores
 from agents.ppo.selfplay import League
 from agents.ppo.share import Share
 from agents.run_folder import RunFolder
@@ -24,6 +23,7 @@ from configs.schema import RunConfig
 from configs.waiting import COMPILING, said_if_long
 from curriculum.pool import Pool
 from curriculum.schedule import Plan
+from curriculum.scores import Scores
 from envs.dogfight.batch import DogfightBatch
 from envs.dogfight.rules import BOTS, MAX_TICKS
 
@@ -35,6 +35,8 @@ class DogfightTask:
     """
 
     cannot_save = ""
+    physics = True
+    win = "won"
 
     def __init__(
         self,

@@ -19,13 +19,13 @@ import math
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
 
 from agents.ppo.detectors import Detectors
-from agents.ppo.update import Learner
 from configs.files import write_atomically
 from configs.schema import GuardConfig
 
@@ -45,11 +45,42 @@ class LearningFailed(SystemExit):
     """The guard ended the run; `code` is 1 and the report says why."""
 
 
+class Limits(Protocol):
+    """The part of a learner's configuration that the guard reads."""
+
+    @property
+    def target_kl(self) -> float:
+        """What an update's KL should stay under; 0 for no limit."""
+        ...
+
+
+class Guarded(Protocol):
+    """A learner as the guard sees it."""
+
+    @property
+    def config(self) -> Limits:
+        """Its options."""
+        ...
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """Its moments are looked at."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that an update changes."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to a `state_dict`."""
+        ...
+
+
 class Guard:
     """Judges the updates of `learner`; `alert` is told what was wrong. A disabled guard only counts."""
 
     def __init__(
-        self, config: GuardConfig, learner: Learner, *, adaptive_kl: float = 0.0, alert: Callable[[str], None]
+        self, config: GuardConfig, learner: Guarded, *, adaptive_kl: float = 0.0, alert: Callable[[str], None]
     ) -> None:
         self.config, self.learner, self.alert = config, learner, alert
         self.rate_scale = 1.0

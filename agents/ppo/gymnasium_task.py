@@ -128,6 +128,8 @@ class GymnasiumTask:
     """See `agents.ppo.task.Task`. A continued run begins its episodes anew."""
 
     cannot_save = "Gymnasium's environments cannot be saved, so episodes begin anew"
+    physics = False
+    win = ""
 
     def __init__(
         self, config: RunConfig, device: torch.device, *, seeds: Mapping[str, int], processes: Processes = ALONE

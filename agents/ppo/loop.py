@@ -15,7 +15,7 @@ from agents.ppo.calibrate import estimate_seconds
 from agents.ppo.guard import LearningFailed, Verdict
 from agents.ppo.interrupt import Stopped, StopRequest
 from agents.ppo.parallel import Processes, joined
-from agents.ppo.progress import duration
+from agents.ppo.progress import forecast
 from agents.ppo.run import Run
 from agents.ppo.salvage import salvaging
 from agents.ppo.stopwatch import Stopwatch
@@ -117,6 +117,7 @@ def _update(run: Run, plan: Plan, position: Position) -> bool:
     metrics |= _results(run, plan)
     checked, improved = run.task.check(plan, run.network)
     metrics |= checked
+    _say_checks(run, plan, checked)
     if (plan.update + 1) % run.config.checkpoint_every == 0:
         run.keep(run.folder.step(run.env_steps(plan)), plan)
     if improved:
@@ -147,7 +148,8 @@ def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
 def _prepare(run: Run, plan: Plan) -> None:
     """Do what the plan wants done once, then set the game up."""
     if plan.bots and (plan.phase_update == 0 or plan.events):
-        run.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}, physics {plan.randomization}")
+        physics = f", physics {plan.randomization}" if run.task.physics else ""
+        run.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}{physics}")
     for event in plan.events:
         _happen(run, event, plan)
     run.task.prepare(plan, run.network)
@@ -198,6 +200,14 @@ def _results(run: Run, plan: Plan) -> dict[str, float]:
     return metrics | run.task.results(plan)
 
 
+def _say_checks(run: Run, plan: Plan, checked: dict[str, float]) -> None:
+    """What a check against the bots has found, if there was one."""
+    rates = {bot: checked[key] for bot in plan.bots if (key := f"eval/{bot}/win_rate") in checked}
+    if rates:
+        found = ", ".join(f"{bot} {rate:.0%}" for bot, rate in rates.items())
+        run.say(f"check after update {plan.update}, {run.task.win}: {found}")
+
+
 def _introduce(run: Run) -> None:
     """Say what is about to be trained, where, and about how long it takes."""
     network, weights = run.config.network, sum(p.numel() for p in run.network.parameters())
@@ -207,7 +217,7 @@ def _introduce(run: Run) -> None:
     )
     if run.autocast.note:
         run.say(run.autocast.note)
-    run.say(f"about {duration(estimate_seconds(run))} on this machine; Ctrl-C stops it and keeps the policy")
+    run.say(f"{forecast(estimate_seconds(run))}Ctrl-C stops it and keeps the policy")
 
 
 def anneal(start: float, final_fraction: float, done: float) -> float:

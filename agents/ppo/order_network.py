@@ -3,8 +3,8 @@
 An encoder lets every province see its neighbours a few times (`blocks` rounds). Each unit then scores its K = 37
 choices (`envs/diplomacy/plain_orders.py`) by dot products with the provinces that they are about. What the board rules
 out has probability zero, which follows from the observation alone. Units choose independently, so log-probabilities
-and entropies add up over them. B is a batch of observations, D their size, U = 17 the most units of a power, P = 75
-provinces, H `hidden`.
+and entropies add up over them. B is a batch of observations, D = P x 62 their size (`envs/diplomacy/observation.py`,
+flat), U = 17 the most units of a power, P = 75 provinces, H `hidden`.
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ from torch import Tensor, nn
 from agents.ppo.network import linear
 from agents.ppo.share import Noise, draw
 from configs.schema import NetworkConfig
-from envs.diplomacy.features import FEATURES, GLOBALS, OBS_DIM, board_arrays
-from envs.diplomacy.plain_orders import CHOICES, MOST_UNITS, SIDES, units_of
+from envs.diplomacy.codes import SLOTS
+from envs.diplomacy.observation import SHAPE
+from envs.diplomacy.plain_orders import CHOICES, SIDES, rows_of, units_of
+from envs.diplomacy.tensors import board_tensors
 
 FAMILY = "orders"
+OBS_DIM = math.prod(SHAPE)
 
 
 class Encoder(nn.Module):
-    """What a province is worth knowing, [B, P, H], from observations [B, D]; `rounds` of looking at the neighbours."""
+    """What a province is worth knowing, [B, P, H], from observations [B, P, 62]; `rounds` of looking at the neighbours.
+
+    Which province it is, an observation says by its row alone: each row has a vector of its own here.
+    """
 
     near: Tensor
 
     def __init__(self, hidden: int, rounds: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.register_buffer("near", board_arrays()["near"], persistent=False)
-        provinces = len(self.near)
+        self.register_buffer("near", board_tensors(generator.device).near, persistent=False)
+        provinces, columns = SHAPE
         self.place = nn.Parameter(torch.randn(provinces, hidden, generator=generator) * 0.1)
-        self.input = linear(FEATURES - 1, hidden, generator)
-        self.whole = linear(GLOBALS, hidden, generator)
+        self.input = linear(columns, hidden, generator)
         self.own = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
         self.others = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """[B, D] to [B, P, H]."""
-        provinces = len(self.near)
-        board = obs[:, : provinces * FEATURES].view(-1, provinces, FEATURES)[:, :, 1:]
-        whole = self.whole(obs[:, provinces * FEATURES :]).unsqueeze(1)
-        h = F.relu(self.input(board) + self.place + whole)
+    def forward(self, seen: Tensor) -> Tensor:
+        """[B, P, 62] to [B, P, H]."""
+        h = F.relu(self.input(seen) + self.place)
         for own, others in zip(self.own, self.others, strict=True):
             h = h + F.relu(own(h) + others(self.near @ h))
         return h
@@ -61,9 +63,9 @@ class Actor(nn.Module):
         self.hold = linear(hidden, 1, generator, gain=0.01)
         self.ask = linear(hidden, 3 * hidden, generator, gain=0.1)
 
-    def forward(self, obs: Tensor, places: Tensor, targets: Tensor) -> Tensor:
+    def forward(self, seen: Tensor, places: Tensor, targets: Tensor) -> Tensor:
         """`places` [B, U] are the units' provinces, `targets` [B, U, 24] those to move to, then to support into."""
-        h = self.encoder(obs)
+        h = self.encoder(seen)
         hidden = h.shape[-1]
         mine = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
         questions = self.ask(mine).unflatten(-1, (3, hidden))
@@ -82,9 +84,9 @@ class Critic(nn.Module):
         self.encoder = Encoder(hidden, rounds, generator)
         self.head = linear(hidden, 1, generator, gain=1.0)
 
-    def forward(self, obs: Tensor) -> Tensor:
-        """[B, D] to [B, 1]."""
-        return self.head(self.encoder(obs).mean(1))
+    def forward(self, seen: Tensor) -> Tensor:
+        """[B, P, 62] to [B, 1]."""
+        return self.head(self.encoder(seen).mean(1))
 
 
 class OrderNetwork(nn.Module):
@@ -93,7 +95,7 @@ class OrderNetwork(nn.Module):
     goals: Tensor
     reach: Tensor
     continuous = binary = categorical = 0
-    action_size = MOST_UNITS
+    action_size = SLOTS
 
     def __init__(self, config: NetworkConfig, *, seed: int = 0) -> None:
         super().__init__()
@@ -102,9 +104,9 @@ class OrderNetwork(nn.Module):
         self.actor = Actor(config.hidden, config.blocks, generator)
         self.critic = Critic(config.hidden, config.blocks, generator)
         self.log_std = nn.Parameter(torch.zeros(0))
-        arrays = board_arrays()
-        self.register_buffer("goals", arrays["goals"], persistent=False)
-        self.register_buffer("reach", arrays["reach"], persistent=False)
+        board = board_tensors(generator.device)
+        self.register_buffer("goals", board.goals, persistent=False)
+        self.register_buffer("reach", board.reach, persistent=False)
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -126,7 +128,7 @@ class OrderNetwork(nn.Module):
 
     def value(self, obs: Tensor) -> Tensor:
         """V(s), float32 [B], for observations [B, D]."""
-        return self.critic(obs).float().squeeze(-1)
+        return self.critic(obs.unflatten(1, SHAPE)).float().squeeze(-1)
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy [B] of choices [B, U]."""
@@ -142,11 +144,12 @@ class OrderNetwork(nn.Module):
 
     def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities [B, U, K] of every choice, and which units are there [B, U]."""
-        rows = obs[:, : len(self.actor.encoder.near) * FEATURES : FEATURES].long() - 1  # -1 where no unit of ours is
+        seen = obs.unflatten(1, SHAPE)
+        rows = rows_of(seen)
         places, present = units_of(rows)
         mine = rows.gather(1, places).clamp_min(0)
         goals, reach = self.goals[mine], self.reach[mine]
-        scores = self.actor(obs, places, torch.cat([goals, reach], dim=-1).clamp_min(0)).float()
+        scores = self.actor(seen, places, torch.cat([goals, reach], dim=-1).clamp_min(0)).float()
         legal = self._legal(rows, goals, reach, present)
         return scores.masked_fill(~legal, -1e9).log_softmax(-1), present
 

@@ -9,12 +9,18 @@ from tqdm import tqdm
 
 from curriculum.schedule import Plan
 
+WORTH_SAYING = 5.0
+
 
 class Progress:
-    """A bar over `updates` on stderr, or none where `shown` is false; lines go to stdout either way."""
+    """A bar over `updates` on stderr, or none where `shown` is false; lines go to stdout either way.
 
-    def __init__(self, updates: int, *, shown: bool) -> None:
-        self._bar = tqdm(total=updates, unit="update", file=sys.stderr, disable=not shown, dynamic_ncols=True)
+    With `physics` the bar says which randomization an update has.
+    """
+
+    def __init__(self, updates: int, *, shown: bool, physics: bool = False, unit: str = "update") -> None:
+        self._physics = physics
+        self._bar = tqdm(total=updates, unit=unit, file=sys.stderr, disable=not shown, dynamic_ncols=True)
 
     def skip(self, updates: int) -> None:
         """Go on after `updates` that were done before, later or earlier than here; they do not count for the speed."""
@@ -29,15 +35,24 @@ class Progress:
         sys.stdout.flush()
 
     def update(self, plan: Plan, headline: str, steps_per_second: float) -> None:
-        """Move the bar by one update and show phase, randomization, how it stands (`headline`), and speed."""
-        physics = f" ({plan.randomization})" if plan.bots else ""
-        self._bar.set_description_str(f"{plan.phase}{physics}", refresh=False)
-        self._bar.set_postfix_str(f"{headline}, {steps_per_second:,.0f} steps/s", refresh=False)
+        """Move the bar by one update and show phase, physics, how it stands (`headline`), and speed."""
+        physics = f" ({plan.randomization})" if self._physics else ""
+        self.advance(f"{plan.phase}{physics}", f"{headline}, {steps_per_second:,.0f} steps/s")
+
+    def advance(self, name: str, headline: str) -> None:
+        """Move the bar by one and show what is going on and how it stands."""
+        self._bar.set_description_str(name, refresh=False)
+        self._bar.set_postfix_str(headline, refresh=False)
         self._bar.update()
 
     def close(self) -> None:
         """Leave the bar as it is."""
         self._bar.close()
+
+
+def forecast(seconds: float) -> str:
+    """How long a run will take, for the line that announces it; of a few seconds start-up is the larger part."""
+    return f"about {duration(seconds)} on this machine; " if seconds >= WORTH_SAYING else ""
 
 
 def duration(seconds: float) -> str:

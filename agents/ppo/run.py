@@ -29,16 +29,14 @@ from agents.ppo.task import Task, make_task
 from agents.ppo.training_state import capture, has_episodes, inexact, restore, summary
 from agents.ppo.update import Learner
 from agents.run_folder import RunFolder
+from agents.run_home import open_home
 from agents.run_lock import RunLock
-from agents.state_folder import StateFolder, TrainingState
-from configs.drift import drift
+from agents.state_folder import TrainingState
 from configs.machine import choose_device
-from configs.names import ConfigError
-from configs.plain import from_plain, to_plain
+from configs.plain import to_plain
 from configs.schema import RunConfig
 from curriculum.schedule import Plan, Position, Schedule
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Of these, `agents.ppo.task.SEEDS` are the task's."""
 
@@ -92,13 +90,13 @@ class Run:
     def _open(self) -> None:
         """Make or open the folder and what writes into it, once nothing else can be refused any more."""
         config, first = self.config, self.processes.first
-        self.folder, existing, found, changed, alerts = self.processes.led(self._open_folder)
+        self.folder, existing, found, changed, alerts = self.processes.led(self._open_home)
         self.task.open(self.folder, self.alert)
         logs = found.content["logger"] if found else None
         self.logger = silent_logger()
         if first:
             self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
-        self.progress = Progress(self.updates, shown=config.logger.progress and first)
+        self.progress = Progress(self.updates, shown=config.logger.progress and first, physics=self.task.physics)
         for text in alerts:
             self.alert(text)
         self.guard = Guard(config.guard, self.learner, adaptive_kl=config.ppo.adaptive_kl, alert=self.alert)
@@ -108,29 +106,13 @@ class Run:
         if existing:
             self._resume(found, changed)
 
-    def _open_folder(
+    def _open_home(
         self,
     ) -> tuple[RunFolder, bool, TrainingState | None, dict[str, tuple[Any, Any]], list[str]]:
         """The folder, whether it existed, its newest state, the options that have changed, and alerts."""
-        config, root = self.config, ROOT / self.config.checkpoint_dir
-        existing = RunFolder.open(root, config.name)
-        changed = drift(from_plain(existing.read_config()), config) if existing else {}
-        folder = existing or RunFolder.create(root, config.name, config.run)
-        self.lock = RunLock(folder.path)
-        if existing is None:
-            folder.write_config(to_plain(config))
-        alerts: list[str] = []
-        self.states = StateFolder(folder.state, config.keep_states, alerts.append)
-        folder.clean()
-        self.states.clean()
-        found = self.states.latest() if existing else None
-        self.fingerprint = folder.fingerprint()
-        if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
-            raise ConfigError(
-                f"{folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
-                "a copy), and give what you want to change as options"
-            )
-        return folder, existing is not None, found, changed, alerts
+        home = open_home(self.config)
+        self.lock, self.states, self.fingerprint = home.lock, home.states, home.fingerprint
+        return home.folder, home.existed, home.found, home.changed, home.alerts
 
     def _resume(self, found: TrainingState | None, changed: dict[str, tuple[Any, Any]]) -> None:
         """Go back to the state that was `found`, and say what is different from then."""

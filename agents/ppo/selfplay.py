@@ -8,7 +8,7 @@ schedule), as Elo ratings of everyone, and as totals in the pool's index.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ from agents.duel import Duel, Tally
 from agents.ppo.dogfight_parallel import LedDuel
 from agents.ppo.network import ActorCritic
 from agents.ppo.promotion import Promotion
-from agents.ppo.scores import Scores
 from configs.schema import SelfPlayConfig
-from curriculum.elo import Ratings
 from curriculum.mix import deal
 from curriculum.pfsp import draw, weights
 from curriculum.pool import Pool, PoolError
+from curriculum.ratings import LearnerRatings
 from curriculum.schedule import Plan
+from curriculum.scores import Scores
 from envs.dogfight.rules import BOTS
 
 Results = dict[str, tuple[int, int, int]]
@@ -48,7 +48,7 @@ class League:
     ) -> None:
         self.duel, self.pool, self.config, self.alert = duel, pool, config, alert
         self.scores = Scores()
-        self.ratings = Ratings(config.elo_k)
+        self.ratings = LearnerRatings(config.elo_k)
         self.slots = [""] * duel.slots
         """Name of the snapshot in each slot; empty until self-play begins."""
         self._rng = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ class League:
         self._rng.bit_generator.state = state["rng"]
         self.refused, self._tried_at = state.get("refused", 0), state.get("tried_at", -1)  # absent in older states
 
-    def _save(self, results: Results, ratings: dict[str, float]) -> None:
+    def _save(self, results: Results, ratings: Mapping[str, float]) -> None:
         """Put results into the pool; an index that cannot be written is said once, for the states hold it as well."""
         try:
             self.pool.record(results, ratings)

@@ -25,8 +25,12 @@ class Stopwatch:
         """Seconds since the making."""
         return time.perf_counter() - self._start
 
+    def parts(self) -> dict[str, float]:
+        """Seconds of each part, as metrics."""
+        return {f"time/{name}_seconds": value for name, value in self._parts.items()}
+
     def metrics(self, *, steps: int, simulator_seconds: float) -> dict[str, float]:
         """Speed so far, for `steps` env steps, everything in between counted; parts in seconds."""
         seconds = self.seconds()
-        parts = {f"time/{name}_seconds": value for name, value in self._parts.items()}
-        return parts | {"time/steps_per_second": steps / seconds, "time/simulator_share": simulator_seconds / seconds}
+        speed = {"time/steps_per_second": steps / seconds, "time/simulator_share": simulator_seconds / seconds}
+        return self.parts() | speed

@@ -37,6 +37,10 @@ class Task(Protocol):
     """What `build_network` builds the learner from."""
     cannot_save: str
     """What of the task no training state holds, as a phrase; empty where a state is complete."""
+    physics: bool
+    """Whether the randomization of a plan means anything here."""
+    win: str
+    """What its win rates are shares of, in a few words; empty where nothing is won."""
     simulator_seconds: float
     """Time spent in the game's steps; the loop sets it to 0 before a rollout."""
 

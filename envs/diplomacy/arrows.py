@@ -19,7 +19,7 @@ from envs.diplomacy.recording import Phase
 
 UNIT_RADIUS = 12.0
 """How much room a unit takes."""
-DISLODGED_SHIFT = np.array([11.0, 10.0])
+DISLODGED_SHIFT = np.array([15.0, 12.0])
 """Where a dislodged unit is drawn, from the place of the one that stands there now."""
 ARROW, DOT, RING, NONE = "arrow", "dot", "ring", "none"
 _BEND, _MOST_BEND = 0.10, 16.0

@@ -12,15 +12,18 @@ import warp as wp
 
 from configs.machine import choose_device
 from configs.names import InputError
-from envs.diplomacy import bots, codes, dumbbot, kernels, listing_kernel
+from envs.diplomacy import bots, codes, dumbbot, kernels
 from envs.diplomacy.board import standard_board
 from envs.diplomacy.bots import bots_kernel
+from envs.diplomacy.checks import check_players, check_whole
 from envs.diplomacy.dumbbot import dumbbot_kernel, values_kernel
 from envs.diplomacy.kernels import process_kernel
 from envs.diplomacy.listing import Lister
-from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_position
+from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
 from envs.diplomacy.state import Games, tables
 from envs.launcher import Launcher
+
+MOST_GAMES, MOST_THREADS = 10_000_000, 4096
 
 STATE = {
     "units": (codes.NUM_PROVINCES, torch.uint8),
@@ -48,10 +51,13 @@ class DiplomacyBatch:
     [G, 75], `owner` int8 [G, 34], `year` int16, `phase` int8, `winner` int8 and `done` uint8 [G], `orders` int32
     [G, 75] to be carried out by the next `process`, and `results` uint8 [G, 75] of the last ones; codes in `codes.py`.
     To be set by the user, and no part of a snapshot: `players` int32 [G, 7], the bot that plays a power, a number in
-    `codes.BOTS`, at first random, or `codes.ACTIONS` for none; and `game_id` int32 [G], at first 0 to G - 1.
+    `codes.BOTS`, at first random, or `codes.ACTIONS` for none; and `game_id` int32 [G], at first 0 to G - 1. A number
+    that is no bot's has its power given no orders: `check` finds it, at the price of waiting for the device.
 
     A game's course depends only on its orders, never on G, the threads or its neighbours; the bots' orders depend on
     nothing but the position, the seed and the `game_id`.
+
+    On a CPU kernels are loaded, and the first time compiled, when first used: who never draws orders needs no bots.
 
     """
 
@@ -69,15 +75,13 @@ class DiplomacyBatch:
     game_id: torch.Tensor
 
     def __init__(self, num_games: int, *, device: str = "cpu", last_year: int = 1935, threads: int = 0) -> None:
-        if num_games < 1:
-            raise InputError(f"num_games={num_games}: must be at least 1")
-        if not FIRST_YEAR <= last_year <= LAST_YEAR:
-            raise InputError(f"last_year={last_year}: must be in [{FIRST_YEAR}, {LAST_YEAR}]")
-        self.num_games, self.last_year = num_games, last_year
+        self.num_games = check_whole("num_games", num_games, 1, MOST_GAMES)
+        self.last_year = check_whole("last_year", last_year, FIRST_YEAR, LAST_YEAR)
+        threads = check_whole("threads", threads, 0, MOST_THREADS)
         self.device = choose_device(device)
-        self._launcher = Launcher(self.device, num_games, threads)
-        for module in (kernels, bots, dumbbot, listing_kernel):
-            self._launcher.load(module)
+        self._launcher = Launcher(self.device, self.num_games, threads)
+        if self.device.type == "cuda":
+            self.load_kernels()  # Later could be while a CUDA graph is captured, when nothing can be loaded.
         self._tables = tables(str(self._launcher.wp_device))
         self._allocate()
         self._recorded: dict[Any, list[Any]] = {}
@@ -93,6 +97,14 @@ class DiplomacyBatch:
         self.orders.zero_()
         self.results.zero_()
 
+    def load_kernels(self) -> None:
+        """Load what `process` and `draw_orders` need now, compiled where it never was, instead of when first used.
+
+        A batch on a GPU has done so; on a CPU it is for those who would rather wait here than in the middle of a game.
+        """
+        for module in (kernels, bots, dumbbot):
+            self._launcher.load(module)
+
     def process(self) -> None:
         """Carry out `orders` in every game that goes on, move to the next phase, and clear `orders`.
 
@@ -101,7 +113,11 @@ class DiplomacyBatch:
         self._run(process_kernel, [self._games, self._tables, self._undecided, self.last_year])
 
     def check(self) -> None:
-        """Raise `RuntimeError` if any phase so far could not be decided; waits for the device."""
+        """Raise `RuntimeError` if any phase so far could not be decided, `InputError` where `players` names no bot.
+
+        Waits for the device, which is why nothing else looks at these.
+        """
+        check_players(self.players.cpu().numpy())
         if count := int(self.undecided[0]):
             raise RuntimeError(f"{count} movement phases could not be decided")
 
@@ -118,8 +134,7 @@ class DiplomacyBatch:
 
         An army at each location, then a fleet at each; 0 where it cannot be.
         """
-        if not 0 <= power < codes.NUM_POWERS:
-            raise InputError(f"power={power}: must be in [0, {codes.NUM_POWERS - 1}]")
+        power = check_whole("power", power, 0, codes.NUM_POWERS - 1)
         values = torch.zeros(self.num_games, 2 * codes.NUM_LOCATIONS, device=self.device)
         self._launcher.run(values_kernel, [self._games, self._tables, power, wp.from_torch(values)])
         return values
@@ -140,14 +155,23 @@ class DiplomacyBatch:
             tensor = getattr(self, name)
             tensor[goal.to(self.device)] = tensor[origin.to(self.device)]
 
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """Everything a game is, by name: the tensors themselves, which the next `process` changes."""
+        return {name: getattr(self, name) for name in STATE}
+
     def snapshot(self) -> dict[str, torch.Tensor]:
         """Copies of everything a game is, for `load`."""
-        return {name: getattr(self, name).clone() for name in STATE}
+        return {name: tensor.clone() for name, tensor in self.state.items()}
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
-        """Set the games to a `snapshot`, of these games or of one that all shall begin from ([1, ...])."""
-        for name, values in state.items():
-            getattr(self, name).copy_(values)
+        """Set the games to a `snapshot`, of these games or of one that all shall begin from ([1, ...]).
+
+        Raises `InputError` where no game can be in one of its positions, and then changes nothing.
+        """
+        check_games(state, self.num_games)
+        for name in STATE:
+            getattr(self, name).copy_(state[name])
         self.orders.zero_()
 
     def set_position(self, game: int, position: Position) -> None:
@@ -167,8 +191,7 @@ class DiplomacyBatch:
         self._launcher.close()
 
     def _check_game(self, game: int) -> None:
-        if not 0 <= game < self.num_games:
-            raise InputError(f"game={game}: must be in [0, {self.num_games - 1}]")
+        check_whole("game", game, 0, self.num_games - 1)
 
     def _run(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch a kernel over all games; only the last of its inputs may change from call to call."""

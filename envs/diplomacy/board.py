@@ -103,7 +103,7 @@ def find_location(text: str) -> int:
 def _nearest_location(key: str) -> str | None:
     """A word as short as a code is compared with codes, a longer one with names."""
     spellings = _spellings()
-    found = nearest(key, [spelling for spelling in spellings if (len(spelling) <= 3) == (len(key) <= 3)])
+    found = nearest(key, [spelling for spelling in spellings if (len(spelling) <= 3) == (len(key) <= 3)], likeness=0.65)
     return location_name(spellings[found]) if found else None
 
 

@@ -25,7 +25,7 @@ import numpy as np
 ENV_ID = "sparring/Diplomacy-v0"
 
 BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
-"""Who may play a power, by number; from easy to hard."""
+"""Who may play a power, by number. How they fare against each other: docs/results/diplomacy_bots.md."""
 ACTIONS = -1
 """In a bot's place: the power's orders come from outside."""
 
@@ -41,12 +41,15 @@ NUM_LOCATIONS = 81
 NUM_CENTRES = 34
 SOLO = 18
 """Centres that win the game."""
+SLOTS = SOLO - 1
+"""Units of one power that there is room for: with one more it would have won, or been refused."""
 MAX_UNITS = 34
 """No more units than centres, once the first winter is over; a position with more is refused."""
 
 SPRING, SPRING_RETREATS, FALL, FALL_RETREATS, WINTER = range(5)
 PHASES = ("spring", "spring retreats", "fall", "fall retreats", "winter")
 PHASE_LETTERS = (("S", "M"), ("S", "R"), ("F", "M"), ("F", "R"), ("W", "A"))
+RETREATS = (SPRING_RETREATS, FALL_RETREATS)
 
 CAME_BY_CONVOY, CONTESTED, NOTHING = 75, 76, 77
 """Beside an attacker's province (0 to 74): what `origin` says of a province after movement."""
@@ -67,6 +70,12 @@ def unpack(order: int) -> tuple[int, int, int, bool]:
     """Kind, target, other and via of an order."""
     target, other = order >> TARGET_SHIFT & LOCATION_MASK, order >> OTHER_SHIFT & LOCATION_MASK
     return order & KIND_MASK, target, other, bool(order >> VIA_SHIFT & 1)
+
+
+def phase_name(year: int, phase: int) -> str:
+    """Season, year and kind, as in S1901M."""
+    season, kind = PHASE_LETTERS[phase]
+    return f"{season}{year}{kind}"
 
 
 def unit_code(power: int, form: int) -> int:

@@ -1,6 +1,7 @@
 """What everybody did in a recorded phase, for people: orders as text, from where to where, and how they ended.
 
-Beside the orders there are deeds nobody ordered: units disbanded by civil disorder, or for want of a retreat.
+Beside the orders there are deeds nobody ordered: units disbanded by civil disorder, or for want of a retreat. An
+integer that is no order at all has no words: in movement it is told as a void hold, elsewhere it is passed over.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import numpy as np
 
 from envs.diplomacy import codes
 from envs.diplomacy.board import ARMY, standard_board
-from envs.diplomacy.notation import write_order
+from envs.diplomacy.notation import has_words, write_order
 from envs.diplomacy.recording import Phase
 
 NOWHERE = -1
+UNORDERED = "not ordered"
 _NOTES = {
     codes.VOID: "void",
     codes.FAILED: "no effect",
@@ -54,6 +56,7 @@ class Deed:
 def deeds(phase: Phase, after: Phase) -> list[Deed]:
     """Everything done in a phase, power by power; `after` is the phase that follows."""
     kind = phase["name"][-1]
+    phase = _in_words(phase, codes.HOLD if kind == "M" else codes.NO_ORDER)
     made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind, _nothing)
     return sorted(made(phase, after), key=lambda deed: (deed.power, deed.start))
 
@@ -62,6 +65,11 @@ def unit_location(unit: int, province: int) -> int:
     """The location of a unit in a province, which says the coast of a fleet."""
     form = (unit - 1) // codes.NUM_POWERS
     return province if form < 2 else standard_board().coasts_of[province][form - 2]
+
+
+def _in_words(phase: Phase, instead: int) -> Phase:
+    """The same phase with `instead` for what is no order."""
+    return {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
 
 
 def _nothing(phase: Phase, after: Phase) -> Iterator[Deed]:
@@ -73,7 +81,7 @@ def _moves(phase: Phase, after: Phase) -> Iterator[Deed]:
         if unit:
             lost, result = divmod(phase["results"][province], codes.DISLODGED_FLAG)
             fate = "dislodged" if after["dislodged"][province] else "dislodged and disbanded"
-            notes = [_NOTES.get(result, ""), fate if lost else ""]
+            notes = ["" if phase["orders"][province] else UNORDERED, _NOTES.get(result, ""), fate if lost else ""]
             deed = _deed(phase, province, unit, ", ".join(filter(None, notes)), fine=result not in _NOTES)
             yield replace(deed, dislodged=bool(lost))
 
@@ -88,7 +96,7 @@ def _retreats(phase: Phase, after: Phase) -> Iterator[Deed]:
             elif order & codes.KIND_MASK in (codes.RETREAT, codes.DISBAND):
                 yield _deed(phase, province, unit, "", fine=True)
             else:
-                yield _deed(phase, province, unit, "not ordered", order=codes.DISBAND, fine=True)
+                yield _deed(phase, province, unit, UNORDERED, order=codes.DISBAND, fine=True)
 
 
 def _adjustments(phase: Phase, after: Phase) -> Iterator[Deed]:
@@ -96,7 +104,7 @@ def _adjustments(phase: Phase, after: Phase) -> Iterator[Deed]:
     for province in range(codes.NUM_PROVINCES):
         unit, order = phase["units"][province], phase["orders"][province]
         done = phase["results"][province] == codes.DONE
-        if order & codes.KIND_MASK == codes.BUILD:
+        if order & codes.KIND_MASK == codes.BUILD and board.home[province] >= 0:
             maker = codes.unit_code(int(board.home[province]), codes.ARMY_FORM)
             yield _deed(phase, province, maker, "" if done else "void", fine=done)
         elif unit and order:
@@ -113,7 +121,7 @@ def _deed(phase: Phase, province: int, unit: int, note: str, *, fine: bool, orde
         power=(unit - 1) % codes.NUM_POWERS,
         kind=KINDS[kind],
         text=write_order(order, province, unit),
-        start=target if kind == codes.BUILD else start,
+        start=target if kind == codes.BUILD and standard_board().province_of[target] == province else start,
         target=target if kind in _AIMED else NOWHERE,
         other=other if kind in (codes.SUPPORT_MOVE, codes.CONVOY) else NOWHERE,
         note=note,

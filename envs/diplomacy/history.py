@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
+from configs.names import InputError
 from envs.diplomacy.batch import STATE, DiplomacyBatch
 
 
@@ -51,7 +53,7 @@ class History:
     def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
         """Copy games within the batch, their past included."""
         self.batch.copy(from_games, to_games)
-        origin, goal = (torch.as_tensor(games, dtype=torch.int64).flatten() for games in (from_games, to_games))
+        origin, goal = (torch.as_tensor(games, dtype=torch.int64).cpu().flatten() for games in (from_games, to_games))
         for phase in self._phases:
             for values in phase.values():
                 values[goal] = values[origin]
@@ -65,7 +67,12 @@ class History:
         return {name: np.stack([phase[name].numpy() for phase in self._phases]) for name in names if self._phases}
 
     def game(self, game: int) -> list[Record]:
-        """One game's phases in the order they were played, the last one being where it stands now."""
+        """One game's phases in the order they were played, the last one being where it stands now.
+
+        Raises `InputError` for a game there is not.
+        """
+        if not 0 <= game < self.batch.num_games:
+            raise InputError(f"game={game}: must be in [0, {self.batch.num_games - 1}]")
         rows = [{name: values[game : game + 1].clone() for name, values in phase.items()} for phase in self._phases]
         played = [
             Record({name: row[name] for name in STATE}, row["orders"][0].numpy(), row["results"][0].numpy())
@@ -74,3 +81,33 @@ class History:
         ]
         now = {name: values[game : game + 1].cpu() for name, values in self.batch.snapshot().items()}
         return [*played, Record(now)]
+
+
+class WatchedBatch(DiplomacyBatch):
+    """A batch that keeps what happens in one of its games, whoever plays them; `options` are those of a batch."""
+
+    def __init__(self, num_games: int, *, watched: int = 0, **options: Any) -> None:
+        self._watched, self._past = watched, list[Record]()
+        super().__init__(num_games, **options)
+        self._check_game(watched)
+
+    def reset(self) -> None:
+        """Begin every game anew, and forget what was kept."""
+        super().reset()
+        self._past.clear()
+
+    def process(self) -> None:
+        """Carry out the batch's orders, and keep those of the watched game where it goes on."""
+        if bool(self.done[self._watched]):
+            super().process()
+            return
+        position, orders = self._position(), self.orders[self._watched].cpu().numpy().copy()
+        super().process()
+        self._past.append(Record(position, orders, self.results[self._watched].cpu().numpy().copy()))
+
+    def past(self) -> list[Record]:
+        """The phases of the watched game since the last reset, the last one being where it stands now."""
+        return [*self._past, Record(self._position())]
+
+    def _position(self) -> dict[str, torch.Tensor]:
+        return {name: getattr(self, name)[self._watched : self._watched + 1].cpu().clone() for name in STATE}

@@ -49,17 +49,6 @@ class Lister:
         self._launcher.run_once(list_kernel, [self._games, self._tables, game, *self._arrays])
 
 
-def due(units: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """How many units each power may build in winter, below zero how many it has to disband: int [7].
-
-    `units` [75] and `owner` [34] are a game's rows.
-    """
-    powers, board = codes.power_of(units), standard_board()
-    free = (units[board.centres] == 0) & (owner == board.home[board.centres])
-    spare = [int((owner == power).sum() - (powers == power).sum()) for power in range(codes.NUM_POWERS)]
-    return np.array([min(more, int((free & (owner == power)).sum())) for power, more in enumerate(spare)])
-
-
 def find(order: int, listed: np.ndarray) -> int:
     """Where an order is in a unit's list, perhaps written in another way that means the same; -1 where it is not."""
     kind, target, other, via = codes.unpack(order)

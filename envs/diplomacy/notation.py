@@ -16,12 +16,12 @@ from typing import NoReturn
 
 from configs.names import InputError
 from envs.diplomacy import codes
-from envs.diplomacy.board import find_location, location_name, standard_board
+from envs.diplomacy.board import INLAND, SEA, find_location, location_name, standard_board
 
 LETTERS = "AF"
 _WORDS = {
     "H": ("H", "HOLD", "HOLDS", "STAND", "STANDS"),
-    "-": ("-", "->", "–", "—", "→", "M", "MOVE", "MOVES", "TO"),
+    "-": ("-", "M", "MOVE", "MOVES", "TO"),
     "S": ("S", "SUPPORT", "SUPPORTS"),
     "C": ("C", "CONVOY", "CONVOYS"),
     "R": ("R", "RETREAT", "RETREATS"),
@@ -70,8 +70,13 @@ def read_order(text: str) -> Order | None:
 
 
 def write_order(order: int, province: int, unit: int) -> str:
-    """Write an order of the unit with code `unit` (codes.py) in a province; a build makes its own unit."""
+    """Write an order of the unit with code `unit` (codes.py) in a province; a build makes its own unit.
+
+    Raises `InputError` for an order that has no words.
+    """
     kind, target, other, via = codes.unpack(order)
+    if kind >= codes.KINDS or (kind == codes.BUILD and other >= len(LETTERS)):
+        raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
     if kind == codes.BUILD:
         return f"{LETTERS[other]} {location_name(target)} B"
     who = write_unit(unit, province)
@@ -88,6 +93,13 @@ def write_order(order: int, province: int, unit: int) -> str:
     return f"{who} D" if kind == codes.DISBAND else f"{who} R {location_name(target)}"
 
 
+def has_words(order: int) -> bool:
+    """Whether an order can be written: there is such a kind, and its places are on the board."""
+    kind, target, other, _ = codes.unpack(order)
+    builds = kind == codes.BUILD and other >= len(LETTERS)
+    return kind < codes.KINDS and not builds and max(target, other) < codes.NUM_LOCATIONS
+
+
 def write_unit(unit: int, province: int) -> str:
     """Write a unit, such as "F STP/SC"."""
     form = (unit - 1) // codes.NUM_POWERS
@@ -96,7 +108,7 @@ def write_unit(unit: int, province: int) -> str:
 
 
 def read_unit(text: str, power: int) -> tuple[int, int]:
-    """Read a unit such as "F STP/SC"; returns (province, unit code). Raises `OrderError`."""
+    """Read a unit such as "F STP/SC"; returns (province, unit code). Raises `InputError`."""
     words = _words(text)
     letter = _MEANING.get(words[0], "") if len(words) > 1 else ""
     if letter not in ("A", "F"):
@@ -110,10 +122,10 @@ def place_unit(text: str, power: int, letter: str, location: int) -> tuple[int, 
     province = int(board.province_of[location])
     terrain, coasts = int(board.terrain[province]), board.coasts_of[province]
     if letter == "A":
-        if location != province or terrain == 2:
+        if location != province or terrain == SEA:
             raise OrderError(f"unit {text!r}: an army stands on land and on no coast, as in A PAR or A STP")
         return province, codes.unit_code(power, codes.ARMY_FORM)
-    if terrain == 0:
+    if terrain == INLAND:
         raise OrderError(f"unit {text!r}: a fleet stands at sea or on a coast; {location_name(province)} is inland")
     if coasts and location == province:
         choices = " or ".join(f"F {location_name(coast)}" for coast in coasts)
@@ -123,7 +135,7 @@ def place_unit(text: str, power: int, letter: str, location: int) -> tuple[int, 
 
 def _words(text: str) -> list[str]:
     """Upper-case words, an arrow or a lone hyphen being one, and glued hyphens cut where they are no part of a name."""
-    spaced = re.sub(r"(->|→|–|—|=>)", " - ", text.upper())
+    spaced = re.sub(r"->|=>|[→‐‑–—−]", " - ", text.upper())
     spaced = re.sub(r"\b([A-Z]{3}(?:/[NESW]C|\([NESW]C\))?)-(?=[A-Z]{3}\b)", r"\1 - ", spaced)
     return re.sub(r"[,.;]", " ", spaced).split()
 
@@ -152,6 +164,8 @@ class _Reader:
         if word not in meanings:
             return None
         self.at += 1
+        if word == "-" and self.words[self.at : self.at + 1] == ["TO"]:  # "moves to" is one arrow.
+            self.at += 1
         return word
 
     def unit(self) -> tuple[str, int]:

@@ -1,25 +1,29 @@
 """The board as one power sees it: float32 [75, 62], one row per province, itself always the first of the powers.
 
 Powers are counted from the one that looks on, in the order of the alphabet and round again, so that a policy learned as
-one power can play any other. What concerns the whole game stands in every row.
+one power can play any other. What concerns the whole game stands in every row. Everything is computed for G games at
+once on the device where they are: `observe` is what agents of the PettingZoo face and policies in training both see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate
 
-import numpy as np
+import torch
+from torch import Tensor
 
 from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, standard_board
-from envs.diplomacy.listing import due
+from envs.diplomacy.board import NOTHING
 from envs.diplomacy.positions import FIRST_YEAR
+from envs.diplomacy.tensors import FORMS, State, board_tensors, form_of, one_hot, power_of
+from envs.diplomacy.winter import due, free_homes
 
 COLUMNS = (
     ("unit_power", codes.NUM_POWERS),
-    ("unit_form", 4),
+    ("unit_form", FORMS),
     ("dislodged_power", codes.NUM_POWERS),
-    ("dislodged_form", 4),
+    ("dislodged_form", FORMS),
     ("owner", codes.NUM_POWERS + 1),
     ("home", codes.NUM_POWERS),
     ("terrain", 3),
@@ -32,46 +36,77 @@ COLUMNS = (
 )
 """Columns of an observation by name, and how many there are of each."""
 SHAPE = (codes.NUM_PROVINCES, sum(size for _, size in COLUMNS))
-MOST_UNITS = 17.0
+AT = {
+    name: slice(end - size, end)
+    for (name, size), end in zip(COLUMNS, accumulate(size for _, size in COLUMNS), strict=True)
+}
+"""Where the columns of each name are."""
 
 
-def observe(row: Mapping[str, np.ndarray], power: int, slots: Sequence[int], *, last_year: int) -> np.ndarray:
-    """What a power sees of a game, float32 [75, 62], from its rows and the provinces of the power's slots."""
-    board, everywhere = standard_board(), np.ones((codes.NUM_PROVINCES, 1))
-    owner = np.full(codes.NUM_PROVINCES, -2)
-    owner[board.centres] = row["owner"]
-    numbers = np.zeros(codes.NUM_PROVINCES)
-    numbers[list(slots)] = (1 + np.arange(len(slots))) / MOST_UNITS
-    owed = np.zeros(codes.NUM_POWERS)
-    if int(row["phase"]) == codes.WINTER:
-        owed = np.roll(due(row["units"], row["owner"]), -power) / MOST_UNITS
-    left = (last_year - int(row["year"])) / max(1, last_year - FIRST_YEAR)
-    parts = [
-        *_standing(row["units"], power),
-        *_standing(row["dislodged"], power),
-        _powers(owner, power),
-        owner[:, None] == NOTHING,
-        _powers(board.home, power),
-        _one_hot(board.terrain, 3),
-        (row["origin"] == codes.CONTESTED)[:, None] & bool(row["dislodged"].any()),
-        numbers[:, None],
-        everywhere * _one_hot(np.array([int(row["phase"])]), len(codes.PHASES)),
-        everywhere * left,
-        everywhere * np.maximum(owed, 0.0),
-        everywhere * np.maximum(-owed, 0.0),
-    ]
-    return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
+def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
+    """What `power` int64 [G] sees of the game beside it, float32 [G, 75, 62], in games that end after `last_year`."""
+    units, dislodged, owner = (
+        _seen_from(power, powers)
+        for powers in (power_of(state["units"]), power_of(state["dislodged"]), state["owner"].long())
+    )
+    owed = due(state["units"], state["owner"]).gather(1, _circle(power))
+    winter = (state["phase"] == codes.WINTER).unsqueeze(1)
+    seen = _scenery(power.device)[power]
+    seen[..., AT["unit_power"]] = one_hot(units, codes.NUM_POWERS)
+    seen[..., AT["unit_form"]] = one_hot(form_of(state["units"]), FORMS)
+    seen[..., AT["dislodged_power"]] = one_hot(dislodged, codes.NUM_POWERS)
+    seen[..., AT["dislodged_form"]] = one_hot(form_of(state["dislodged"]), FORMS)
+    owners = torch.where(owner == NOTHING, codes.NUM_POWERS, owner)
+    seen[:, board_tensors(power.device).centres, AT["owner"]] = one_hot(owners, codes.NUM_POWERS + 1).float()
+    contested = (state["origin"] == codes.CONTESTED) & (dislodged != NOTHING).any(1, keepdim=True)
+    seen[..., AT["contested"]] = contested.unsqueeze(-1)
+    mine = torch.where(winter, _adjusted(state, power, units == 0, owed[:, :1]), _ordered(state, units, dislodged))
+    seen[..., AT["slot"]] = _numbers(mine & (state["done"] == 0).unsqueeze(1)).unsqueeze(-1)
+    seen[..., AT["phase"].start :] = _whole(state, owed * winter, last_year).unsqueeze(1)
+    return seen
 
 
-def _standing(units: np.ndarray, power: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whose the units [75] are, and what."""
-    return _powers(codes.power_of(units), power), _one_hot(codes.form_of(units), 4)
+@cache
+def _scenery(device: torch.device) -> Tensor:
+    """Home centres and terrain as each of the seven powers sees them, all other columns 0: [7, 75, 62]."""
+    board, powers = board_tensors(device), torch.arange(codes.NUM_POWERS, device=device)
+    seen = torch.zeros(codes.NUM_POWERS, *SHAPE, device=device)
+    seen[..., AT["home"]] = one_hot(_seen_from(powers, board.home), codes.NUM_POWERS).float()
+    seen[..., AT["terrain"]] = one_hot(board.terrain, 3).float()
+    return seen
 
 
-def _powers(powers: np.ndarray, own: int) -> np.ndarray:
-    """One-hot [75, 7] of powers counted from `own`; no column where there is none."""
-    return np.roll(_one_hot(powers, codes.NUM_POWERS), -own, axis=1)
+def _seen_from(power: Tensor, powers: Tensor) -> Tensor:
+    """`powers` [n] or [G, n] counted from `power` [G], itself 0; -1 stays nobody."""
+    return torch.where(powers == NOTHING, NOTHING, (powers - power.unsqueeze(1)) % codes.NUM_POWERS)
 
 
-def _one_hot(values: np.ndarray, size: int) -> np.ndarray:
-    return values[:, None] == np.arange(size)
+def _circle(power: Tensor) -> Tensor:
+    """All powers [G, 7] from `power` [G] on."""
+    return (power.unsqueeze(1) + torch.arange(codes.NUM_POWERS, device=power.device)) % codes.NUM_POWERS
+
+
+def _ordered(state: State, units: Tensor, dislodged: Tensor) -> Tensor:
+    """Where the power has a unit to order in a movement phase, one to retreat after it: bool [G, 75]."""
+    moving = (state["phase"] == codes.SPRING) | (state["phase"] == codes.FALL)
+    return torch.where(moving.unsqueeze(1), units, dislodged) == 0
+
+
+def _adjusted(state: State, power: Tensor, mine: Tensor, owed: Tensor) -> Tensor:
+    """Where it may build in winter, or disband one of `mine`, its units, with `owed` [G, 1] due: bool [G, 75]."""
+    centres = board_tensors(power.device).centres
+    homes = torch.zeros_like(mine)
+    homes[:, centres] = free_homes(state["units"], state["owner"]) == power.unsqueeze(1)
+    return torch.where(owed > 0, homes, mine & (owed < 0))
+
+
+def _numbers(mine: Tensor) -> Tensor:
+    """The slots `mine` [G, 75] counted by province from 1, as shares of the most there are."""
+    return mine * mine.cumsum(1) / codes.SLOTS
+
+
+def _whole(state: State, owed: Tensor, last_year: int) -> Tensor:
+    """What stands in every row, [G, 20]: phase, years left, builds and disbands."""
+    left = (last_year - state["year"].float()) / max(1, last_year - FIRST_YEAR)
+    phase = one_hot(state["phase"], len(codes.PHASES))
+    return torch.cat([phase, left.unsqueeze(1), owed.clamp_min(0) / codes.SLOTS, (-owed).clamp_min(0) / codes.SLOTS], 1)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from configs.json_fields import Field
 from configs.names import choose
 from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, find_location, location_name, standard_board
+from envs.diplomacy.board import NOTHING, find_location, standard_board
 from envs.diplomacy.history import Record
-from envs.diplomacy.json_fields import Field
 from envs.diplomacy.notation import read_unit
 from envs.diplomacy.phase_reading import (
     read_centres,
@@ -37,27 +37,48 @@ RESULTS = {
     "maybe": codes.UNORDERED,
     "dislodged": codes.DISLODGED_FLAG,
 }
+_OTHERWISE = {
+    (codes.NO_ORDER, codes.FAILED): codes.UNORDERED,
+    (codes.SUPPORT, codes.VOID): codes.FAILED,
+    (codes.SUPPORT_MOVE, codes.VOID): codes.FAILED,
+    (codes.SUPPORT_MOVE, codes.DISRUPTED): codes.FAILED,
+    (codes.CONVOY, codes.VOID): codes.FAILED,
+    (codes.RETREAT, codes.BOUNCED): codes.FAILED,
+    (codes.DISBAND, codes.FAILED): codes.DONE,
+}
+"""What a word means for an order of a kind: a support that nobody acts on is "void" too, a unit given up "disband"."""
 
 
 def read_package_game(whole: Field) -> list[Record]:
-    """The game in a value of that format; raises `InputError` with the path of what is wrong."""
+    """The game in a value of that format; raises `InputError` with the path of what is wrong.
+
+    Orders of the last phase that were given but not carried out, so that there are no results, are left out.
+    """
     if (board := whole.get("map")) is not None and board.value != "standard":
         board.fail(f"must be 'standard', not {board.value!r}")
     game: list[Record] = []
-    for phase in whole["phases"]:
+    phases = list(whole["phases"])
+    for phase in phases:
         if game and int(game[-1].position["done"]):
             phase.fail(f"follows the phase {END}, which is the last one")
-        game.append(_ended(phase, game) if phase["name"].value == END else _phase(phase))
+        if phase["name"].value == END:
+            game.append(_ended(phase, game))
+        else:
+            game.append(_phase(phase, carried_out=phase is not phases[-1] or _holds(phase.get("results"))))
     return game
 
 
-def _phase(field: Field) -> Record:
+def _holds(field: Field | None) -> bool:
+    return field is not None and bool(field.of(dict))
+
+
+def _phase(field: Field, *, carried_out: bool) -> Record:
     year, phase = read_phase_name(field["name"])
     position = _position(field["state"], year, phase)
-    orders, results = field.get("orders"), field.get("results")
-    if orders is None or not orders.of(dict):
+    if not carried_out:
         return Record(position)
-    written = read_orders(orders, position)
+    orders, results = field.get("orders"), field.get("results")
+    written = read_orders(orders, position) if orders else np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     return Record(position, written, _results(results, written) if results else None)
 
 
@@ -88,45 +109,44 @@ def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin
     """Write into `origin` [75] marks that leave each dislodged unit the retreats listed for it.
 
     An empty place that none of its neighbours may go to counts as contested; one that only some may go to is where the
-    attacker of the others came from.
+    attacker of the others came from. For a unit that a convoyed army dislodged the package lists every place next to
+    it, taken and contested ones too, so that such a list says nothing about the place.
     """
-    within = {place: _within_reach(place, units, dislodged) for place in np.flatnonzero(dislodged).tolist()}
-    blocked = {place: within[place] - goals for place, goals in _retreats(field, within).items()}
-    for place, closed in blocked.items():
-        for goal in closed:
-            if all(goal in blocked[other] for other in within if goal in within[other]):
-                origin[goal] = codes.CONTESTED
-            elif origin[place] == codes.NOTHING:
+    listed = _retreats(field, {place: _next_to(place, dislodged) for place in np.flatnonzero(dislodged).tolist()})
+    telling = {place: goals for place, goals in listed.items() if not any(units[goal] for goal in goals)}
+    origin[list(listed.keys() - telling.keys())] = codes.CAME_BY_CONVOY
+    for place, goals in telling.items():
+        for goal in sorted(_next_to(place, dislodged) - goals):
+            if any(goal in others for others in telling.values()) and origin[place] == codes.NOTHING:
                 origin[place] = goal
-            else:
-                field.fail(f"{location_name(place)} may not go to two places that others may go to")
+            elif not units[goal]:
+                origin[goal] = codes.CONTESTED
 
 
-def _retreats(field: Field, within: dict[int, set[int]]) -> dict[int, set[int]]:
+def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
     """Where each dislodged unit may go, as listed: provinces, by its own."""
-    found: dict[int, set[int]] = {place: set() for place in within}
+    found: dict[int, set[int]] = {place: set() for place in near}
     for name, held in field.items():
         power = read_power(field, name)
         for text, goals in held.items() if held.value is not None else ():
             place, _ = goals.read(read_unit, text.lstrip("*"), power)
-            if place not in within:
+            if place not in near:
                 goals.fail(f"no unit of {name} was dislodged there")
             for goal in goals:
                 province = int(standard_board().province_of[goal.read(find_location, goal.of(str))])
-                if province not in within[place]:
+                if province not in near[place]:
                     goal.fail(f"{text} cannot go there")
                 found[place].add(province)
     return found
 
 
-def _within_reach(place: int, units: np.ndarray, dislodged: np.ndarray) -> set[int]:
-    """Empty provinces next to the unit dislodged from a place."""
+def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
+    """Provinces that the unit dislodged from a place could go to if nobody were there."""
     board, form = standard_board(), int(codes.form_of(dislodged[[place]])[0])
     if form == codes.ARMY_FORM:
-        near = np.flatnonzero(board.army_next[place])
-    else:
-        near = board.province_of[board.fleet_next[board.coasts_of[place][form - 2] if form > 1 else place]]
-    return {int(province) for province in near if not units[province]}
+        return set(np.flatnonzero(board.army_next[place]).tolist())
+    coast = board.coasts_of[place][form - 2] if form > 1 else place
+    return set(board.province_of[board.fleet_next[coast]].tolist())
 
 
 def _results(field: Field, orders: np.ndarray) -> np.ndarray:
@@ -136,8 +156,11 @@ def _results(field: Field, orders: np.ndarray) -> np.ndarray:
         if unit != "WAIVE":
             place = int(standard_board().province_of[words.read(find_location, unit[2:])])
             known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
-            ended = [code for code in known if code not in (codes.DONE, codes.DISLODGED_FLAG)]
-            results[place] = (ended[0] if ended else results[place]) + codes.DISLODGED_FLAG * (
-                codes.DISLODGED_FLAG in known
-            )
+            results[place] = _result(known, int(orders[place]) & codes.KIND_MASK, int(results[place]))
     return results
+
+
+def _result(known: list[int], kind: int, silent: int) -> int:
+    """What several words come to for an order of a kind; `silent` is what no word says."""
+    ended = next((code for code in known if code not in (codes.DONE, codes.DISLODGED_FLAG)), silent)
+    return _OTHERWISE.get((kind, ended), ended) + codes.DISLODGED_FLAG * (codes.DISLODGED_FLAG in known)

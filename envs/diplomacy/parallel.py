@@ -10,25 +10,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict
 from pettingzoo import ParallelEnv
 
 from configs.names import choose, nearest
 from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch
+from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.board import POWERS, standard_board
+from envs.diplomacy.choices import Choices, choices
+from envs.diplomacy.codes import SLOTS
 from envs.diplomacy.listing import find
 from envs.diplomacy.notation import read_order
 from envs.diplomacy.observation import observe
 from envs.diplomacy.positions import Position, check_start
-from envs.diplomacy.report import board_report, order_report
-from envs.diplomacy.rewards import count_centres
+from envs.diplomacy.render import draw_position
+from envs.diplomacy.report import board_report, legal_alike, order_report
 from envs.diplomacy.scorer import Scorer, reward_weights
-from envs.diplomacy.spaces import SLOTS, OrderSpace, Slot, action_mask, check_action, observation_space
+from envs.diplomacy.scoring import alive, count_centres
+from envs.diplomacy.spaces import OrderSpace, Slot, action_mask, check_action, observation_space
 from envs.diplomacy.submit import Line, submit
 
-RENDER_MODES = ["ansi"]
+RENDER_MODES = ["ansi", "rgb_array"]
 ILLEGAL = ("raise", "hold")
 RESET_OPTIONS = ("position",)
 
@@ -43,6 +47,9 @@ def parallel_env(**options: Any) -> DiplomacyParallelEnv:
 
 class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     """Seven powers, no press: everybody writes orders for every unit, and all are carried out at once.
+
+    For PettingZoo only: `envs.diplomacy.parallel.parallel_env()` makes it, and Gymnasium does not know the id. For
+    thousands of games at once, as torch tensors, see [diplomacy_batch.md](../diplomacy_batch.md).
 
     ## Description
 
@@ -139,6 +146,9 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
 
     At the beginning home centres count as their powers' provinces. Units that have to retreat are not on the board.
 
+    These are the environment's. `train.py +run=diplomacy_ppo` has no choice of reward: its learner is paid, at every
+    step, the change of what sum_of_squares would give it; `env.reward` belongs to the dogfight.
+
     ## Start of a game
 
     Spring 1901, or the position in `reset(options={"position": position})`: a snapshot of one game, such as one read by
@@ -159,7 +169,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     | last_year | 1935 | the game ends as a draw after this year, from 1901 to 30000 |
     | reward | sum_of_squares | sum_of_squares, draw_size, centres, solo, dense, strategic, or weights of several |
     | illegal | raise | what an order that is not listed does: raise, or hold |
-    | render_mode | None | ansi: `render()` returns the board in words |
+    | render_mode | None | ansi: `render()` returns the board in words; rgb_array: as a picture |
 
     ## Version history
 
@@ -168,7 +178,12 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     | v0 | first release |
     """
 
-    metadata = {"name": codes.ENV_ID, "render_modes": RENDER_MODES, "is_parallelizable": True}  # noqa: RUF012
+    metadata = {  # noqa: RUF012
+        "name": codes.ENV_ID,
+        "render_modes": RENDER_MODES,
+        "render_fps": 2,
+        "is_parallelizable": True,
+    }
 
     def __init__(
         self,
@@ -183,6 +198,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self._lenient = choose("illegal", illegal, ILLEGAL) == "hold"
         self._scorer = Scorer(reward_weights(reward))
         self._batch = DiplomacyBatch(1, last_year=last_year, threads=1)
+        self.last_year = last_year
         self._slots: dict[str, list[Slot]] = {}
         self.render_mode = render_mode
         self.possible_agents = list(POWERS)
@@ -193,11 +209,11 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
 
     def observation_space(self, agent: str) -> Dict:
         """The agent's observation space, the same object at every call."""
-        return self.observation_spaces[agent]
+        return self.observation_spaces[choose("agent", agent, POWERS)]
 
     def action_space(self, agent: str) -> OrderSpace:
         """The agent's action space, the same object at every call."""
-        return self.action_spaces[agent]
+        return self.action_spaces[choose("agent", agent, POWERS)]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -212,11 +228,10 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
             self._batch.set_position(0, start)
         else:
             self._batch.reset()
-        row = self._row()
-        self._scorer.begin(row)
-        self.agents = [agent for power, agent in enumerate(POWERS) if is_alive(row, power)]
-        self._list(row)
-        return self._observations(self.agents, row), {agent: self._info(agent, row) for agent in self.agents}
+        self._scorer.begin(self._batch.state)
+        self.agents = [agent for agent, lives in self._alive().items() if lives]
+        self._list()
+        return self._observations(self.agents), {agent: self._info(agent) for agent in self.agents}
 
     def step(
         self, actions: dict[str, np.ndarray]
@@ -224,62 +239,77 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         """One phase. Raises `ValueError` for a missing agent or a bad action, and then changes nothing."""
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before step()")
-        acting, before = list(self.agents), self._row()
+        acting, before = list(self.agents), self._batch.snapshot()
         self._batch.orders[0] = self._batch.orders.new_tensor(self._orders(actions))
         self._batch.process()
         self._batch.check()
-        row = self._row()
-        rewards = self._scorer.score(before, row, self._batch.results[0].numpy())
-        won, over = int(row["winner"]) >= 0, bool(row["done"])
-        gone = {agent: won or not is_alive(row, POWERS.index(agent)) for agent in acting}
+        rewards = self._scorer.score(before, self._batch.state, self._batch.results)[0]
+        won, over, lives = int(self._batch.winner[0]) >= 0, bool(self._batch.done[0]), self._alive()
+        gone = {agent: won or not lives[agent] for agent in acting}
         cut = {agent: over and not gone[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (gone[agent] or cut[agent])]
-        self._list(row)
+        self._list()
         return (
-            self._observations(acting, row),
+            self._observations(acting),
             {agent: float(rewards[POWERS.index(agent)]) for agent in acting},
             gone,
             cut,
-            {agent: self._info(agent, row) for agent in acting},
+            {agent: self._info(agent) for agent in acting},
         )
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, list[Line]]:
         """An action int64 [17] from orders as text, and every line with what was wrong with it."""
+        if not self.agents:
+            raise ResetNeeded("no game is running: call reset() before submit()")
         power = POWERS.index(choose("agent", agent, POWERS))
-        row, orders = self._row(), np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+        row, orders = self.row(), np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
         names = {name: row[name] for name in ("units", "dislodged", "owner")}
         answers = submit(orders, lines, power=power, phase=int(row["phase"]), **names)
-        action, refused = np.zeros(SLOTS, dtype=np.int64), set()
+        action, refused = np.zeros(SLOTS, dtype=np.int64), dict[int, str]()
         for slot, (province, listed) in enumerate(self._slots[agent]):
             if orders[province]:
                 at = find(int(orders[province]), listed)
                 action[slot] = max(at, 0)
-                refused |= {province} if at < 0 else set()
+                if at < 0:
+                    unit = int(row["dislodged" if row["dislodged"].any() else "units"][province])
+                    refused[province] = legal_alike(int(orders[province]), province, unit, listed)
         return action, [_answer(line, refused) for line in answers]
+
+    def row(self) -> dict[str, np.ndarray]:
+        """The game as it stands, copies: a row of each array that a game is (`batch.STATE`)."""
+        return {name: tensor[0].numpy() for name, tensor in self._batch.snapshot().items()}
+
+    def choices(self, agent: str) -> Choices:
+        """What an agent may order now, as lines with one sequence for every joint order; none once it has left."""
+        power = POWERS.index(choose("agent", agent, POWERS))
+        return choices(self.row(), dict(self._slots.get(agent, [])), power)
 
     def text(self, agent: str | None = None) -> str:
         """The board in words, and for an agent which power it is and what it may order."""
-        row = self._row()
+        row = self.row()
         if agent is None:
             return board_report(row)
         orders = dict(self._slots.get(choose("agent", agent, POWERS), []))
         return f"{board_report(row)}\nYou are {agent}.\n{order_report(row, orders)}"
 
-    def render(self) -> str | None:  # type: ignore[override]
-        """The board in words; None without a render mode."""
-        return None if self.render_mode is None else self.text()
+    def render(self) -> str | np.ndarray | None:  # type: ignore[override]
+        """The board in words or as a picture uint8 [1000, 1200, 3]; None without a render mode."""
+        if self.render_mode != "rgb_array":
+            return None if self.render_mode is None else self.text()
+        row = self.row()
+        return draw_position(row["units"], row["owner"], dislodged=row["dislodged"])
 
     def close(self) -> None:
         """Release the simulator; a second call does nothing."""
         self._batch.close()
 
-    def _row(self) -> dict[str, np.ndarray]:
-        """The game's rows, copies."""
-        return {name: getattr(self._batch, name)[0].numpy().copy() for name in STATE}
+    def _alive(self) -> dict[str, bool]:
+        """Which powers are left."""
+        return dict(zip(POWERS, alive(self._batch.state)[0].tolist(), strict=True))
 
-    def _list(self, row: dict[str, np.ndarray]) -> None:
+    def _list(self) -> None:
         """Deal the listed orders to the powers."""
-        self._slots = {agent: [] for agent in POWERS}
+        self._slots, row = {agent: [] for agent in POWERS}, self.row()
         units = row["dislodged" if row["dislodged"].any() else "units"]
         owners = np.where(units > 0, codes.power_of(units), standard_board().home)
         for province, listed in sorted(self._batch.legal_orders(0).items()):
@@ -289,7 +319,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     def _orders(self, actions: Mapping[str, np.ndarray]) -> np.ndarray:
         """Orders int32 [75] of all agents, each action checked under its agent's name."""
         if set(actions) != set(self.agents):
-            raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self.agents)}")
+            raise ValueError(f"actions for {list(actions)}: give one for each of {', '.join(self.agents)}")
         orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
         for agent in self.agents:
             action = check_action(actions[agent], self._slots[agent], agent, lenient=self._lenient)
@@ -297,51 +327,43 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
                 orders[province] = listed[number]
         return orders
 
-    def _observations(self, agents: Sequence[str], row: dict[str, np.ndarray]) -> dict[str, Observation]:
-        last_year = self._batch.last_year
+    def _observations(self, agents: Sequence[str]) -> dict[str, Observation]:
+        """Each agent's own board and mask; the game is looked at once for each of them, as a batch."""
+        powers = torch.tensor([POWERS.index(agent) for agent in agents], dtype=torch.int64)
+        game = {name: values.expand(len(agents), *values.shape[1:]) for name, values in self._batch.state.items()}
+        boards = observe(game, powers, last_year=self._batch.last_year).numpy()
         return {
-            agent: {
-                "observation": observe(
-                    row, POWERS.index(agent), [place for place, _ in self._slots[agent]], last_year=last_year
-                ),
-                "action_mask": action_mask(self._slots[agent]),
-            }
-            for agent in agents
+            agent: {"observation": board, "action_mask": action_mask(self._slots[agent])}
+            for agent, board in zip(agents, boards, strict=True)
         }
 
-    def _info(self, agent: str, row: dict[str, np.ndarray]) -> Info:
+    def _info(self, agent: str) -> Info:
         power = POWERS.index(agent)
         info: Info = {
-            "centres": int(count_centres(row["owner"][None])[0, power]),
+            "centres": int(count_centres(self._batch.owner)[0, power]),
             "provinces": np.array([province for province, _ in self._slots[agent]], dtype=np.int64),
             "orders": [listed for _, listed in self._slots[agent]],
         }
         if agent not in self.agents:
-            winner = int(row["winner"])
-            lost = "lost" if winner >= 0 else "draw" if is_alive(row, power) else "eliminated"
+            winner = int(self._batch.winner[0])
+            lost = "lost" if winner >= 0 else "draw" if self._alive()[agent] else "eliminated"
             info["result"] = "won" if winner == power else lost
         return info
-
-
-def is_alive(row: Mapping[str, np.ndarray], power: int) -> bool:
-    """Whether a power has a unit, one that has to retreat included, or a centre."""
-    return any((codes.power_of(row[name]) == power).any() for name in ("units", "dislodged")) or bool(
-        (row["owner"] == power).any()
-    )
 
 
 def _position(options: Mapping[str, Any] | None) -> Position | None:
     """`position` of a reset's options; a slip of it is refused, other keys are somebody else's."""
     given = dict(options or {})
     for name in given:
-        if name not in RESET_OPTIONS and nearest(str(name), RESET_OPTIONS, likeness=0.7):
+        short = len(str(name)) > 1 and any(option.startswith(str(name)) for option in RESET_OPTIONS)
+        if short or nearest(str(name), RESET_OPTIONS, likeness=0.7):
             choose("reset option", str(name), RESET_OPTIONS)
     return given.get("position")
 
 
-def _answer(line: Line, refused: set[int]) -> Line:
-    """The same, with a word where its order could be read but is not legal."""
+def _answer(line: Line, refused: Mapping[int, str]) -> Line:
+    """The same, with what is legal where its order could be read but is not."""
     order = None if line.problem else read_order(line.text)
     if order is None or order.province not in refused:
         return line
-    return Line(line.text, f"order {line.text!r} is not legal now; text(agent) lists those that are")
+    return Line(line.text, f"order {line.text!r} is not legal now; legal there: {refused[order.province]}")

@@ -12,22 +12,22 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from configs.json_fields import Field
 from configs.names import choose
 from envs.diplomacy import codes
 from envs.diplomacy.batch import position
 from envs.diplomacy.board import NOTHING, POWERS, find_location, location_name, standard_board
 from envs.diplomacy.history import Record
-from envs.diplomacy.json_fields import Field
 from envs.diplomacy.notation import Order, read_order, read_unit
 from envs.diplomacy.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
-from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_position
+from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
 
 
 def read_phase_name(field: Field) -> tuple[int, int]:
     """Year and phase of a name."""
     text = field.of(str)
     letters = {f"{season}{kind}": number for number, (season, kind) in enumerate(codes.PHASE_LETTERS)}
-    found = re.fullmatch(r"([SFW])(\d{4,5})([MRA])", text)
+    found = re.fullmatch(r"([SFW])([0-9]{4,5})([MRA])", text)
     if not found or found[1] + found[3] not in letters:
         field.fail(f"{text!r} is no phase; write S1901M, S1901R, F1901M, F1901R or W1901A")
     if not FIRST_YEAR <= int(found[2]) <= LAST_YEAR:
@@ -44,6 +44,7 @@ def read_phase(field: Field) -> Record:
         state["done"][0] = done.of(bool)
     if winner := field.get("winner"):
         state["winner"][0] = read_power(winner, winner.of(str))
+        field.read(check_winner, state)
     orders, results = field.get("orders"), field.get("results")
     return Record(state, read_orders(orders, state) if orders else None, _results(results) if results else None)
 

@@ -14,19 +14,12 @@ from envs.diplomacy.notation import read_order, write_order, write_unit
 
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"
-RETREATS = (codes.SPRING_RETREATS, codes.FALL_RETREATS)
-
-
-def phase_name(year: int, phase: int) -> str:
-    """Such as "S1901M" for spring 1901."""
-    season, kind = codes.PHASE_LETTERS[phase]
-    return f"{season}{year}{kind}"
 
 
 def write_phase(record: Record) -> dict[str, Any]:
     """The JSON value of a record."""
     row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
-    phase: dict[str, Any] = {"name": phase_name(int(row["year"]), int(row["phase"])), "state": _state(row)}
+    phase: dict[str, Any] = {"name": codes.phase_name(int(row["year"]), int(row["phase"])), "state": _state(row)}
     if row["done"]:
         phase["done"] = True
     if row["winner"] >= 0:
@@ -43,7 +36,7 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
     """Orders by power; each is read back before it is handed out."""
     written: dict[str, list[str]] = {}
     givers = order_givers(row)
-    standing = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    standing = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     for province in np.flatnonzero(orders).tolist():
         order, unit = int(orders[province]), int(standing[province])
         build = order & codes.KIND_MASK == codes.BUILD
@@ -96,6 +89,6 @@ def _words(result: int) -> list[str]:
 def order_givers(row: dict[str, np.ndarray]) -> np.ndarray:
     """Powers that may give an order in a province, int [75, 2]: its unit's, and in winter whose home it is; else -1."""
     phase = int(row["phase"])
-    units = codes.power_of(row["dislodged" if phase in RETREATS else "units"])
+    units = codes.power_of(row["dislodged" if phase in codes.RETREATS else "units"])
     home = standard_board().home if phase == codes.WINTER else np.full(codes.NUM_PROVINCES, NOTHING)
     return np.stack([units, home], axis=1)

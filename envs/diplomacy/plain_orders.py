@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from envs.diplomacy import codes
-from envs.diplomacy.features import board_arrays
+from envs.diplomacy.observation import AT
+from envs.diplomacy.tensors import board_tensors
 
 SIDES = 12
 CHOICES = 1 + 3 * SIDES
-MOST_UNITS = 17
-"""One fewer than win alone."""
 
 
 def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
@@ -26,13 +25,13 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     `rows` int64 [G, 75] are `Tables.landings` rows of its units, -1 elsewhere.
     """
     places, present = units_of(rows)
-    tables = {name: array.to(orders.device) for name, array in board_arrays().items()}
+    board = board_tensors(orders.device)
     mine = rows.gather(1, places).clamp_min(0)
-    landings, reach = tables["landings"][mine], tables["reach"][mine]
+    landings, reach = board.landings[mine], board.reach[mine]
     kind, side = (choices - 1) // SIDES, (choices - 1) % SIDES
     target = torch.where(choices == 0, -1, landings.gather(2, side.clamp_min(0).unsqueeze(-1)).squeeze(-1))
     moves = present & (choices > 0) & (kind == 0) & (target >= 0)
-    goal = torch.where(moves, tables["province_of"][target.clamp_min(0)], -1)
+    goal = torch.where(moves, board.province_of[target.clamp_min(0)], -1)
     helped = reach.gather(2, side.clamp_min(0).unsqueeze(-1)).squeeze(-1)
     packed = torch.full_like(choices, codes.HOLD)
     packed = torch.where(moves, codes.MOVE | target.clamp_min(0) << codes.TARGET_SHIFT, packed)
@@ -47,10 +46,17 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     orders.copy_(written.to(orders.dtype))
 
 
+def rows_of(seen: Tensor) -> Tensor:
+    """Rows int64 [G, 75] in `Tables.landings` of the units of who looks on, -1 elsewhere, from observations `seen`."""
+    forms = seen[..., AT["unit_form"]].argmax(-1, keepdim=True)
+    rows = board_tensors(seen.device).rows.expand(len(seen), -1, -1).gather(-1, forms).squeeze(-1)
+    return torch.where(seen[..., AT["unit_power"].start] > 0, rows, -1)
+
+
 def units_of(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Provinces [G, U] of a power's units in order, and which of these places are really taken."""
     order = (rows < 0).sort(dim=-1, stable=True)
-    return order.indices[:, :MOST_UNITS], ~order.values[:, :MOST_UNITS]
+    return order.indices[:, : codes.SLOTS], ~order.values[:, : codes.SLOTS]
 
 
 def _mover(goal: Tensor, places: Tensor, helped: Tensor) -> Tensor:

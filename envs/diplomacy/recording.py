@@ -1,23 +1,38 @@
-"""A game as a list of phases, kept while it is played: what the log, the pictures and the replay are made of.
+"""A game as a list of phases for those who watch: what the log, the pictures and the replay are made of.
 
 A phase is what stood on the board before it, the orders, and how they ended, with the codes of `codes.py` in plain
-lists, so that a recording may as well come from a file. The last one is the final position, `END`, without orders.
+lists. `phases_of` makes it from the records of `history.py` or of a saved game. The last one is where the game stands,
+without orders: `END` where it is over, else the phase that would be next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 
+from configs.names import InputError
 from envs.diplomacy import codes
 
 if TYPE_CHECKING:
-    from envs.diplomacy.batch import DiplomacyBatch
+    from envs.diplomacy.history import Record
 
 END = "END"
+
+
+class Odds(TypedDict):
+    """How likely a player was to write a line of its orders, and what else it might have written there."""
+
+    power: int
+    text: str
+    """As in A PAR - BUR."""
+    probability: float
+    others: list[tuple[str, float]]
+    """The likeliest of the other options, and their probabilities."""
+    rest: tuple[int, float]
+    """How many more options there were, and their probability together."""
 
 
 class Phase(TypedDict):
@@ -31,34 +46,29 @@ class Phase(TypedDict):
     """[75] units that have to retreat in this phase."""
     owner: list[int]
     """[34] of the centres, before the phase."""
+    winner: int
+    """The power that has won, -1 for nobody."""
     orders: list[int]
     """[75]"""
     results: list[int]
     """[75]"""
+    odds: NotRequired[list[Odds]]
+    """Of those players whose odds are known, line by line."""
 
 
-def record_game(
-    batch: DiplomacyBatch, give_orders: Callable[[DiplomacyBatch], None], *, game: int = 0, most: int = 10_000
-) -> list[Phase]:
-    """Play on until `game` of a batch is over; `give_orders` writes `batch.orders` of every phase.
-
-    All games of the batch are played along. Stops after `most` phases.
-    """
-    phases: list[Phase] = []
-    while not batch.done[game] and len(phases) < most:
-        give_orders(batch)
-        phases.append(_before(batch, game))
-        batch.process()
-        phases[-1]["results"] = batch.results[game].tolist()
-    end = _before(batch, game)
-    end["name"], end["orders"] = END, [0] * codes.NUM_PROVINCES
-    return [*phases, end]
-
-
-def phase_name(year: int, phase: int) -> str:
-    """Season, year and kind, as in S1901M."""
-    season, kind = codes.PHASE_LETTERS[phase]
-    return f"{season}{year}{kind}"
+def phases_of(game: Sequence[Record]) -> list[Phase]:
+    """The phases of a recorded game; raises `InputError` for a record without what came of it, but for the last one."""
+    *played, last = game
+    for number, record in enumerate(played):
+        for name in ("orders", "results"):
+            if getattr(record, name) is None:
+                raise InputError(f"phases[{number}]: has no {name}; only the last one, where the game stands, has none")
+    if last.orders is not None and last.orders.any():
+        raise InputError(f"phases[{len(played)}]: has orders; the last one is where the game stands, and has none")
+    phases = [_phase(record) for record in game]
+    if int(last.position["done"]):
+        phases[-1]["name"] = END
+    return phases
 
 
 def phase_title(name: str) -> str:
@@ -82,24 +92,31 @@ def counts_by_year(phases: Sequence[Phase]) -> dict[int, list[int]]:
     for before, after in pairwise(phases):
         year = int(before["name"][1:-1])
         if not found:
-            found[year - 1] = centre_counts(before)
+            found[year if before["name"][0] == "W" else year - 1] = centre_counts(before)
         if before["name"][0] == "F" and after["name"][0] != "F":
             found[year] = centre_counts(after)
     return found
 
 
 def winner(phases: Sequence[Phase]) -> int:
-    """The power that has a solo at the end, -1 where nobody has."""
-    counts = centre_counts(phases[-1])
-    return next((power for power, count in enumerate(counts) if count >= codes.SOLO), -1)
+    """The power that has won at the end, -1 where nobody has."""
+    return phases[-1]["winner"]
 
 
-def _before(batch: DiplomacyBatch, game: int) -> Phase:
+def is_over(phases: Sequence[Phase]) -> bool:
+    """Whether a game has come to its end."""
+    return phases[-1]["name"] == END
+
+
+def _phase(record: Record) -> Phase:
+    row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
+    nothing = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     return {
-        "name": phase_name(int(batch.year[game]), int(batch.phase[game])),
-        "units": batch.units[game].tolist(),
-        "dislodged": batch.dislodged[game].tolist(),
-        "owner": batch.owner[game].tolist(),
-        "orders": batch.orders[game].tolist(),
-        "results": [0] * codes.NUM_PROVINCES,
+        "name": codes.phase_name(int(row["year"]), int(row["phase"])),
+        "units": row["units"].tolist(),
+        "dislodged": row["dislodged"].tolist(),
+        "owner": row["owner"].tolist(),
+        "winner": int(row["winner"]),
+        "orders": (nothing if record.orders is None else record.orders).tolist(),
+        "results": (nothing if record.results is None else record.results).tolist(),
     }

@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 from envs.diplomacy import codes, palette
 from envs.diplomacy.arrows import ARROW, DISLODGED_SHIFT, DOT, RING, UNIT_RADIUS, Mark, dashes, marks
 from envs.diplomacy.board import standard_board
+from envs.diplomacy.checks import check_row
 from envs.diplomacy.deeds import deeds, unit_location
 from envs.diplomacy.drawing import COAST_LINE, HEIGHT, LAND_BORDER, SEA_BORDER, WIDTH, is_sea, standard_drawing
 from envs.diplomacy.drawing_file import NOBODY
@@ -44,8 +45,12 @@ def draw_position(
     """A position as a picture, uint8 [H, W, 3]; `size` is (W, H), the map keeping its proportions within.
 
     `units` and `dislodged` are [75] unit codes, `owner` [34] the powers that own the centres, -1 for nobody; `orders`
-    are those of `arrows.marks`.
+    are those of `arrows.marks`. Raises `InputError` for rows of another length or numbers that mean nothing.
     """
+    check_row("units", units, codes.NUM_PROVINCES, 0, codes.NUM_POWERS * 4)
+    check_row("owner", owner, codes.NUM_CENTRES, -1, codes.NUM_POWERS - 1)
+    if len(dislodged):
+        check_row("dislodged", dislodged, codes.NUM_PROVINCES, 0, codes.NUM_POWERS * 4)
     canvas = _Canvas(size)
     canvas.board(owner)
     for province, unit in enumerate(dislodged):
@@ -126,9 +131,13 @@ class _Canvas:
     def unit(self, unit: int, province: int, shift: np.ndarray | float = 0.0) -> None:
         """An army or a fleet, outlined in red where it has to retreat."""
         place = standard_drawing().units[unit_location(unit, province)] + shift
-        color = palette.POWER_COLORS[(unit - 1) % codes.NUM_POWERS]
         ink = palette.INK if np.isscalar(shift) else palette.FAILURE
-        if unit > codes.NUM_POWERS:
+        self.piece(place, (unit - 1) % codes.NUM_POWERS, fleet=unit > codes.NUM_POWERS, ink=ink)
+
+    def piece(self, place: np.ndarray, power: int, *, fleet: bool, ink: Color = palette.INK) -> None:
+        """A power's army or fleet, wherever it may stand."""
+        color = palette.POWER_COLORS[power]
+        if fleet:
             for shape in (HULL, SAIL):
                 self.fill(place + np.array(shape), color, ink=ink)
             return
@@ -147,6 +156,8 @@ class _Canvas:
                 self.head(mark.line, ink, 1.0 if ink == palette.INK else 0.0)
             elif mark.head == DOT and len(mark.line):
                 self.disc(mark.line[-1], 3.6 if ink == palette.INK else 2.6, ink)
+        if mark.deed.kind == "build":
+            self.piece(mark.at, mark.deed.power, fleet=mark.deed.text.startswith("F"))
         if mark.head == RING:
             self.disc(mark.at, UNIT_RADIUS + 3, None, ink=palette.INK)
         if mark.deed.dislodged:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 
 from envs.diplomacy import codes
 from envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
-from envs.diplomacy.listing import due
 from envs.diplomacy.notation import write_order, write_unit
-from envs.diplomacy.phase_writing import RETREATS, phase_name
+from envs.diplomacy.winter import due
+
+SHOWN = 6
+"""Orders named beside one that is not legal."""
 
 
 def board_report(row: Mapping[str, np.ndarray]) -> str:
     """The position of a game, from its rows: a line for the phase, then for every power its centres and units."""
     year, phase = int(row["year"]), int(row["phase"])
-    lines = [f"{phase_name(year, phase)}: {codes.PHASES[phase]} {year}"]
+    lines = [f"{codes.phase_name(year, phase)}: {codes.PHASES[phase]} {year}"]
     if row["done"]:
         winner = int(row["winner"])
         lines = [f"{year} is over: {f'{POWERS[winner]} has won' if winner >= 0 else 'a draw'}"]
@@ -28,13 +31,14 @@ def board_report(row: Mapping[str, np.ndarray]) -> str:
     if contested := [location_name(place) for place, mark in enumerate(row["origin"]) if mark == codes.CONTESTED]:
         lines += [f"Nobody may retreat to: {' '.join(contested)}"] if lost else []
     if phase == codes.WINTER and not row["done"]:
-        lines += [_due(power, int(number)) for power, number in enumerate(due(row["units"], row["owner"])) if number]
+        units, owner = (torch.as_tensor(row[name]).unsqueeze(0) for name in ("units", "owner"))
+        lines += [_due(power, number) for power, number in enumerate(due(units, owner)[0].tolist()) if number]
     return "\n".join(lines)
 
 
 def order_report(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray]) -> str:
     """Legal orders as text, a line for every province in `listed`, in the sequence of the lists."""
-    units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     lines = []
     for place, orders in sorted(listed.items()):
         words = [order_words(order, place, int(units[place])) for order in orders.tolist()]
@@ -47,6 +51,16 @@ def order_words(order: int, place: int, unit: int) -> str:
     if order == codes.NO_ORDER:
         return f"keep {write_unit(unit, place)}" if unit else "WAIVE"
     return write_order(order, place, unit)
+
+
+def legal_alike(order: int, place: int, unit: int, listed: np.ndarray) -> str:
+    """What may be ordered in place of an order that is not legal: orders of its kind in `listed`, or any, as text."""
+    kinds = listed & codes.KIND_MASK
+    alike = listed[kinds == (order & codes.KIND_MASK)]
+    some = (alike if len(alike) else listed)[:SHOWN].tolist()
+    rest = max(len(alike) or len(listed), SHOWN) - SHOWN
+    words = ", ".join(order_words(other, place, unit) for other in some)
+    return f"{words} and {rest} more" if rest else words
 
 
 def _holdings(row: Mapping[str, np.ndarray], power: int) -> str:

@@ -1,144 +1,117 @@
-"""What a power has earned: pure functions over G games, for every power at once.
+"""What a power has earned from one phase to the next: pure functions over G games, for every power at once.
 
-Final scores are shares of one won game: a solo takes all, whatever the others hold. The dense reward is what changes
-from one phase to the next; its weights are those of the system that the language models were trained with.
+step reward = score of the position after the phase - score of the one before + what happened in it
+score       = 2.0 centre + 0.3 unit - 0.3 threat + 0.1 unit abroad            (dense)
+            = 0.5 unit + 0.5 + 2.0 if leading, else + 0.5 balance - 0.3 centre behind the leader;
+              - 0.3 threat + 0.1 unit abroad                                  (strategic)
+events      = 0.5 dislodged - 0.5 lost + 0.2 province new in its influence
 
-Arrays as in `codes.py`: units uint8 [G, 75], owner int8 [G, 34], winner int8 [G]; every result is float64 [G, 7].
+The weights are those of the system that the language models were trained with. Arrays as in `codes.py`: units uint8
+[G, 75], owner int8 [G, 34]; rewards are float64 [G, 7], whose rounding no comparison of two games notices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
-import numpy as np
+import torch
+from torch import Tensor
 
 from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, standard_board
+from envs.diplomacy.board import NOTHING
+from envs.diplomacy.scoring import count_centres
+from envs.diplomacy.tensors import State, board_tensors, count_powers, form_of, power_of
 
 PER_CENTRE, PER_UNIT, PER_DISLODGED, PER_LOST = 2.0, 0.3, 0.5, 0.5
 PER_PROVINCE, PER_THREAT, PER_UNIT_ABROAD = 0.2, 0.3, 0.1
 STRATEGIC_PER_UNIT, STRATEGIC_BASE, PER_LEAD, PER_CENTRE_BEHIND, PER_BALANCE = 0.5, 0.5, 2.0, 0.3, 0.5
 
 
-def count_centres(owner: np.ndarray) -> np.ndarray:
-    """Centres of each power, int [G, 7]."""
-    return (owner[:, :, None] == np.arange(codes.NUM_POWERS)).sum(axis=1)
+def step_rewards(before: State, after: State, results: Tensor, influence: Tensor, *, strategic: bool = False) -> Tensor:
+    """What each power earned in the phase between two positions; nothing in a game that was over before it.
+
+    `results` uint8 [G, 75] are the batch's, of this phase; `influence` [G, 75] is whose the provinces were before it.
+    """
+    score = strategic_standing if strategic else standing
+    change = score(after["units"], after["owner"]) - score(before["units"], before["owner"])
+    earned = change + events(before["units"], after["units"], results, influence)
+    return earned.masked_fill((before["done"] > 0).unsqueeze(1), 0.0)
 
 
-def sum_of_squares(owner: np.ndarray, winner: np.ndarray) -> np.ndarray:
-    """Centres squared, as a share of the sum over all powers."""
-    squares = count_centres(owner).astype(np.float64) ** 2
-    return _or_solo(squares / np.maximum(squares.sum(axis=1, keepdims=True), 1.0), winner)
+def standing(units: Tensor, owner: Tensor) -> Tensor:
+    """The dense score of a position: centres, units, threats and units abroad."""
+    held, there = count_centres(owner).double(), count_units(units).double()
+    return PER_CENTRE * held + PER_UNIT * there + tactical(units, owner)
 
 
-def draw_size(owner: np.ndarray, winner: np.ndarray) -> np.ndarray:
-    """The same share for every power that still has a centre."""
-    alive = (count_centres(owner) > 0).astype(np.float64)
-    return _or_solo(alive / np.maximum(alive.sum(axis=1, keepdims=True), 1.0), winner)
-
-
-def centres(owner: np.ndarray, winner: np.ndarray) -> np.ndarray:
-    """Centres as a share of all 34, also of who has won."""
-    return count_centres(owner) / codes.NUM_CENTRES
-
-
-def solo(owner: np.ndarray, winner: np.ndarray) -> np.ndarray:
-    """1 for who has won, else 0."""
-    return (winner[:, None] == np.arange(codes.NUM_POWERS)).astype(np.float64)
-
-
-FINAL: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "sum_of_squares": sum_of_squares,
-    "draw_size": draw_size,
-    "centres": centres,
-    "solo": solo,
-}
-"""Scores at the end of a game, of `owner` and `winner`."""
-
-
-def standing(units: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """The dense score without its events: centres, units, threats and units abroad."""
-    return PER_CENTRE * count_centres(owner) + PER_UNIT * count_units(units) + tactical(units, owner)
-
-
-def strategic_standing(units: np.ndarray, owner: np.ndarray) -> np.ndarray:
+def strategic_standing(units: Tensor, owner: Tensor) -> Tensor:
     """The same with the place among the powers instead of the number of centres.
 
-    A leader, ties included, has `PER_LEAD`; the others lose by the centre they are behind and gain by the balance
-    1 - std / mean of the centres of those who have any, if that is positive.
+    A leader, ties included, has `PER_LEAD`; the others lose by the centre they are behind and gain by the balance.
     """
-    held = count_centres(owner).astype(np.float64)
-    most = held.max(axis=1, keepdims=True)
-    behind = PER_BALANCE * balance(held)[:, None] - PER_CENTRE_BEHIND * (most - held)
-    lead = np.where(held == most, PER_LEAD, behind)
-    return STRATEGIC_PER_UNIT * count_units(units) + STRATEGIC_BASE + lead + tactical(units, owner)
+    behind, there = centres_behind(owner).double(), count_units(units).double()
+    trailing = PER_BALANCE * balance(owner).unsqueeze(1) - PER_CENTRE_BEHIND * behind
+    lead = torch.where(behind == 0, PER_LEAD, trailing)
+    return STRATEGIC_PER_UNIT * there + STRATEGIC_BASE + lead + tactical(units, owner)
 
 
-def balance(held: np.ndarray) -> np.ndarray:
-    """How even the living powers are, float64 [G], from their centres [G, 7]: 1 - std / mean, at least 0."""
-    alive = np.maximum((held > 0).sum(axis=1), 1)
-    mean = np.maximum(held.sum(axis=1) / alive, 1e-9)
-    variance = (np.where(held > 0, held - mean[:, None], 0.0) ** 2).sum(axis=1) / alive
-    return np.maximum(1.0 - np.sqrt(variance) / mean, 0.0)
+def centres_behind(owner: Tensor) -> Tensor:
+    """How many centres each power has fewer than the leader, int64 [G, 7]."""
+    held = count_centres(owner)
+    return held.max(dim=1, keepdim=True).values - held
 
 
-def tactical(units: np.ndarray, owner: np.ndarray) -> np.ndarray:
+def balance(owner: Tensor) -> Tensor:
+    """How even those who own anything are, float64 [G]: 1 - std / mean of their centres, at least 0."""
+    held = count_centres(owner).double()
+    owning = held > 0
+    many = owning.sum(dim=1).clamp(min=1)
+    mean = (held.sum(dim=1) / many).clamp(min=1e-9)
+    variance = torch.where(owning, held - mean.unsqueeze(1), 0.0).square().sum(dim=1) / many
+    return (1.0 - variance.sqrt() / mean).clamp(min=0.0)
+
+
+def tactical(units: Tensor, owner: Tensor) -> Tensor:
     """Own units not in a home centre of theirs, and own centres into which a unit of another power could move."""
-    board, powers = standard_board(), codes.power_of(units)
-    reach = _reach()[codes.form_of(units), np.arange(codes.NUM_PROVINCES)] & (units > 0)[:, :, None]
-    found = np.zeros((len(units), codes.NUM_POWERS))
-    for power in range(codes.NUM_POWERS):
-        abroad = ((powers == power) & (board.home != power)).sum(axis=1)
-        enemies = (reach & (powers != power)[:, :, None]).any(axis=1)[:, board.centres]
-        threats = (enemies & (owner == power)).sum(axis=1)
-        found[:, power] = PER_UNIT_ABROAD * abroad - PER_THREAT * threats
-    return found
+    return PER_UNIT_ABROAD * count_abroad(units).double() - PER_THREAT * count_threats(units, owner).double()
 
 
-def events(before: np.ndarray, after: np.ndarray, results: np.ndarray, influence: np.ndarray) -> np.ndarray:
+def count_units(units: Tensor) -> Tensor:
+    """Units of each power on the board, int64 [G, 7]; those that have to retreat do not count."""
+    return count_powers(power_of(units))
+
+
+def count_abroad(units: Tensor) -> Tensor:
+    """Units of each power that are not in one of its home centres, int64 [G, 7]."""
+    powers = power_of(units)
+    return count_powers(torch.where(powers == board_tensors(units.device).home, NOTHING, powers))
+
+
+def count_threats(units: Tensor, owner: Tensor) -> Tensor:
+    """Centres of each power into which a unit of another could move by itself, int64 [G, 7]."""
+    places = torch.arange(codes.NUM_PROVINCES, device=units.device)
+    reaches = board_tensors(units.device).threatens[form_of(units).clamp_min(0), places]  # [G, 75, 34]
+    foreign = (units > 0).unsqueeze(2) & (power_of(units).unsqueeze(2) != owner.unsqueeze(1))
+    return count_powers(torch.where((reaches & foreign).any(dim=1), owner, NOTHING))
+
+
+def events(before: Tensor, after: Tensor, results: Tensor, influence: Tensor) -> Tensor:
     """What a phase brought: units dislodged and lost, from its `results`, and provinces new in a power's influence.
 
     `before` and `after` are the units [G, 75] around it, `influence` [G, 75] whose the provinces were before it.
     """
-    powers = np.arange(codes.NUM_POWERS)
-    dislodged = (results >= codes.DISLODGED_FLAG)[:, :, None]
-    lost = (dislodged & (codes.power_of(before)[:, :, None] == powers)).sum(axis=1)
-    gained = (dislodged & (codes.power_of(after)[:, :, None] == powers)).sum(axis=1)
+    dislodged = results >= codes.DISLODGED_FLAG
+    lost, gained = (
+        count_powers(torch.where(dislodged, powers, NOTHING)).double() for powers in (power_of(before), power_of(after))
+    )
     now = influence_after(influence, after)
-    new = ((now != influence)[:, :, None] & (now[:, :, None] == powers)).sum(axis=1)
+    new = count_powers(torch.where(now == influence, NOTHING, now)).double()
     return PER_DISLODGED * gained - PER_LOST * lost + PER_PROVINCE * new
 
 
-def influence_after(influence: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Whose each province is [G, 75]: of the power whose unit stands there, or stood there last; -1 nobody's."""
-    return np.where(units > 0, codes.power_of(units), influence)
+def influence_after(influence: Tensor, units: Tensor) -> Tensor:
+    """Whose each province is, int64 [G, 75]: of the power whose unit stands there, or stood there last; -1 nobody's."""
+    return torch.where(units > 0, power_of(units), influence)
 
 
-def first_influence(units: np.ndarray) -> np.ndarray:
+def first_influence(units: Tensor) -> Tensor:
     """Influence where nothing is known of the past: home centres belong to their powers."""
-    return influence_after(np.broadcast_to(standard_board().home, units.shape), units)
-
-
-def count_units(units: np.ndarray) -> np.ndarray:
-    """Units of each power on the board, int [G, 7]; those that have to retreat do not count."""
-    return (codes.power_of(units)[:, :, None] == np.arange(codes.NUM_POWERS)).sum(axis=1)
-
-
-def _or_solo(scores: np.ndarray, winner: np.ndarray) -> np.ndarray:
-    return np.where((winner == NOTHING)[:, None], scores, solo(scores, winner))
-
-
-@cache
-def _reach() -> np.ndarray:
-    """Whether a unit of a form in a province could move into another by itself: bool [4, 75, 75]."""
-    board = standard_board()
-    same = np.zeros((codes.NUM_LOCATIONS, codes.NUM_PROVINCES), dtype=bool)
-    same[np.arange(codes.NUM_LOCATIONS), board.province_of] = True
-    sailing = (board.fleet_next.astype(int) @ same) > 0
-    reach = np.zeros((4, codes.NUM_PROVINCES, codes.NUM_PROVINCES), dtype=bool)
-    reach[codes.ARMY_FORM], reach[codes.FLEET_FORM] = board.army_next, sailing[: codes.NUM_PROVINCES]
-    for province, coasts in enumerate(board.coasts_of):
-        for number, coast in enumerate(coasts):
-            reach[codes.FLEET_FORM + 1 + number, province] = sailing[coast]
-    return reach
+    return influence_after(board_tensors(units.device).home.expand(units.shape), units)

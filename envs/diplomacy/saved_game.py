@@ -9,25 +9,34 @@ them can go on with `batch.set_position(game, record.position)`. Games of the Py
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from configs.files import write_atomically
+from configs.json_fields import Field
 from configs.names import InputError
+from envs.diplomacy.board import POWERS
 from envs.diplomacy.history import Record
-from envs.diplomacy.json_fields import Field
 from envs.diplomacy.package_game import read_package_game
-from envs.diplomacy.phase_reading import read_phase
+from envs.diplomacy.phase_reading import read_phase, read_power
 from envs.diplomacy.phase_writing import write_phase
 
+T = TypeVar("T")
+
 FORMAT, VERSION = "sparring-diplomacy", 1
-KEYS = ("format", "version", "map", "phases")
+KEYS = ("format", "version", "map", "phases", "players")
 
 
-def write_game(game: Sequence[Record]) -> dict[str, Any]:
-    """The JSON value of a game; raises `InputError` for an order that has no words."""
-    return {"format": FORMAT, "version": VERSION, "map": "standard", "phases": [write_phase(phase) for phase in game]}
+def write_game(game: Sequence[Record], *, players: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON value of a game; raises `InputError` for an order that has no words.
+
+    `players` are the names of those who played the seven powers, in their order; none where they are not known.
+    """
+    whole: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
+    if any(players):
+        whole["players"] = {power: name for power, name in zip(POWERS, players, strict=True) if name}
+    return whole | {"phases": [write_phase(phase) for phase in game]}
 
 
 def read_game(data: Any) -> list[Record]:
@@ -39,25 +48,45 @@ def read_game(data: Any) -> list[Record]:
         if (found := whole[name]).value != wanted or type(found.value) is not type(wanted):
             found.fail(f"must be {wanted!r}, not {found.value!r}")
     whole.keys(KEYS)
+    read_players(data)
     return _some([read_phase(phase) for phase in whole["phases"]])
 
 
-def save(path: Path, game: Sequence[Record]) -> None:
+def read_players(data: Any) -> tuple[str, ...]:
+    """Who played the seven powers in a JSON value, empty where it does not say; raises `InputError`."""
+    names = [""] * len(POWERS)
+    if (players := Field(data).get("players")) is not None and "format" in data:
+        for power, name in players.items():
+            names[read_power(name, power)] = name.of(str)
+    return tuple(names)
+
+
+def save(path: Path, game: Sequence[Record], *, players: Sequence[str] = ()) -> None:
     """Write a game into a file, whole or not at all."""
-    write_atomically(path, json.dumps(write_game(game), indent=1) + "\n")
+    write_atomically(path, json.dumps(write_game(game, players=players), indent=1) + "\n")
 
 
 def load(path: Path) -> list[Record]:
     """Read the game in a file; raises `InputError` for what is not there, no JSON, or no game."""
+    return _load(path, read_game)
+
+
+def load_players(path: Path) -> tuple[str, ...]:
+    """Who played the seven powers of the game in a file; raises `InputError` as `load` does."""
+    return _load(path, read_players)
+
+
+def _load(path: Path, reader: Callable[[Any], T]) -> T:
     try:
         data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
-        return read_game(data)
+        return reader(data)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON: {error}") from error
+        lines = "; a file holds one game, not one on every line" if "Extra data" in str(error) else ""
+        raise InputError(f"{path}: no JSON: {error}{lines}") from error
 
 
 def _some(game: list[Record]) -> list[Record]:

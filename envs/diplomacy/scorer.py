@@ -1,56 +1,62 @@
-"""The rewards of one game as it is played: a weighted sum of the terms in `rewards.py`."""
+"""The rewards of G games as they are played: a weighted sum of final scores and step rewards."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
 
-import numpy as np
+import torch
+from torch import Tensor
 
-from configs.names import choose
-from envs.diplomacy import codes
-from envs.diplomacy.rewards import FINAL, events, first_influence, influence_after, standing, strategic_standing
+from configs.names import InputError, choose
+from envs.diplomacy.rewards import first_influence, influence_after, step_rewards
+from envs.diplomacy.scoring import FINAL, count_centres
+from envs.diplomacy.tensors import State
 
-STANDINGS = {"dense": standing, "strategic": strategic_standing}
-TERMS = (*FINAL, *STANDINGS)
-
-Rows = Mapping[str, np.ndarray]
+STEPS = ("dense", "strategic")
+TERMS = (*FINAL, *STEPS)
 
 
 def reward_weights(reward: str | Mapping[str, float]) -> dict[str, float]:
     """The weight of every term named, from one name or from a mapping.
 
-    Raises `UnknownNameError` for a term there is not, `ValueError` for a weight that is not finite.
+    Raises `InputError` for a term there is not, a weight that is no finite number, and where no term is named.
     """
+    if not (isinstance(reward, str | Mapping) and reward):
+        raise InputError(f"reward={reward!r}: give a term or weights of several; terms are {', '.join(TERMS)}")
     weights = {reward: 1.0} if isinstance(reward, str) else dict(reward)
     for term, weight in weights.items():
         choose("reward", term, TERMS)
-        if not np.isfinite(weight):
-            raise ValueError(f"reward[{term!r}]={weight!r}: give a finite number")
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not isfinite(weight):
+            raise InputError(f"reward[{term!r}]={weight!r}: give a finite number")
     return weights
 
 
 class Scorer:
-    """Follows one game and says after every phase what each power has earned in it."""
+    """Follows G games and says after every phase what each power has earned in it.
+
+    It remembers whose each province was, `influence` [G, 75]: a copy of a game needs that of the game it comes from.
+    """
+
+    influence: Tensor
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
-        self._influence = np.zeros((1, codes.NUM_PROVINCES), dtype=np.int64)
 
-    def begin(self, row: Rows) -> None:
-        """A game begins from these rows."""
-        self._influence = first_influence(row["units"][None])
+    def begin(self, state: State) -> None:
+        """The games begin from here; nothing is known of their past."""
+        self.influence = first_influence(state["units"])
 
-    def score(self, before: Rows, after: Rows, results: np.ndarray) -> np.ndarray:
-        """Rewards float64 [7] of the phase between two positions, final scores among them where the game is over."""
-        total = np.zeros(codes.NUM_POWERS)
-        units, owner = after["units"][None], after["owner"][None]
+    def score(self, before: State, after: State, results: Tensor) -> Tensor:
+        """Rewards float64 [G, 7] of the phase between two positions, with final scores where it ended a game."""
+        ended = ((after["done"] > 0) & (before["done"] == 0)).unsqueeze(1)
+        total = torch.zeros_like(count_centres(after["owner"]), dtype=torch.float64)
         for term, weight in self.weights.items():
             if term in FINAL:
-                earned = FINAL[term](owner, after["winner"].reshape(1))[0] * bool(after["done"])
+                total += weight * ended * FINAL[term](after["owner"])
             else:
-                worth = STANDINGS[term]
-                earned = (worth(units, owner) - worth(before["units"][None], before["owner"][None]))[0]
-                earned += events(before["units"][None], units, results[None], self._influence)[0]
-            total += weight * earned
-        self._influence = influence_after(self._influence, units)
+                strategic = term == "strategic"
+                total += weight * step_rewards(before, after, results, self.influence, strategic=strategic)
+        self.influence = influence_after(self.influence, after["units"])
         return total

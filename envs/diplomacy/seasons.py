@@ -10,7 +10,7 @@ from __future__ import annotations
 import warp as wp
 
 from envs.diplomacy import codes
-from envs.diplomacy.board import INLAND
+from envs.diplomacy.board import FLEET, INLAND
 from envs.diplomacy.outcome import CONTESTED, NOTHING
 from envs.diplomacy.reading import DONE, FAILED, UNORDERED, VOID, kind_of, other_of, target_of
 from envs.diplomacy.state import (
@@ -171,8 +171,8 @@ def build_limit(games: Games, tables: Tables, game: int, power: int) -> int:
 @wp.func
 def new_unit(tables: Tables, power: int, province: int, order: int) -> wp.uint8:
     """The unit a build order makes in a home centre; 0 where it cannot be."""
-    location, fleet = target_of(order), other_of(order) != 0
-    if location >= LOCATIONS:
+    location, fleet = target_of(order), other_of(order) == FLEET
+    if location >= LOCATIONS or other_of(order) > FLEET:
         return wp.uint8(0)
     if kind_of(order) != BUILD or tables.province_of[location] != province:
         return wp.uint8(0)
@@ -212,8 +212,9 @@ def is_of(games: Games, game: int, province: int, power: int) -> bool:
 @wp.func
 def remoteness(games: Games, tables: Tables, game: int, province: int, power: int) -> int:
     """The higher, the sooner civil disorder disbands the unit in a province."""
-    fleet = wp.min(form_of(games.units[game, province]), 1)
-    return 2 * int(tables.distance[fleet, province, power]) + fleet
+    unit = games.units[game, province]
+    fleet = wp.min(form_of(unit), 1)
+    return 2 * int(tables.distance[fleet, location_of(tables, unit, province), power]) + fleet
 
 
 @wp.func

@@ -13,11 +13,9 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
 from envs.diplomacy.board import location_name
+from envs.diplomacy.codes import SLOTS
 from envs.diplomacy.listing import MAX_ORDERS
 from envs.diplomacy.observation import SHAPE
-
-SLOTS = 17
-"""A power with 18 centres has won, so nobody has more than 17 units."""
 
 Slot = tuple[int, np.ndarray]
 """A province, and the orders int32 [n] listed for it."""
@@ -60,7 +58,10 @@ def action_mask(slots: Sequence[Slot]) -> np.ndarray:
 
 def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: bool = False) -> np.ndarray:
     """Return an action as int64 [17]. Raises `ValueError` for one that lists no order, unless `lenient` makes it 0."""
-    array = np.asarray(action)
+    try:
+        array = np.asarray(action)
+    except ValueError:  # Lists of different lengths.
+        raise ValueError(f"{whose}: {action!r} is no array; give the number of an order for every slot") from None
     if array.shape != (SLOTS,):
         raise ValueError(f"{whose}: shape {array.shape} is not ({SLOTS},); give the number of an order for every slot")
     if not np.issubdtype(array.dtype, np.integer):

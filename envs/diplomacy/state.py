@@ -1,7 +1,7 @@
 """What the kernels work on: the board's tables and the arrays of G games, one row per game.
 
-A game takes 75 bytes each for units, dislodged units, origins and results, 34 for centres, 300 for orders, 8 for its
-clock and 32 for who plays it. Nothing in it points anywhere, so a game is copied by copying its rows.
+A game takes 75 bytes each for units, dislodged units, origins and results, 34 for centres, 300 for orders, 5 for its
+clock and end, and 32 for who plays it. Nothing in it points anywhere, so a game is copied by copying its rows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Tables:
     shore: wp.array[wp.uint32]
     """[P] seas that touch a coast, as bits; 0 inland and at sea."""
     distance: wp.array3d[wp.uint8]
-    """[2, P, 7] moves of an army (which may be ferried) or a fleet from a power's nearest home centre."""
+    """[2, L, 7] moves of an army (which may be ferried) or a fleet to a location from a power's nearest home centre."""
 
 
 @wp.struct
@@ -130,16 +130,21 @@ def board_tables(board: Board) -> dict[str, np.ndarray]:
 
 
 def distances(board: Board, by_sea: np.ndarray) -> np.ndarray:
-    """uint8 [2, P, 7]: moves from the nearest home centre, an army over land and sea, a fleet along `by_sea` [P, P]."""
-    return np.stack([_spread(board, board.army_next | by_sea), _spread(board, by_sea)])
+    """uint8 [2, L, 7]: moves from the nearest home centre, an army over land and sea, a fleet from coast to coast.
+
+    `by_sea` [P, P] is where fleets sail, whatever the coast.
+    """
+    anywhere = np.zeros_like(board.fleet_next)
+    anywhere[: len(by_sea), : len(by_sea)] = board.army_next | by_sea
+    return np.stack([_spread(board, anywhere), _spread(board, board.fleet_next)])
 
 
 def _spread(board: Board, adjacent: np.ndarray) -> np.ndarray:
-    """Breadth first from the home centres of each power; 255 where there is no way."""
-    found = np.full((len(board.provinces), codes.NUM_POWERS), 255, dtype=np.uint8)
+    """Breadth first over `adjacent` [L, L] from the home centres of each power; 255 where there is no way."""
+    found = np.full((len(board.locations), codes.NUM_POWERS), 255, dtype=np.uint8)
     for power in range(codes.NUM_POWERS):
-        near = board.home == power
-        for distance in range(len(board.provinces)):
+        near = board.home[board.province_of] == power
+        for distance in range(len(board.locations)):
             found[near & (found[:, power] == 255), power] = distance
             near = near | (adjacent[near].any(axis=0))
     return found

@@ -1,7 +1,9 @@
 """Orders a power has written, put into a game: every line is answered, and a mistake in one spoils no other.
 
 A line that cannot be read, or is for a unit the power does not have there, is left out and reported; the unit then has
-no order and holds. In winter lines count in the order written, until all builds or disbands that are due are made.
+no order and holds. Of several lines for one unit the first that can be read counts, even where it is not legal. In
+winter lines count in the order written, until all builds or disbands that are due are made; one that builds or disbands
+nothing takes up none of them.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from configs.names import InputError
 from envs.diplomacy import codes
 from envs.diplomacy.board import POWERS, location_name, standard_board
-from envs.diplomacy.notation import Order, OrderError, read_order
+from envs.diplomacy.notation import Order, OrderError, place_unit, read_order
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,15 @@ def submit(
     owner: np.ndarray,
     phase: int,
 ) -> list[Line]:
-    """Write a power's `lines` into `orders` int32 [75]; the other arrays are that game's rows, as in the batch."""
+    """Write a power's `lines` into `orders` int32 [75]; the other arrays are that game's rows, as in the batch.
+
+    Raises `InputError` where `lines` is no list of texts, such as one text, and then has written nothing.
+    """
+    if isinstance(lines, str) or not isinstance(lines, Sequence):
+        raise InputError(f"lines={lines!r}: give a list of orders, one a line")
+    for number, line in enumerate(lines):
+        if not isinstance(line, str):
+            raise InputError(f"lines[{number}]={line!r}: is no text; write an order such as 'A PAR - BUR'")
     desk = _Desk(orders, power, {codes.SPRING: units, codes.FALL: units, codes.WINTER: units}.get(phase, dislodged))
     due = _due(power, units, owner) if phase == codes.WINTER else None
     return [Line(text, desk.take(text, due)) for text in lines]
@@ -56,11 +67,11 @@ class _Desk:
         """Write an order down; returns what is wrong with it."""
         try:
             order = read_order(text)
+            if order is None:
+                return ""
+            wrong = self._wrong(order) if due is None else self._wrong_in_winter(text, order, due)
         except OrderError as error:
             return str(error)
-        if order is None:
-            return ""
-        wrong = self._wrong(order) if due is None else self._wrong_in_winter(order, due)
         if not wrong:
             self.orders[order.province] = order.order
             self.taken += 1
@@ -74,13 +85,19 @@ class _Desk:
             return f"the unit in {here} has an order already; the first one counts"
         return ""
 
-    def _wrong_in_winter(self, order: Order, due: int) -> str:
-        builds = order.order & codes.KIND_MASK == codes.BUILD
-        if self.taken >= (max(due, 0) if builds else max(-due, 0)):
-            return f"{POWERS[self.power]} has no further {'build' if builds else 'disband'} to make"
+    def _wrong_in_winter(self, text: str, order: Order, due: int) -> str:
+        kind = order.order & codes.KIND_MASK
+        if kind not in (codes.BUILD, codes.DISBAND):
+            return f"order {text!r}: winter has builds and disbands alone, as in A PAR B or A PAR D"
+        builds = kind == codes.BUILD
+        most = max(due if builds else -due, 0)
+        if self.taken >= most:
+            further = "further " if most else ""
+            return f"{POWERS[self.power]} has no {further}{'build' if builds else 'disband'} to make"
         if not builds:
             return self._wrong(order)
         here, board = order.province, standard_board()
         if board.home[here] != self.power or self.owners[here] >= 0 or self.orders[here]:
             return f"{location_name(here)} is no free home centre of {POWERS[self.power]}"
+        place_unit(text, self.power, order.letter, order.location)
         return ""

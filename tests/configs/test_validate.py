@@ -64,6 +64,10 @@ def phase(**entries):
         ({"phases": [phase(events=[{"snapshot": "final"}])]}, "phases.0.events.0.snapshot=final: must be letters"),
         ({"phases": [phase(events=[{"snapshot": "step_9"}])]}, "phases.0.events.0.snapshot=step_9: must be letters"),
         ({"evaluation": {"check_bot": "ase"}}, "evaluation.check_bot=ase: choose from"),
+        (
+            {"env": {"id": "CartPole-v1"}, "evaluation": {"every": 3}},
+            "evaluation.every=3: is an option of sparring/Dogfight-v0 and sparring/Diplomacy-v0, not of CartPole-v1",
+        ),
     ],
 )
 def test_ranges_and_choices(plain, message):

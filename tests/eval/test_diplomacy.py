@@ -1,6 +1,7 @@
 """One power against six: what the command refuses, plays and writes."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import torch
 from scipy import stats
 
 from agents.checkpoint import save_checkpoint
+from agents.diplomacy_matches import play_against
 from agents.ppo.order_network import OrderNetwork
 from configs.schema import NetworkConfig
+from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.codes import BOTS, ENV_ID
 from eval import one_against_six
 from eval.diplomacy import main, read_options
@@ -56,10 +59,49 @@ def test_a_policy_plays_one_power(capsys, tmp_path):
     network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
     contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
     save_checkpoint(tmp_path / "policy.pt", network, contract=contract, training={})
-    code, out, _ = run(capsys, "--ckpt", str(tmp_path / "policy.pt"), "--opponents", "random,dumbbot", *QUICK)
+    arguments = ["--ckpt", str(tmp_path / "policy.pt"), "--opponents", "random,dumbbot", *QUICK]
+    code, out, _ = run(capsys, *arguments, "--replay", str(tmp_path / "game.html"))
     assert code == 0
+    assert out.splitlines()[-1] == f"Wrote {tmp_path / 'game.html'}"
+    shown = replay(tmp_path / "game.html")
+    assert shown["players"] == [str(tmp_path / "policy.pt"), *["dumbbot"] * 6]
+    batch = DiplomacyBatch(7, threads=1, last_year=1902)
+    play_against(batch, network.eval(), "dumbbot", seed=0)
+    assert shown["phases"][-1]["owner"] == batch.owner[0].tolist()
+    assert len(shown["phases"][-1]["units"]) == int((batch.units[0] > 0).sum())
+    batch.close()
     rows = [line for line in out.splitlines() if "policy.pt" in line and line.startswith("|")]
-    assert len(rows) == 4  # against two, from either side
+    assert len(rows) == 8  # against two, from either side, in two tables
+    assert out.count("power by power") == 2
+    content = json.loads((tmp_path / "eval.policy.json").read_text())
+    for record in content["records"]:
+        # Each power played once, so the whole is the mean of the powers.
+        centres = [side["centres"]["value"] for side in record["alone_by_power"].values()]
+        assert list(record["alone_by_power"])[2] == "FRANCE"
+        assert np.mean(centres) == pytest.approx(record["alone"]["centres"]["value"])
+
+
+def replay(path):
+    """What a page holds, each phase of which must follow from the one before."""
+    told = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.DOTALL)[1])
+    assert [phase["name"] for phase in told["phases"]][:1] == ["S1901M"]
+    assert told["phases"][-1]["name"] == "END"
+    assert len({phase["name"] for phase in told["phases"]}) == len(told["phases"])
+    return told
+
+
+def test_a_replay_shows_the_first_game_of_the_last_pair(capsys, tmp_path):
+    arguments = ["--bot", "dumbbot", "--opponents", "random", "chaos", *QUICK, "--quiet"]
+    assert run(capsys, *arguments, "--replay", str(tmp_path / "new" / "game.html")) == (0, "", "")
+    shown = replay(tmp_path / "new" / "game.html")
+    assert shown["players"] == ["dumbbot", *["chaos"] * 6]
+    batch = DiplomacyBatch(7, threads=1, last_year=1902)
+    one_against_six.play_cell(batch, "dumbbot", "chaos", 0)
+    assert shown["phases"][-1]["owner"] == batch.owner[0].tolist()
+    batch.close()
+    code, _, err = run(capsys, *arguments, "--replay", str(tmp_path))
+    assert code == 2
+    assert "is a folder; give the name of a file" in err
 
 
 def test_who_plays_whom():
@@ -92,9 +134,38 @@ def test_intervals_are_wilsons_and_students():
     owner[:3] = 2
     centres = np.array([34.0, 34, 34, 1, 1, 1, 1])
     owner[3:, :4] = [2, 3, 4, 5]
-    side = one_against_six._side(torch.tensor(owner), lambda scores: scores[:, 2])
+    seats = (torch.arange(7) == 2).expand(7, 7)
+    side = one_against_six.side(torch.tensor(owner), seats)
     assert side.solos.value == pytest.approx(3 / 7)
     assert side.solos.interval == pytest.approx((0.1582, 0.7495), abs=1e-4)
     low, high = stats.t.interval(0.95, 6, loc=centres.mean(), scale=stats.sem(centres))
     assert side.centres.value == pytest.approx(centres.mean())
     assert side.centres.interval == pytest.approx((max(low, 0), min(high, 34)))
+    assert side.draws.value == pytest.approx(4 / 7)
+    assert side.losses.value == 0
+    assert side.rank.value == 1
+
+
+def test_a_game_is_won_drawn_or_lost():
+    """France wins, England is left, England is not, Turkey wins: from either side of England against six."""
+    owner = np.full((4, 34), -1)
+    owner[0, :20], owner[0, 20:22] = 2, 1
+    owner[1, :5], owner[1, 5:8], owner[1, 8] = 0, 1, 3
+    owner[2, :5] = 4
+    owner[3, :18] = 6
+    england = (torch.arange(7) == 1).expand(4, 7)
+    one, six = (one_against_six.side(torch.tensor(owner), seats) for seats in (england, ~england))
+    assert [getattr(one, name).value for name in ("solos", "draws", "losses")] == [0, 0.25, 0.75]
+    assert [getattr(six, name).value for name in ("solos", "draws", "losses")] == [0.5, 0.5, 0]
+    assert one.survival.value == 0.5
+    assert six.survival.value == pytest.approx((1 + 2 + 1 + 1) / 24)
+    # England's places: behind France; behind Austria; behind Germany; behind Turkey.
+    assert one.rank.value == 2
+    # Of the six: France 1, others 3; Austria 1, Germany 3, others 4; Germany 1, others 2; Turkey 1, others 2.
+    assert six.rank.value == pytest.approx((1 + 5 * 3 + 1 + 3 + 4 * 4 + 1 + 5 * 2 + 1 + 5 * 2) / 24)
+
+
+def test_one_game_alone_says_nothing_of_the_spread():
+    owner = np.zeros((1, 34), dtype=int)
+    side = one_against_six.side(torch.tensor(owner), torch.eye(7, dtype=torch.bool)[:1])
+    assert (side.centres.value, side.centres.interval, side.rank.interval) == (34.0, (0.0, 34.0), (1.0, 7.0))

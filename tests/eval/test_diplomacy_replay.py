@@ -1,4 +1,4 @@
-"""The page of a game of Diplomacy, the command that writes it, and the page in a real browser."""
+"""The page of a game of Diplomacy, and the page in a real browser."""
 
 import json
 import re
@@ -7,25 +7,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from configs.names import InputError
-from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.deeds import deeds
 from envs.diplomacy.game_log import POWER_NAMES
-from envs.diplomacy.recording import centre_counts, record_game
-from eval.diplomacy_page import cast, encode, map_svg, page
-from eval.diplomacy_replay import PLAYERS, main, read_options, write_replay
-from tests.envs.diplomacy.scenes import play
+from envs.diplomacy.recording import centre_counts
+from eval.diplomacy_page import cast, encode, map_svg, page, write_replay
+from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.test_replay import HOSTILE, browse, needs_chromium, selftest
 
+PLAYERS = ("random",) * 7
 NAMESPACE = "http://www.w3.org/2000/svg"
 
 
 @pytest.fixture(scope="module")
 def long_game():
-    batch = DiplomacyBatch(1, threads=1, last_year=1920)
-    phases = record_game(batch, lambda batch: batch.draw_orders(3))
-    batch.close()
-    return phases
+    return drawn_game(last_year=1920)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,7 @@ def skirmish():
         "Italy": "A VEN - TRI, F ADR S A VEN - TRI",
         "Austria": "A TRI - VEN",
     }
-    return play(units, spring, {"France": "A BUR R PAR"}, {}, {"Germany": "A BER B"})
+    return play(units, spring, {"France": "A BUR R PAR"}, {}, {"Germany": "A BER B"}, last_year=1901)
 
 
 def data_of(text):
@@ -103,42 +98,9 @@ def test_the_title_says_who_plays_and_how_it_ends(skirmish):
     assert "<title>Diplomacy: seven times random · draw of all seven · Sparring" in page(skirmish, players=PLAYERS)
 
 
-def test_a_recording_without_its_end_is_refused(skirmish):
-    with pytest.raises(ValueError, match="final position"):
-        page(skirmish[:-1], players=PLAYERS)
+def test_every_power_has_a_player(skirmish):
     with pytest.raises(ValueError, match="6 players"):
         page(skirmish, players=PLAYERS[1:])
-
-
-# ---- the command
-
-
-def test_the_command_writes_page_and_log(tmp_path, capsys):
-    page_file, log = tmp_path / "a" / "game.html", tmp_path / "game.txt"
-    arguments = ["--out", str(page_file), "--log", str(log), "--seed", "3", "--last-year", "1901"]
-    assert main(arguments) == 0
-    assert f"Wrote {page_file}, {log}" in capsys.readouterr().out
-    assert data_of(page_file.read_text())["phases"][0]["name"] == "S1901M"
-    assert log.read_text().startswith('[Austria "random"]')
-    before = page_file.read_bytes()
-    assert main([*arguments, "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-    assert page_file.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ([], "--out is missing"),
-        (["--out", "a", "--log", "a"], "the page's name already"),
-        (["--out", "a", "--seed", "-1"], "--seed -1"),
-        (["--out", "a", "--last-year", "1900"], r"--last-year 1900.*\[1901"),
-        (["--out", "a", "--last-yeer", "1905"], "did you mean '--last-year'"),
-    ],
-)
-def test_slips_on_the_command_line(arguments, complaint):
-    with pytest.raises(InputError, match=complaint):
-        read_options(arguments)
 
 
 # ---- in a browser
@@ -215,6 +177,38 @@ def test_the_controls_do_what_they_say(skirmish_page):
     assert told["started"]["playing"]
     assert 0 < index["later"] <= last
     assert not told["stopped"]["playing"]
+
+
+LOOK = """
+<script>
+const out = document.createElement("pre");
+out.id = "selftest";
+out.textContent = JSON.stringify([0, 1, 3, 4].map((index) => { replay.seek(index, false); return replay.state(); }));
+document.body.append(out);
+</script>
+"""
+
+
+@needs_chromium
+def test_the_legend_explains_what_a_phase_shows(skirmish_page):
+    skirmish_page.write_text(skirmish_page.read_text().replace("</body>", LOOK + "</body>"))
+    told = selftest(browse(skirmish_page, "", "--dump-dom"))
+    assert {state["name"]: state["legend"] for state in told} == {
+        "S1901M": ["army", "fleet", "move", "support", "convoy", "hold", "fails", "dislodged"],
+        "S1901R": ["army", "fleet", "dislodged", "retreat", "disband"],
+        "W1901A": ["army", "fleet", "build", "disband"],
+        "END": ["army", "fleet"],
+    }
+    assert [state["built"] for state in told] == [0, 0, 1, 0]
+
+
+@needs_chromium
+def test_an_unfinished_game_says_so(tmp_path):
+    phases = play({"France": "A BUR", "Germany": "A MUN, A RUH"}, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"})
+    write_replay(tmp_path / "page.html", phases, players=PLAYERS)
+    state = selftest(browse(tmp_path / "page.html", "phase=S1901R&selftest", "--dump-dom"))
+    assert (state["index"], state["banner"], state["title"]) == (1, "Unfinished", "Spring 1901, retreats")
+    assert (state["dislodged"], state["marks"], state["orders"]) == (1, 0, [])
 
 
 @needs_chromium

@@ -17,7 +17,8 @@ from configs.names import ConfigError
 from configs.schema import NetworkConfig
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.plain_orders import CHOICES, MOST_UNITS
+from envs.diplomacy.observation import observe
+from envs.diplomacy.plain_orders import CHOICES
 from tests.agents.ppo.small_run import flat, untimed
 
 SMALL = (
@@ -76,10 +77,10 @@ def test_densities_are_those_of_independent_choices(table, network):
     actions, log_prob = network.act(table.obs, generator=generator)
     again, entropy = network.evaluate(table.obs, actions)
     torch.testing.assert_close(again, log_prob)
-    assert actions.shape == (28, MOST_UNITS)
+    assert actions.shape == (28, codes.SLOTS)
     log_probs, present = network._answer(table.obs)
-    assert log_probs.shape == (28, MOST_UNITS, CHOICES)
-    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(28, MOST_UNITS))
+    assert log_probs.shape == (28, codes.SLOTS, CHOICES)
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(28, codes.SLOTS))
     units = present.sum(1)
     assert sorted(set(units.tolist())) == [3, 4]  # Russia has four
     assert ((entropy > 0) & (entropy <= units * np.log(CHOICES))).all()
@@ -104,6 +105,21 @@ def test_rewards_are_shares_of_the_score_and_every_power_is_played(table, networ
     assert torch.equal(obs, table.obs)
 
 
+def test_observations_are_of_the_games_as_they_stand_and_final_ones_of_those_that_ended(network):
+    batch = DiplomacyBatch(14, last_year=1902, threads=1)
+    games = Table(batch, codes.BOTS, seed=3)
+    opening = games.obs.clone()
+    for step in range(1, 5):
+        obs, _, over, _ = games.step(network.act(games.obs, deterministic=True)[0])
+        seen = observe(batch.state, games.power, last_year=1902).flatten(1)
+        assert torch.equal(obs, seen)
+        assert torch.equal(games.final_obs[~over], obs[~over])
+        assert bool(over.all()) == (step == 4)  # four movement phases in two years
+    assert torch.equal(obs, opening)
+    assert (games.final_obs != opening).any(1).all()
+    batch.close()
+
+
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     options = [*SMALL, "evaluation.games=7", "evaluation.every=2"]
     whole = train(load([*options, "max_updates=4", f"checkpoint_dir={tmp_path / 'whole'}"]))
@@ -117,6 +133,24 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     assert len(rows[0]) == 4
     assert "eval/random/centres" in rows[0][1]
     assert first.contract["id"] == "sparring/Diplomacy-v0"
+
+
+def test_what_is_said_is_about_diplomacy(tmp_path, capsys):
+    """No physics, and what the shares are shares of; the line about a check agrees with the numbers it logs."""
+    options = ["evaluation.games=7", "evaluation.every=2", "max_updates=8", "logger.progress=true"]
+    path = train(load([*SMALL, *options, f"checkpoint_dir={tmp_path}"]))
+    out, bar = capsys.readouterr()
+    assert "phase curriculum, update 0: random\n" in out
+    assert "physics" not in out + bar
+    assert "(none)" not in bar
+    assert "most centres: random" in bar
+    rates = [row["eval/random/win_rate"] for row in read(path.parent) if "eval/random/win_rate" in row]
+    said = [line for line in out.splitlines() if line.startswith("check")]
+    updates = (1, 3, 5, 7)
+    assert said == [
+        f"check after update {number}, most centres: random {rate:.0%}"
+        for number, rate in zip(updates, rates, strict=True)
+    ]
 
 
 def read(folder):
@@ -141,7 +175,20 @@ def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
         (["env.rules=challenge"], r"env\.rules=challenge: is an option of sparring/Dogfight-v0"),
         (["phases.0.stages=[{bots:[ace]}]"], r"phases\.0\.stages\.0\.bots\.0=ace: choose from random"),
         (["phases.0.randomization=[{level:full}]"], r"phases\.0\.randomization: only sparring/Dogfight-v0 has physics"),
-        (["network.activation=tanh"], r"network\.activation=tanh: sparring/Diplomacy-v0 has relu only"),
+        (
+            ["network.activation=tanh"],
+            r"network\.activation=tanh: is an option of sparring/Dogfight-v0 and Gymnasium's environments, not of ",
+        ),
+        (["network.log_std_init=-0.5"], r"network\.log_std_init=-0\.5: is an option of sparring/Dogfight-v0 and "),
+        (
+            ["env.reward.win=9"],
+            r"^env\.reward\.win=9\.0: is an option of sparring/Dogfight-v0, not of sparring/Diplomacy-v0; leave",
+        ),
+        (["evaluation.games=10"], r"evaluation\.games=10: must be a multiple of 7, .*; try 14$"),
+        (["evaluation.check_bot=dumbbot"], r"evaluation\.check_bot=dumbbot: is an option of sparring/Dogfight-v0, not"),
+        (["evaluation.check_every=5"], r"evaluation\.check_every=5: is an option of sparring/Dogfight-v0, not of"),
+        (["evaluation.regimes_every=5"], r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v0, not of"),
+        (["self_play.slots=2"], r"self_play\.slots=2: is an option of sparring/Dogfight-v0, not of"),
         (["phases.0.events=[{at:1,log_std:-1.0}]"], r"phases\.0\.events\.0\.log_std=-1\.0: choices in sparring/Dip"),
         (["phases.0.scripted_end=0.5"], r"phases\.0\.scripted_end=0\.5: only sparring/Dogfight-v0 has self-play"),
     ],

@@ -173,7 +173,7 @@ def test_max_updates_cuts_the_schedule(tmp_path, capsys):
     assert introduction[0].endswith(
         f"small: 2 updates, {2 * STEPS * ENVS} env steps, network 16h/0b (2,534 weights), cpu, 1 threads"
     )
-    assert introduction[1].startswith("about ")
+    assert introduction[1].endswith("Ctrl-C stops it and keeps the policy")
 
 
 def test_an_event_sets_the_spread_before_its_update(tmp_path):

@@ -16,7 +16,7 @@ from agents.ppo.rollout import Samples
 from agents.ppo.share import Noise, Share, draw
 from agents.state_folder import read_state
 from configs.names import ConfigError
-from configs.schema import EnvConfig, PhaseConfig, PPOConfig
+from configs.schema import EnvConfig, EvaluationConfig, PhaseConfig, PPOConfig, SelfPlayConfig
 from tests.agents.ppo.processes import ROOT, end, start
 from tests.agents.ppo.small_run import config, metrics
 from tests.agents.ppo.test_resume import long, untimed
@@ -106,7 +106,8 @@ def cart_poles(root):
     """Normalized by statistics that both processes share, with episodes that end within the rollout."""
     env = EnvConfig(id="CartPole-v1", num_envs=4, normalize_obs=True, normalize_reward=True)
     ppo = PPOConfig(rollout_steps=32, epochs=2, minibatch_size=48, precision="fp32")
-    return config(root, env=env, ppo=ppo, phases=[PhaseConfig("all", 3)])
+    plain = {"self_play": SelfPlayConfig(), "evaluation": EvaluationConfig()}
+    return config(root, env=env, ppo=ppo, phases=[PhaseConfig("all", 3)], **plain)
 
 
 def test_environments_of_gymnasiums_share_their_statistics(tmp_path):

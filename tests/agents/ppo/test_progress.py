@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.ppo.progress import Progress, duration
+from agents.ppo.progress import Progress, duration, forecast
 from configs.schema import PhaseConfig, StageConfig
 from curriculum.schedule import Schedule
 
@@ -23,6 +23,11 @@ def test_durations_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
 
 
+@pytest.mark.parametrize(("seconds", "text"), [(0.1, ""), (4.9, ""), (5.1, "about 5 s on this machine; ")])
+def test_a_run_of_a_moment_is_not_forecast(seconds, text):
+    assert forecast(seconds) == text
+
+
 def plan():
     phase = PhaseConfig("transition", 5, stages=[StageConfig(bots=["ace", "brawler"])], scripted_start=0.4)
     schedule = Schedule([phase])
@@ -30,7 +35,7 @@ def plan():
 
 
 def test_the_bar_shows_phase_opponents_win_rates_and_speed(capsys):
-    progress = Progress(5, shown=True)
+    progress = Progress(5, shown=True, physics=True)
     progress.update(plan(), "ace 93% brawler selfplay 60%", 31_250.4)
     progress.say("something happened")
     progress.close()

@@ -3,27 +3,35 @@
 import numpy as np
 
 from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, position
+from envs.diplomacy.batch import position
 from envs.diplomacy.board import POWERS, standard_board
+from envs.diplomacy.history import WatchedBatch
 from envs.diplomacy.notation import read_unit
-from envs.diplomacy.recording import record_game
+from envs.diplomacy.recording import phases_of
 from envs.diplomacy.submit import submit
 
 
-def play(units, *orders, owner=None, phase=codes.SPRING):
+def play(units, *orders, owner=None, phase=codes.SPRING, last_year=1950):
     """Record a game from `units` ({power: "A PAR, F BRE"}) on, one phase for each of the `orders`, in that form."""
-    batch = DiplomacyBatch(1, threads=1, last_year=1950)
+    batch = WatchedBatch(1, threads=1, last_year=last_year)
     batch.load(position(unit_row(units)[None], owner_row(owner)[None], year=1901, phase=phase))
-    sheets = iter(orders)
-
-    def give_orders(batch):
-        for power, text in next(sheets).items():
+    for sheet in orders:
+        for power, text in sheet.items():
             row = batch.orders[0].numpy()
             submit(row, lines(text), power=POWERS.index(power.upper()), **rows(batch))
-
-    phases = record_game(batch, give_orders, most=len(orders))
+        batch.process()
     batch.close()
-    return phases
+    return phases_of(batch.past())
+
+
+def drawn_game(*, seed=3, last_year, games=1, game=0):
+    """One of several random games, phase by phase."""
+    batch = WatchedBatch(games, watched=game, threads=1, last_year=last_year)
+    while not batch.done.all():
+        batch.draw_orders(seed)
+        batch.process()
+    batch.close()
+    return phases_of(batch.past())
 
 
 def rows(batch):

@@ -1,5 +1,7 @@
 """The same orders given to the `diplomacy` package, a few hundred phases; `diplomacy_agreement.py` does thousands."""
 
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ pytest.importorskip("diplomacy", reason="the package diplomacy is not installed:
 
 from benchmarks.diplomacy_agreement import ALL_STYLES, report, sample
 from benchmarks.diplomacy_match import Crowds, Match
+from benchmarks.diplomacy_peer import Games, Peer
 from benchmarks.diplomacy_readings import (
     HEAD_ON,
     INTENT,
@@ -19,7 +22,9 @@ from benchmarks.diplomacy_readings import (
     readings,
 )
 from benchmarks.diplomacy_tally import rings
-from envs.diplomacy.board import POWERS
+from envs.diplomacy import codes
+from envs.diplomacy.batch import DiplomacyBatch, position
+from envs.diplomacy.board import COAST, INLAND, POWERS, SEA, standard_board
 from envs.diplomacy.notation import read_order, read_unit
 
 
@@ -140,6 +145,35 @@ def test_a_wrong_adjudicator_is_found_out(monkeypatch):
         match.step()
     assert match.tally.unexplained
     match.close()
+
+
+def test_civil_disorder_takes_the_same_units():
+    """Random winters in which nobody orders anything and most have too many units."""
+    chance, batch = Random(5), DiplomacyBatch(200, threads=1)
+    units, owner = np.zeros((200, 75), dtype=np.uint8), np.full((200, 34), -1)
+    for row, centres in zip(units, owner, strict=True):
+        for place in chance.sample(range(75), 28):
+            row[place] = codes.unit_code(chance.randrange(7), chance.choice(forms(place)))
+        centres[:] = [chance.randrange(7) if chance.random() < 0.5 else -1 for _ in centres]
+    batch.load(position(units, owner, year=1901, phase=codes.WINTER))
+    ours, gone = Games(batch), 0
+    peers = [Peer() for _ in range(200)]
+    for game, peer in enumerate(peers):
+        peer.place(ours.standing(game), ours.centres(game), "W1901A")
+    before = [ours.standing(game) for game in range(200)]
+    batch.process()
+    for game, peer in enumerate(peers):
+        assert ours.standing(game) == peer.process().units
+        gone += len(before[game] - ours.standing(game))
+    batch.close()
+    assert gone > 1000
+
+
+def forms(place):
+    """What may stand in a province."""
+    board = standard_board()
+    fleets = [codes.FLEET_FORM + 1, codes.FLEET_FORM + 2] if board.coasts_of[place] else [codes.FLEET_FORM]
+    return {INLAND: [codes.ARMY_FORM], COAST: [codes.ARMY_FORM, *fleets], SEA: fleets}[int(board.terrain[place])]
 
 
 def test_rings_are_circles_of_moves():

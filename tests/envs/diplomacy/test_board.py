@@ -412,3 +412,9 @@ def test_a_location_that_is_none_has_no_name(location):
 def test_the_board_loads_no_simulator():
     code = "import sys, envs.diplomacy.board; sys.exit(bool({'warp', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", ["garbage", "hello", "xyz", "move"])
+def test_what_is_like_no_place_is_taken_for_none(text):
+    with pytest.raises(UnknownNameError, match=r"STP/NC, North Sea$"):
+        find_location(text)

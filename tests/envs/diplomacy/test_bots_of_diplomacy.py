@@ -132,15 +132,7 @@ def test_orders_are_legal(games, bot):
         batch.check()
         assert (given[moving][before[moving] != 0] != 0).all()
         going = batch.done[:, None] == 0
-        for game, province in (going & (given != 0) & (batch.results % 8 == codes.VOID)).nonzero().tolist():
-            assert supports_its_own_passenger(given[game, province], province, before[game])
-
-
-def supports_its_own_passenger(order, province, units):
-    """A fleet at sea that supports the move of an army it would have to carry: listed as legal, yet void."""
-    board, (kind, target, other, _) = standard_board(), codes.unpack(int(order))
-    by_land = board.army_next[other, target]
-    return kind == codes.SUPPORT_MOVE and board.terrain[province] == 2 and units[other] <= 7 and not by_land
+        assert not (going & (given != 0) & (batch.results % codes.DISLODGED_FLAG == codes.VOID)).any()
 
 
 def test_random_gives_every_kind_of_order(games):
@@ -265,7 +257,7 @@ def test_a_dumbbot_value_by_hand(games):
 
 
 def test_places_are_worth_something_to_a_power_only(games):
-    with pytest.raises(InputError, match=r"power=7: must be in \[0, 6\]"):
+    with pytest.raises(InputError, match=r"power=7: must be a whole number in \[0, 6\]"):
         games(1).place_values(7)
 
 
@@ -333,3 +325,17 @@ def test_dumbbot_beats_six_random(games):
     list(phases(batch, 0))
     assert (batch.winner == seats).sum() >= 18
     assert count_centres(batch.owner)[torch.arange(21), seats].float().mean() > 16
+
+
+def test_the_ladder(games):
+    """Centres of one against six random, loosely: dumbbot, chaos, territorial, and defensive, which takes nothing."""
+    batch = games(70, last_year=1915)
+    seats, centres = torch.arange(70) % 7, {}
+    for bot in ("dumbbot", "chaos", "territorial", "defensive"):
+        all_play(batch, "random").players[torch.arange(70), seats] = BOTS[bot]
+        list(phases(batch, 0))
+        centres[bot] = float(count_centres(batch.owner)[torch.arange(70), seats].float().mean())
+    assert centres["dumbbot"] > centres["chaos"] + 4
+    assert centres["chaos"] > centres["territorial"] + 1
+    assert centres["territorial"] > centres["defensive"] + 1
+    assert centres["defensive"] > 1

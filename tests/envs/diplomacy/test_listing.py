@@ -10,9 +10,10 @@ from configs.names import InputError
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch, opening, position
 from envs.diplomacy.board import COAST, SEA, standard_board
-from envs.diplomacy.listing import MAX_ORDERS, Lister, due, find
+from envs.diplomacy.listing import MAX_ORDERS, Lister, find
 from envs.diplomacy.notation import read_order, read_unit, write_order
 from envs.diplomacy.state import board_tables
+from envs.diplomacy.winter import due
 from tests.envs.diplomacy import datc
 
 BOARD = standard_board()
@@ -70,7 +71,9 @@ def movement_space():
     orders += [codes.pack(codes.SUPPORT, place) for place in places]
     for kind in (codes.SUPPORT_MOVE, codes.CONVOY):
         orders += [codes.pack(kind, target, other) for target, other in product(places, places)]
-    return orders + [codes.pack(kind, 1) for kind in range(codes.RETREAT, 16)] + [codes.pack(codes.MOVE, 127)]
+    orders += [codes.pack(kind, 1) for kind in range(codes.RETREAT, 16)]
+    off_the_board = ((127, 0), (codes.NUM_LOCATIONS, 0), (1, 127), (1, codes.NUM_LOCATIONS))
+    return orders + [codes.pack(kind, *places) for kind in range(1, codes.RETREAT) for places in off_the_board]
 
 
 def verdicts(batch, state, province, orders):
@@ -170,16 +173,28 @@ def test_listed_builds_and_disbands_are_those_the_adjudicator_takes(batch):
     batch.load(state)
     listed = batch.legal_orders(0)
     assert " ".join(BOARD.provinces[province] for province in sorted(listed)) == "EDI LON LVP NAP PIE ROM SEV WAR"
-    assert due(state["units"][0].numpy(), state["owner"][0].numpy()).tolist() == [0, 2, 0, 0, -2, 2, 0]
+    assert due(state["units"][:1], state["owner"][:1]).tolist() == [[0, 2, 0, 0, -2, 2, 0]]
     places = range(codes.NUM_LOCATIONS)
     space = [codes.pack(kind, place) for kind in range(1, 7) for place in places]
-    space += [codes.pack(codes.BUILD, place, unit) for place in range(128) for unit in (0, 1)]
+    space += [codes.pack(codes.BUILD, place, unit) for place in range(128) for unit in (0, 1, 2, 127)]
     space += [codes.NO_ORDER, codes.pack(codes.DISBAND), 9, 15]
     for province in range(75):
         if province in listed:
             compare(batch, state, province, space)
         else:
             assert (verdicts(batch, state, province, space[:-4]) == codes.VOID).all()
+
+
+def test_a_fleet_may_be_built_on_either_coast(batch):
+    state = placed("RUSSIA A MOS", codes.WINTER)
+    state["owner"][0, [BOARD.centre_of[BOARD.provinces.index(name)] for name in ("STP", "MOS")]] = 5
+    batch.load(state)
+    (province, listed), *others = batch.legal_orders(0).items()
+    assert (BOARD.provinces[province], others) == ("STP", [])
+    words = [write_order(order, province, 0) for order in listed[1:].tolist()]
+    assert words == ["A STP B", "F STP/NC B", "F STP/SC B"]
+    space = [codes.pack(codes.BUILD, place, unit) for place in range(128) for unit in (0, 1)]
+    compare(batch, state, province, [codes.NO_ORDER, *space])
 
 
 def test_every_order_listed_in_played_games_is_taken(batch):
@@ -295,7 +310,7 @@ def test_games_that_are_over_list_nothing_and_games_there_are_not_are_refused():
     batch.done[1] = 1
     assert batch.legal_orders(1) == {}
     for game in (-1, 2):
-        with pytest.raises(InputError, match=rf"game={game}: must be in \[0, 1\]"):
+        with pytest.raises(InputError, match=rf"game={game}: must be a whole number in \[0, 1\]"):
             batch.legal_orders(game)
     batch.close()
 

@@ -4,31 +4,31 @@ import json
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
+import torch
 
+from configs.names import InputError
 from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
+from envs.diplomacy.batch import DiplomacyBatch, opening
 from envs.diplomacy.board import find_location
 from envs.diplomacy.deeds import NOWHERE, deeds
 from envs.diplomacy.game_log import game_log, result
+from envs.diplomacy.history import Record, WatchedBatch
 from envs.diplomacy.recording import (
     END,
     centre_counts,
     counts_by_year,
-    phase_name,
     phase_title,
-    record_game,
+    phases_of,
     winner,
 )
-from tests.envs.diplomacy.scenes import play
+from tests.envs.diplomacy.scenes import drawn_game, play
 
 
 @pytest.fixture(scope="module")
 def random_game():
-    batch = DiplomacyBatch(2, threads=1, last_year=1904)
-    phases = record_game(batch, lambda batch: batch.draw_orders(3), game=1)
-    batch.close()
-    return phases
+    return drawn_game(last_year=1904, games=2, game=1)
 
 
 def notes(phases, number=0):
@@ -61,11 +61,23 @@ def test_a_recording_is_the_game_that_was_played(random_game):
 
 
 def test_a_recording_can_be_cut_short():
-    assert [phase["name"] for phase in play({"France": "A PAR"}, {"France": "A PAR - BUR"})] == ["S1901M", END]
+    assert [phase["name"] for phase in play({"France": "A PAR"}, {"France": "A PAR - BUR"})] == ["S1901M", "F1901M"]
+
+
+def test_only_where_the_game_stands_has_no_orders_and_results():
+    orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
+    whole, orderless, silent = Record(opening(), orders, results), Record(opening()), Record(opening(), orders)
+    assert len(phases_of([whole, whole, orderless])) == 3
+    with pytest.raises(InputError, match=r"phases\[1\]: has no orders; only the last one"):
+        phases_of([whole, orderless, orderless])
+    with pytest.raises(InputError, match=r"phases\[0\]: has no results; only the last one"):
+        phases_of([silent, orderless])
+    with pytest.raises(InputError, match=r"phases\[1\]: has orders; the last one is where the game stands"):
+        phases_of([whole, Record(opening(), orders + 1, results)])
 
 
 def test_names_of_phases():
-    assert [phase_name(1901, phase) for phase in range(5)] == ["S1901M", "S1901R", "F1901M", "F1901R", "W1901A"]
+    assert [codes.phase_name(1901, phase) for phase in range(5)] == ["S1901M", "S1901R", "F1901M", "F1901R", "W1901A"]
     assert phase_title("F1901R") == "Fall 1901, retreats"
     assert phase_title("W1910A") == "Winter 1910, adjustments"
     assert phase_title(END) == "The end"
@@ -123,8 +135,9 @@ def test_a_dislodged_unit_is_told_in_both_phases():
 
 def test_a_unit_without_a_retreat_is_told_to_be_gone():
     units = {"Italy": "A NAP, F ION", "Austria": "A APU, A ROM, F TYS"}
-    phases = play(units, {"Austria": "A APU - NAP, A ROM S A APU - NAP, F TYS - ION"})
-    assert notes(phases)["A NAP H"] == "dislodged and disbanded"
+    orders = {"Austria": "A APU - NAP, A ROM S A APU - NAP, F TYS - ION", "Italy": "A NAP H"}
+    told = notes(play(units, orders))
+    assert (told["A NAP H"], told["F ION H"]) == ("dislodged and disbanded", "not ordered")
 
 
 def test_two_retreats_to_one_place():
@@ -170,6 +183,40 @@ def test_deeds_say_from_where_to_where(random_game):
             assert (deed.target == NOWHERE) == (deed.kind in ("hold", "disband")) or deed.kind == "build"
 
 
+NO_ORDERS = (12, codes.pack(codes.MOVE, 100), codes.pack(codes.CONVOY, 3, 81), codes.pack(codes.BUILD, 46, 2), -1)
+
+
+@pytest.mark.parametrize("order", NO_ORDERS)
+def test_an_integer_that_is_no_order_is_told_as_a_hold_that_was_void(order):
+    batch = WatchedBatch(1, threads=1, last_year=1901)
+    batch.orders.fill_(order)
+    batch.process()
+    phases = phases_of(batch.past())
+    batch.close()
+    told = notes(phases)
+    assert len(told) == 22
+    assert set(told.values()) == {"void"}
+    assert all(text.endswith(" H") for text in told)
+    assert "France   F BRE H (void); A MAR H (void); A PAR H (void)" in game_log(phases)
+
+
+@pytest.mark.parametrize("order", NO_ORDERS)
+def test_in_winter_an_integer_that_is_no_order_is_passed_over(order):
+    winter = play({"France": "A BUR"}, {"France": "A PAR B"}, phase=codes.WINTER)
+    for name in ("BUR", "GAS", "LON"):
+        winter[0]["orders"][find_location(name)], winter[0]["results"][find_location(name)] = order, codes.VOID
+    assert notes(winter) == {"A PAR B": ""}
+
+
+def test_a_build_where_nobody_is_at_home_is_the_deed_of_who_stands_there():
+    winter = play({"France": "A BUR"}, {}, phase=codes.WINTER)
+    for name in ("BUR", "GAS"):
+        place = find_location(name)
+        winter[0]["orders"][place], winter[0]["results"][place] = codes.pack(codes.BUILD, place), codes.VOID
+    (deed,) = deeds(*winter)
+    assert (deed.power, deed.text, deed.note, deed.start) == (2, "A BUR B", "void", find_location("BUR"))
+
+
 # ---- the log
 
 
@@ -183,6 +230,31 @@ def test_the_log_has_every_order_and_the_centres(random_game):
     assert re.findall(r"Centres after (\d+)", text) == ["1901", "1902", "1903", "1904"]
 
 
+def test_the_log_says_where_a_game_begins_that_begins_elsewhere(random_game):
+    assert "Start" not in game_log(random_game)
+    units = {"France": "A BUR, F SPA/SC", "Germany": "A MUN, A RUH"}
+    phases = play(units, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"}, owner={"Germany": "MAR"})
+    told = game_log(phases)
+    assert "Start\n  Austria  no units; centres BUD TRI VIE\n" in told
+    assert "\n  France   A BUR, F SPA/SC; centres BRE PAR\n" in told
+    assert "\n  Germany  A MUN, A RUH; centres BER KIE MAR MUN\n" in told
+    assert "  France   A BUR, F SPA/SC; centres" not in game_log(phases[1:])
+    assert "\n  France   F SPA/SC, A BUR (dislodged); centres BRE PAR\n" in game_log(phases[1:])
+    assert told.startswith('[Result "unfinished"]\n')
+    assert told.endswith("\n\nS1901R  Spring 1901, retreats\n  is next\n")
+
+
+def test_the_centres_of_a_game_that_begins_in_winter_are_those_of_its_year():
+    phases = play({"France": "A GAS"}, {"France": "A PAR B"}, phase=codes.WINTER)
+    assert list(counts_by_year(phases)) == [1901]
+
+
+def test_a_saved_winner_is_believed():
+    """As where the others have given up."""
+    last = {**opening(), "done": torch.ones(1), "winner": torch.full((1,), 2)}
+    assert result(phases_of([Record(last)])) == "France wins with 3 centres"
+
+
 def test_a_solo_is_told():
     board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR, MOS"
     units = {"France": "A BUR, A RUM", "Italy": "A ROM"}
@@ -193,10 +265,19 @@ def test_a_solo_is_told():
     assert '[Result "France wins with 18 centres"]' in game_log(phases)
 
 
+def test_seventeen_centres_are_no_solo():
+    board = "ANK, BEL, BER, BRE, BUD, BUL, CON, DEN, EDI, GRE, HOL, KIE, LON, LVP, MAR"
+    phases = play({"France": "A BUR, A RUM"}, {}, {}, owner={"France": board}, phase=codes.FALL)
+    assert centre_counts(phases[1])[2] == 17
+    assert [phase["name"] for phase in phases] == ["F1901M", "W1901A", "S1902M"]
+    assert winner(phases) == -1
+
+
 def test_a_draw_names_who_is_left(random_game):
     assert winner(random_game) == -1
     assert result(random_game) == "draw of all seven"
     units = {"France": "A PAR", "Italy": "A ROM"}
     owned = "ANK, CON, SMY, SEV, MOS, WAR, STP, BUD, TRI, VIE, EDI, LON, LVP"
-    phases = play(units, {}, owner={"France": owned, "Italy": "BER, KIE, MUN"})
+    owner = {"France": owned, "Italy": "BER, KIE, MUN"}
+    phases = play(units, {}, {}, owner=owner, phase=codes.FALL, last_year=1901)
     assert result(phases) == "draw of 2: France, Italy"

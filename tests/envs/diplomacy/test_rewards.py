@@ -2,19 +2,20 @@
 
 import numpy as np
 import pytest
+import torch
 
 from configs.names import UnknownNameError
 from envs.diplomacy import codes, rewards
+from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.board import POWERS, standard_board
 from envs.diplomacy.notation import read_unit
 from envs.diplomacy.scorer import Scorer, reward_weights
 
 BOARD = standard_board()
-NOBODY = np.array([-1], dtype=np.int8)
 
 
 def units_of(**held):
-    units = np.zeros((1, 75), dtype=np.uint8)
+    units = torch.zeros((1, 75), dtype=torch.uint8)
     for power, names in held.items():
         for name in names.split(", "):
             province, code = read_unit(name, number_of(power))
@@ -27,41 +28,10 @@ def number_of(name):
 
 
 def owners(**held):
-    owner = np.full((1, 34), -1, dtype=np.int8)
+    owner = torch.full((1, 34), -1, dtype=torch.int8)
     for power, names in held.items():
         owner[0, [BOARD.centre_of[BOARD.provinces.index(name)] for name in names.split()]] = number_of(power)
     return owner
-
-
-THREE = owners(austria="BUD VIE TRI", france="PAR", italy="ROM NAP")
-
-
-@pytest.mark.parametrize(
-    ("score", "expected"),
-    [
-        (rewards.sum_of_squares, [9 / 14, 0, 1 / 14, 0, 4 / 14, 0, 0]),
-        (rewards.draw_size, [1 / 3, 0, 1 / 3, 0, 1 / 3, 0, 0]),
-        (rewards.centres, [3 / 34, 0, 1 / 34, 0, 2 / 34, 0, 0]),
-        (rewards.solo, [0] * 7),
-    ],
-)
-def test_final_scores_of_a_draw(score, expected):
-    np.testing.assert_allclose(score(THREE, NOBODY)[0], expected)
-    if score not in (rewards.centres, rewards.solo):
-        assert score(THREE, NOBODY).sum() == pytest.approx(1.0)
-
-
-def test_a_solo_takes_all():
-    for name, score in rewards.FINAL.items():
-        found = score(np.repeat(THREE, 2, axis=0), np.array([-1, 2]))
-        np.testing.assert_allclose(found[0], score(THREE, NOBODY)[0])
-        if name != "centres":
-            assert found[1].tolist() == [0, 0, 1, 0, 0, 0, 0]
-
-
-def test_nobody_owning_anything_is_no_division_by_zero():
-    nothing = np.full((1, 34), -1)
-    assert all(not score(nothing, NOBODY).any() for score in rewards.FINAL.values())
 
 
 def test_standing_by_hand():
@@ -78,16 +48,17 @@ def test_strategic_standing_by_hand():
     owner = owners(austria="VIE BUD", italy="VEN NAP ROM TUN", turkey="CON ANK SMY BUL")
     found = rewards.strategic_standing(units, owner)[0]
     balance = 1 - np.std([2, 4, 4]) / np.mean([2, 4, 4])
-    assert rewards.balance(rewards.count_centres(owner).astype(float))[0] == pytest.approx(balance)
+    assert rewards.balance(owner).tolist() == pytest.approx([balance])
+    assert rewards.centres_behind(owner).tolist() == [[2, 4, 4, 4, 0, 4, 0]]
     np.testing.assert_allclose(found[0], 0.5 + 0.5 - 0.3 * 2 + 0.5 * balance)
     np.testing.assert_allclose(found[[4, 6]], [0.5 + 0.5 + 2.0, 0.5 + 2.0])
     np.testing.assert_allclose(found[1], 0.5 - 0.3 * 4 + 0.5 * balance)
 
 
 def test_balance_is_never_below_zero():
-    held = np.array([[30.0, 1, 1, 1, 1, 0, 0]])
-    assert rewards.balance(held).tolist() == [0.0]
-    assert rewards.balance(np.zeros((1, 7))).tolist() == [1.0]
+    uneven = torch.tensor([[0] * 30 + [1, 2, 3, 4]])
+    assert rewards.balance(uneven).tolist() == [0.0]
+    assert rewards.balance(torch.full((1, 34), -1)).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +73,7 @@ def test_threats_are_moves_the_unit_could_make(unit, there, expected):
 def test_events_by_hand():
     before = units_of(france="A BUR, A RUH", germany="A MUN, A BER")
     after = units_of(france="A MUN, A RUH", germany="A BER")
-    results = np.zeros((1, 75), dtype=np.uint8)
+    results = torch.zeros((1, 75), dtype=torch.uint8)
     results[0, BOARD.provinces.index("MUN")] = codes.DONE + codes.DISLODGED_FLAG
     results[0, BOARD.provinces.index("BUR")] = codes.DONE
     influence = rewards.first_influence(before)
@@ -111,26 +82,74 @@ def test_events_by_hand():
     found = rewards.events(before, after, results, influence)[0]
     np.testing.assert_allclose(found, [0, 0, 0.7, -0.5, 0, 0, 0])
     again = rewards.influence_after(influence, after)
-    assert rewards.events(after, after, np.zeros_like(results), again).tolist() == [[0.0] * 7]
+    assert rewards.events(after, after, torch.zeros_like(results), again).tolist() == [[0.0] * 7]
 
 
-def rows(units, owner, done=0, winner=-1):
-    return {
-        "units": units[0],
-        "owner": owner[0],
-        "done": np.array(done, dtype=np.uint8),
-        "winner": np.array(winner, dtype=np.int8),
-    }
+def state(units, owner, done=0):
+    return {"units": units, "owner": owner, "done": torch.tensor([done], dtype=torch.uint8)}
+
+
+QUIET = torch.zeros((1, 75), dtype=torch.uint8)
 
 
 def test_the_scorer_adds_terms_and_pays_final_scores_once():
     units, owner = units_of(france="A PAR"), owners(france="PAR")
     more = owners(france="PAR BRE")
     scorer = Scorer(reward_weights({"dense": 0.5, "sum_of_squares": 10.0}))
-    scorer.begin(rows(units, owner))
-    quiet = np.zeros(75, dtype=np.uint8)
-    assert scorer.score(rows(units, owner), rows(units, more), quiet).tolist() == [0, 0, 1.0, 0, 0, 0, 0]
-    assert scorer.score(rows(units, more), rows(units, more, 1), quiet).tolist() == [0, 0, 10.0, 0, 0, 0, 0]
+    scorer.begin(state(units, owner))
+    assert scorer.score(state(units, owner), state(units, more), QUIET).tolist() == [[0, 0, 1.0, 0, 0, 0, 0]]
+    assert scorer.score(state(units, more), state(units, more, 1), QUIET).tolist() == [[0, 0, 10.0, 0, 0, 0, 0]]
+    assert not scorer.score(state(units, more, 1), state(units, more, 1), QUIET).any()
+
+
+def test_a_game_that_is_over_earns_nothing_beside_one_that_goes_on():
+    before = units_of(france="A BUR, A RUH", germany="A MUN")
+    after = units_of(france="A MUN, A RUH")
+    results = QUIET.clone()
+    results[0, BOARD.provinces.index("MUN")] = codes.DONE + codes.DISLODGED_FLAG
+    owner = owners(france="PAR", germany="MUN")
+    pair = [torch.cat([rows, rows]) for rows in (before, after, owner, results)]
+    done = torch.tensor([0, 1], dtype=torch.uint8)
+    games = [{"units": units, "owner": pair[2], "done": done} for units in pair[:2]]
+    influence = rewards.first_influence(pair[0])
+    # France dislodged one, has a province more, and threatens Munich from within as before; Germany lost its unit.
+    found = rewards.step_rewards(*games, pair[3], influence)
+    assert found[0].tolist() == pytest.approx([0, 0, 0.5 + 0.2, -0.5 - 0.3, 0, 0, 0])
+    assert found[1].tolist() == [0.0] * 7
+    assert found.dtype == torch.float64
+
+
+def test_games_scored_together_are_scored_like_each_alone():
+    batch = DiplomacyBatch(7, last_year=1902, threads=1)
+    weights = reward_weights({"dense": 1.0, "strategic": 0.5, "sum_of_squares": 10.0})
+    together, alone = Scorer(weights), [Scorer(weights) for _ in range(7)]
+    for scorer, game in [(together, slice(None)), *((scorer, slice(i, i + 1)) for i, scorer in enumerate(alone))]:
+        scorer.begin({name: rows[game] for name, rows in batch.state.items()})
+    while not batch.done.all():
+        before = batch.snapshot()
+        batch.draw_orders(1)
+        batch.process()
+        found = together.score(before, batch.state, batch.results)
+        for game, scorer in enumerate(alone):
+            one = [{name: rows[game : game + 1] for name, rows in state.items()} for state in (before, batch.state)]
+            assert torch.equal(scorer.score(*one, batch.results[game : game + 1]), found[game : game + 1])
+    assert found.abs().sum() > 1.0
+    batch.close()
+
+
+def test_step_rewards_of_either_kind_by_hand():
+    before, after = units_of(france="A PAR"), units_of(france="A PAR, F BRE")
+    owner, more = owners(france="PAR BRE", italy="ROM"), owners(france="PAR BRE", italy="ROM NAP VEN")
+    games = state(before, owner), state(after, more)
+    influence = rewards.first_influence(before)
+    # A unit and no centre for France; two centres for Italy.
+    dense = rewards.step_rewards(*games, QUIET, influence)[0]
+    assert dense.tolist() == pytest.approx([0, 0, 0.3, 0, 4.0, 0, 0])
+    # France led by 2 to 1 and is 1 behind; the others were 2 behind. Balance was 1 - 0.5 / 1.5 and is 1 - 0.5 / 2.5.
+    strategic = rewards.step_rewards(*games, QUIET, influence, strategic=True)[0]
+    others = -0.3 + 0.5 * (1 / 3 - 1 / 5)
+    france, italy = 0.5 - 0.3 + 0.5 * 0.8 - 2.0, 2.0 + 0.3 - 0.5 * (2 / 3)
+    assert strategic.tolist() == pytest.approx([others, others, france, others, italy, others, others])
 
 
 def test_reward_terms_are_checked():

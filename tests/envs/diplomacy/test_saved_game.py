@@ -244,6 +244,8 @@ UNITS = (*FIRST, "state", "units")
         (("version",), True, r"version: must be 1, not True"),
         (("map",), "ancient", r"map: must be 'standard', not 'ancient'"),
         (("extra",), 1, r"unknown key 'extra': choose from format, version, map, phases"),
+        (("players",), {"SWEDEN": "x"}, r"players\.SWEDEN: unknown power 'SWEDEN'"),
+        (("players",), {"FRANCE": 3}, r"players\.FRANCE: must be a text, not 3"),
         (("phases",), [], r"phases: must hold at least one phase"),
         (("phases",), "S1901M", r"phases: must be a list, not 'S1901M'"),
         (("phases",), None, r"'phases' is missing"),
@@ -343,7 +345,7 @@ def test_more_than_34_units_are_refused():
         ),
         (
             ("phases", 1, "state", "retreats", "GERMANY", "A MUN", 0),
-            "RUH",
+            "PAR",
             r"retreats\.GERMANY\.A MUN\[0\]: A MUN cannot go",
         ),
         (("phases", 0, "orders", "FRANCE", 0), "A BUR MUN", r"phases\[0\]\.orders\.FRANCE\[0\]: "),
@@ -364,6 +366,7 @@ def test_what_makes_no_sense_in_a_game_of_the_package(path, value, message):
     ("text", "message"),
     [
         ("{", "no JSON: Expecting"),
+        ("{}\n{}\n", "no JSON: Extra data.*; a file holds one game, not one on every line"),
         ("[" * 100_000, "no JSON"),
         ("[]", "must be an object, not "),
         ('{"format": "sparring-diplomacy", "format": "x"}', "key 'format' is there twice"),
@@ -478,6 +481,6 @@ def test_positions_of_the_wrong_shape_are_refused():
     del state["owner"]
     with pytest.raises(InputError, match="owner: missing from the position"):
         batch.set_position(0, state)
-    with pytest.raises(InputError, match=r"game=1: must be in \[0, 0\]"):
+    with pytest.raises(InputError, match=r"game=1: must be a whole number in \[0, 0\]"):
         batch.set_position(1, opening())
     batch.close()

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from envs.diplomacy.scoring import count_centres, draw_size, solos, sum_of_squares
+from envs.diplomacy import codes
+from envs.diplomacy.batch import opening
+from envs.diplomacy.scoring import FINAL, alive, centre_share, count_centres, draw_size, solos, sum_of_squares
 
 WON = [0] * 18 + [3] * 16
 DRAWN = [1] * 17 + [2] * 10 + [6] * 5 + [-1] * 2
@@ -26,5 +28,33 @@ def test_three_scores_by_hand(make):
 
 def test_shares_sum_to_one():
     owner = np.random.default_rng(0).integers(-1, 7, size=(50, 34))
-    for score in (draw_size, sum_of_squares):
-        torch.testing.assert_close(score(owner).sum(dim=1), torch.ones(50))
+    for score in (draw_size, sum_of_squares, FINAL["sum_of_squares"]):
+        torch.testing.assert_close(score(owner).sum(dim=1), torch.ones(50, dtype=torch.float64))
+
+
+def test_a_solo_takes_all_of_what_is_paid_but_for_the_share_of_centres():
+    owner = torch.tensor([WON, DRAWN])
+    for name, score in FINAL.items():
+        won, drawn = score(owner)
+        if name != "centres":
+            assert won.tolist() == [1, 0, 0, 0, 0, 0, 0]
+        assert torch.equal(drawn, score(owner[1:])[0])
+    assert torch.equal(FINAL["sum_of_squares"](owner)[1], sum_of_squares(owner)[1])
+    assert FINAL["solo"](owner)[1].tolist() == [0] * 7
+    assert centre_share(owner)[0].tolist() == pytest.approx([18 / 34, 0, 0, 16 / 34, 0, 0, 0])
+
+
+def test_nobody_owning_anything_is_no_division_by_zero():
+    assert not any(score(torch.tensor([NOBODY])).any() for score in FINAL.values())
+
+
+def test_a_unit_that_has_to_retreat_keeps_its_power_alive():
+    state = opening()
+    for name in ("units", "dislodged"):
+        state[name][:] = 0
+    state["owner"][:] = -1
+    assert alive(state).tolist() == [[False] * 7]
+    state["owner"][0, 5] = 2
+    state["units"][0, 10] = codes.unit_code(4, codes.ARMY_FORM)
+    state["dislodged"][0, 10] = codes.unit_code(6, codes.FLEET_FORM)
+    assert alive(state).tolist() == [[False, False, True, False, True, False, True]]

@@ -4,21 +4,24 @@ import inspect
 import re
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
 import envs
 from configs.names import InputError, UnknownNameError
-from envs.diplomacy import codes, rewards
+from envs.diplomacy import codes, palette, rewards
 from envs.diplomacy.batch import opening
 from envs.diplomacy.board import POWERS, standard_board
+from envs.diplomacy.codes import SLOTS
+from envs.diplomacy.drawing import HEIGHT, WIDTH, standard_drawing
 from envs.diplomacy.listing import MAX_ORDERS
 from envs.diplomacy.notation import read_unit, write_order
 from envs.diplomacy.observation import COLUMNS, SHAPE
 from envs.diplomacy.parallel import ILLEGAL, RENDER_MODES, DiplomacyParallelEnv, parallel_env
-from envs.diplomacy.scorer import STANDINGS, TERMS
-from envs.diplomacy.spaces import SLOTS, OrderSpace
+from envs.diplomacy.scorer import STEPS, TERMS
+from envs.diplomacy.spaces import OrderSpace
 
 BOARD = standard_board()
 DOC = inspect.getdoc(DiplomacyParallelEnv)
@@ -78,6 +81,8 @@ def test_slots_are_the_units_by_the_alphabet_and_the_mask_is_their_lists():
         assert info["provinces"].tolist() == sorted(info["provinces"].tolist())
         assert mask.sum(axis=1).tolist() == [len(orders) for orders in info["orders"]] + [1] * (SLOTS - count)
         assert (mask[:, 0] == 1).all()
+        # What a step takes an action's numbers for cannot be changed from outside.
+        assert not any(orders.flags.writeable for orders in info["orders"])
     assert [BOARD.provinces[place] for place in infos["RUSSIA"]["provinces"]] == ["MOS", "SEV", "STP", "WAR"]
     env.close()
 
@@ -202,6 +207,7 @@ BAD = np.zeros(SLOTS, dtype=np.int64)
     ("action", "message"),
     [
         (np.zeros(3, dtype=int), r"FRANCE: shape \(3,\) is not \(17,\); give the number of an order for every slot"),
+        ([[1], [2, 3]], r"FRANCE: \[\[1\], \[2, 3\]\] is no array; give the number of an order for every slot"),
         (np.zeros(SLOTS), "FRANCE: type float64 is no integer; give the numbers of listed orders"),
         ([*[0] * 2, 11, *[0] * 14], r"FRANCE\[2\] \(PAR\) = 11: must be in \[0, 10\]; the observation's action_mask"),
         ([-1, *[0] * 16], r"FRANCE\[0\] \(BRE\) = -1: must be in \[0, 8\]"),
@@ -252,7 +258,7 @@ def test_orders_as_text_become_an_action_and_every_line_is_answered():
     assert [line.text for line in answers] == lines
     assert [line.problem for line in answers] == [
         "",
-        "order 'F BRE - PAR' is not legal now; text(agent) lists those that are",
+        "order 'F BRE - PAR' is not legal now; legal there: F BRE - ENG, F BRE - GAS, F BRE - MAO, F BRE - PIC",
         "FRANCE has no unit in MUN that could be ordered",
         "",
         "order 'A LON': says nothing to do; add H, - and a place, S, C, R, D or B",
@@ -265,6 +271,35 @@ def test_orders_as_text_become_an_action_and_every_line_is_answered():
     assert action in env.action_space("FRANCE")
     with pytest.raises(UnknownNameError, match="unknown agent 'Frankreich'"):
         env.submit("Frankreich", [])
+    env.close()
+
+
+def test_orders_are_taken_while_a_game_is_running_only():
+    env = parallel_env(last_year=1901)
+    with pytest.raises(ResetNeeded, match=r"no game is running: call reset\(\) before submit\(\)"):
+        env.submit("FRANCE", ["A PAR H"])
+    env.reset(options=start(codes.WINTER, 1901, FRANCE="A PAR"))
+    env.step(hold(env))
+    assert env.agents == []
+    with pytest.raises(ResetNeeded, match=r"no game is running"):
+        env.submit("FRANCE", ["A PAR H"])
+    env.close()
+
+
+def test_the_board_is_painted_as_it_stands():
+    env = parallel_env(render_mode="rgb_array")
+    env.reset(options=start(FRANCE="A BUR, A RUH", GERMANY="A MUN"))
+    before = env.render()
+    assert (before.shape, before.dtype) == ((HEIGHT, WIDTH, 3), np.uint8)
+    env.step(written(env, FRANCE="A BUR - MUN, A RUH S A BUR - MUN"))
+    after = env.render()
+    x, y = (int(value) for value in standard_drawing().units[at("BUR")])
+    where = np.s_[y - 9 : y + 9, x - 9 : x + 9]
+    there = [(picture[where] == palette.POWER_COLORS[2]).all(axis=-1).sum() for picture in (before, after)]
+    assert there[0] > 40
+    assert there[1] == 0
+    # The dislodged army of Munich has a red edge.
+    assert [(picture == palette.FAILURE).all(axis=-1).sum() > 20 for picture in (before, after)] == [False, True]
     env.close()
 
 
@@ -301,8 +336,8 @@ def test_text_of_a_retreat_says_who_dislodged_whom():
     [
         ({"reward": "squares"}, "unknown reward 'squares'"),
         ({"illegal": "ignore"}, "unknown illegal 'ignore': choose from raise, hold"),
-        ({"render_mode": "human"}, "unknown render_mode 'human': choose from ansi"),
-        ({"last_year": 1900}, r"last_year=1900: must be in \[1901, 30000\]"),
+        ({"render_mode": "human"}, "unknown render_mode 'human': choose from ansi, rgb_array"),
+        ({"last_year": 1900}, r"last_year=1900: must be a whole number in \[1901, 30000\]"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):
@@ -374,7 +409,7 @@ def test_observation_columns_are_the_code_s():
 def test_reward_terms_and_weights_are_the_code_s():
     terms, parts = tables("Rewards")
     assert [row["term"] for row in terms] == list(TERMS)
-    assert {row["term"] for row in terms if row["paid"] == "every phase"} == set(STANDINGS)
+    assert {row["term"] for row in terms if row["paid"] == "every phase"} == set(STEPS)
     said = {(row["part"], row["in"]): float(row["weight"]) for row in parts}
     assert said == {
         ("centre", "dense"): rewards.PER_CENTRE,
@@ -407,6 +442,8 @@ def test_facts_in_the_prose():
     assert f"of shape {SHAPE}" in text
     assert f"({SLOTS * MAX_ORDERS},), {SLOTS} times {MAX_ORDERS}" in text
     assert all(power in text for power in POWERS)
+    assert "For PettingZoo only" in text[:200]
+    assert codes.ENV_ID not in gymnasium.registry
     assert [row["phase"] for row in tables("Actions")[0]] == [
         *("spring, fall", "spring retreats, fall retreats", "winter, builds due", "winter, disbands due"),
     ]

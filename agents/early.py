@@ -1,0 +1,40 @@
+"""What a run is refused for before torch and the simulator are loaded, which takes half a minute on a slow machine.
+
+The trainers look at the same things again: who calls them directly has not passed here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from agents.run_folder import RunFolder
+from configs.drift import drift
+from configs.names import ConfigError
+from configs.plain import from_plain
+from configs.schema import DOGFIGHT, RunConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def check_early(config: RunConfig) -> None:
+    """Raise `InputError` for what the trainer cannot do, and for options that a continued run may not change."""
+    if config.trainer == "sb3":
+        check_sb3(config)
+    if os.environ.get("WORLD_SIZE", "1") == "1":  # One of several could find the folder before it has its contents.
+        existing = RunFolder.open(ROOT / config.checkpoint_dir, config.name)
+        if existing:
+            drift(from_plain(existing.read_config()), config)
+
+
+def check_sb3(config: RunConfig) -> None:
+    """Refuse what SB3's PPO cannot do here."""
+    if config.env.id != DOGFIGHT:
+        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {DOGFIGHT}; train others with SB3 itself")
+    if config.network.blocks:
+        raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
+    if config.ppo.adaptive_kl:
+        raise ConfigError(f"ppo.adaptive_kl={config.ppo.adaptive_kl}: trainer=sb3 anneals by the clock only; use 0")
+    for index, phase in enumerate(config.phases):
+        if min(phase.scripted_start, phase.scripted_end) < 1.0:
+            raise ConfigError(f"phases.{index}.scripted_end={phase.scripted_end}: trainer=sb3 has no self-play; use 1")

@@ -1,0 +1,263 @@
+"""One step of learning from a batch of decisions: minibatches, the reference, the loss, the optimizer, the mean.
+
+What a decision's tokens are compared with is what they were drawn with: the same weights some steps ago, or on another
+machine. With `use_importance_correction` the trainer scores everything once before it begins, clips around that, and
+the difference between the two is what the importance weights correct.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.nn.utils import clip_grad_norm_, get_total_norm
+
+from agents.grpo.beta import Beta
+from agents.grpo.importance import correction
+from agents.grpo.kl import kl_to_reference
+from agents.grpo.loss import Terms, policy_loss
+from agents.grpo.loss_metrics import loss_metrics
+from agents.grpo.provenance import LogProbs, Source
+from agents.grpo.reference import Reference
+from agents.grpo.tokens import Tokens, Totals
+from agents.llm.backend import Decision
+from agents.llm.scoring import Scores, score
+from agents.llm.token_batch import TokenBatch, collate
+from configs.schema import RunConfig
+
+DR_GRPO_LENGTH = 64
+"""The constant that dr_grpo divides by: about the decisions that the orders of ten units take."""
+
+
+@dataclass(frozen=True)
+class GuardLimits:
+    """What `agents.ppo.guard.Guard` asks of a learner's configuration."""
+
+    target_kl: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A decision and how much better it did than its group; `before` is what the trainer thought of it, if asked."""
+
+    decision: Decision
+    advantage: float
+    before: Before | None = None
+
+
+@dataclass(frozen=True)
+class Before:
+    """Of the N decision tokens of a sample, before the step: the trainer's log-probabilities, weights, which count."""
+
+    logp: Tensor
+    weight: Tensor
+    kept: Tensor
+
+
+class Learner:
+    """Trains the `parameters` (by name) of `model`; `without_adapters` makes a context in which it is the base."""
+
+    def __init__(
+        self,
+        model: Any,
+        parameters: dict[str, Parameter],
+        config: RunConfig,
+        *,
+        base: str,
+        without_adapters: Any,
+        seed: int,
+    ) -> None:
+        self.model, self.parameters, self._run = model, parameters, config
+        self.grpo = config.grpo
+        self.config = GuardLimits(config.grpo.target_kl)
+        self.optimizer = torch.optim.AdamW(parameters.values(), lr=self.grpo.learning_rate, weight_decay=0.0)
+        self.reference = Reference(parameters, self.grpo, base=base, without_adapters=without_adapters)
+        self.beta = Beta(self.grpo)
+        self.version = 0
+        self._seed = seed
+        self._device = next(iter(parameters.values())).device
+
+    def learn(self, samples: Sequence[Sample], *, rate_scale: float = 1.0) -> dict[str, float]:
+        """One step: all `samples`, `epochs` times in minibatches. Raises `ValueError` for decisions that are not exact.
+
+        Without samples nothing changes but the step's number, and a counter says so.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.grpo.learning_rate * rate_scale
+        parts, tally = [], _Tally()
+        corrected: dict[str, float] = {}
+        if self.grpo.use_importance_correction and samples:
+            samples, corrected = self._corrected(samples)
+        for epoch in range(self.grpo.epochs if samples else 0):
+            order = np.random.default_rng([self._seed, self.version, epoch]).permutation(len(samples))
+            for begin in range(0, len(order), self.grpo.minibatch_samples):
+                chosen = [samples[number] for number in order[begin : begin + self.grpo.minibatch_samples].tolist()]
+                parts.append(self._minibatch(chosen, tally))
+                if self._too_far(tally):
+                    break
+        return self._end(parts, tally) | corrected
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides how learning goes on."""
+        return {
+            "parameters": {name: parameter.detach().clone() for name, parameter in self.parameters.items()},
+            "optimizer": self.optimizer.state_dict(),
+            "reference": self.reference.state_dict(),
+            "beta": self.beta.state_dict(),
+            "version": self.version,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(state["parameters"][name])
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))  # it would keep the tensors themselves
+        self.reference.load_state_dict(state["reference"])
+        self.beta.load_state_dict(state["beta"])
+        self.version = state["version"]
+
+    @torch.no_grad()
+    def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:
+        """The samples with what the trainer thinks of them before the step, and weights for who really played them."""
+        size, logps = self._run.model.batch_size, []
+        for begin in range(0, len(samples), size):
+            batch = collate([sample.decision for sample in samples[begin : begin + size]]).to(self._device)
+            logps.append(self._score(batch).logp)
+        whole = collate([sample.decision for sample in samples]).to(self._device)
+        trainer = LogProbs(torch.cat(logps), Source.TRAINER, self._weights)
+        sampler = LogProbs(whole.sampled_logp, Source.SAMPLER, "sampler")
+        found = correction(trainer, sampler, whole.sample, len(samples), self.grpo)
+        counts = torch.bincount(whole.sample, minlength=len(samples)).tolist()
+        parts = zip(*(values.split(counts) for values in (trainer.values, found.weight, found.kept)), strict=True)
+        before = [replace(sample, before=Before(*part)) for sample, part in zip(samples, parts, strict=True)]
+        return before, found.metrics
+
+    def _minibatch(self, samples: Sequence[Sample], tally: _Tally) -> tuple[list[Terms], Totals]:
+        """A step of the optimizer on whole samples, as many at once as the model takes."""
+        counts = [_decisions(sample) for sample in samples]
+        sizes = [len(sample.decision.token_ids) for sample in samples]
+        totals = Totals.of(torch.tensor(counts), torch.tensor(sizes), length=DR_GRPO_LENGTH)
+        if totals.empty:
+            return [], totals
+        self.optimizer.zero_grad(set_to_none=True)
+        terms = []
+        for begin in range(0, len(samples), self._run.model.batch_size):
+            part = samples[begin : begin + self._run.model.batch_size]
+            found = policy_loss(self._tokens(part, tally), totals, self.grpo, beta=self.beta.value)
+            found.loss.backward()
+            terms.append(found)
+        self._step(tally, sum(float(term.loss.detach()) for term in terms))
+        return terms, totals
+
+    def _tokens(self, samples: Sequence[Sample], tally: _Tally) -> Tokens:
+        """The decision tokens of some samples, scored by the policy and, where needed, by the reference."""
+        batch = collate([sample.decision for sample in samples]).to(self._device)
+        scores = self._score(batch)
+        sampled = LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler")
+        advantage = torch.tensor([sample.advantage for sample in samples], device=self._device)
+        tally.drift(scores.logp.detach() - batch.sampled_logp)
+        tokens = Tokens(
+            logp=LogProbs(scores.logp, Source.POLICY, self._weights),
+            old=sampled,
+            sample=scores.sample,
+            advantage=advantage,
+            entropy=scores.entropy,
+            kl=self._kl(batch, scores),
+        )
+        before = [sample.before for sample in samples if sample.before is not None]
+        if not before:
+            return tokens
+        old, weight, kept = (torch.cat([getattr(part, name) for part in before]) for name in ("logp", "weight", "kept"))
+        return replace(tokens, old=LogProbs(old, Source.TRAINER, self._weights), weight=weight).select(kept)
+
+    def _kl(self, batch: TokenBatch, scores: Scores) -> Tensor:
+        """To the reference at every decision token, with a gradient if it is part of the loss."""
+        reference = self.reference.score(lambda: self._score(batch).logps)
+        policy = LogProbs(scores.logps, Source.POLICY, self._weights)
+        return kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=self.reference.weights)
+
+    def _score(self, batch: TokenBatch) -> Scores:
+        temperature = self._run.model.temperature
+        return score(self.model, batch, temperature, unmasked=not self.grpo.mask_replay)
+
+    def _step(self, tally: _Tally, loss: float) -> None:
+        """Move, unless `loss` or gradient are not finite: clipping would turn an infinite norm into NaN weights."""
+        gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
+        norm = float(get_total_norm(gradients))
+        tally.norms.append(norm)
+        if not (math.isfinite(norm) and math.isfinite(loss)):
+            tally.skipped += 1
+            self.optimizer.zero_grad(set_to_none=True)
+            return
+        tally.loss += loss
+        clip_grad_norm_(self.parameters.values(), self.grpo.max_grad_norm)
+        self.optimizer.step()
+        tally.steps += 1
+
+    def _too_far(self, tally: _Tally) -> bool:
+        tally.stopped |= self.grpo.target_kl > 0 and tally.kl_last > self.grpo.target_kl
+        return tally.stopped
+
+    def _end(self, parts: list[tuple[list[Terms], Totals]], tally: _Tally) -> dict[str, float]:
+        self.version += 1
+        if tally.steps:
+            self.reference.update()
+        terms = [term for found, _ in parts for term in found]
+        metrics = loss_metrics(terms, _sum([totals for _, totals in parts]))
+        metrics |= self.beta.metrics() | self.reference.metrics()
+        self.beta.observe(metrics.get("kl/mean") if math.isfinite(metrics.get("kl/mean", 0.0)) else None)
+        weights = get_total_norm([parameter.detach() for parameter in self.parameters.values()])
+        return metrics | tally.metrics() | {"train/weight_norm": float(weights)}
+
+    @property
+    def _weights(self) -> str:
+        return f"policy@{self.version}"
+
+
+class _Tally:
+    """What happens in the course of a step."""
+
+    def __init__(self) -> None:
+        self.loss, self.steps, self.skipped, self.stopped = 0.0, 0, 0, False
+        self.norms: list[float] = []
+        self.drifts: list[float] = []
+        self.kl_last = 0.0
+
+    def drift(self, log_ratio: Tensor) -> None:
+        """How far the policy has come from the one that played: mean of r - 1 - log r over a micro-batch."""
+        if len(log_ratio):
+            self.kl_last = float((log_ratio.expm1() - log_ratio).mean())
+            self.drifts.append(self.kl_last)
+
+    def metrics(self) -> dict[str, float]:
+        """In the names the guard knows."""
+        finite = [norm for norm in self.norms if math.isfinite(norm)]
+        return {
+            "benchmark/loss": self.loss / max(self.steps, 1),
+            "benchmark/grad_norm": float(np.mean(finite)) if finite else 0.0,
+            "train/skipped_steps": float(self.skipped),
+            "train/kl_stop": float(self.stopped),
+            "train/epochs_completed": float(self.steps > 0 or not self.norms),
+            "train/approx_kl": float(np.mean(self.drifts)) if self.drifts else 0.0,
+            "train/kl_max": max(self.drifts, default=0.0),
+        }
+
+
+def _decisions(sample: Sample) -> int:
+    """How many tokens of a sample decide and count."""
+    if not sample.decision.exact:
+        raise ValueError("a decision without exact log-probabilities cannot be learned from; choose another backend")
+    return int((sample.decision.allowed_counts > 1).sum()) if sample.before is None else int(sample.before.kept.sum())
+
+
+def _sum(totals: Sequence[Totals]) -> Totals:
+    samples, tokens = sum(one.samples for one in totals), sum(one.tokens for one in totals)
+    return Totals(samples, tokens, sum(one.all_tokens for one in totals), DR_GRPO_LENGTH)

@@ -1,0 +1,185 @@
+"""The GRPO loop, as a sentence.
+
+Games of several steps ahead are planned and played elsewhere; the oldest batch's rewards become advantages within its
+groups; the learner takes a step under the guard's eyes; the league hears how the games ended; every so often what the
+learner is joins the league, and everything is saved.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+
+from agents.grpo.advantages import advantages
+from agents.grpo.groups import group_ids, mixed_share
+from agents.grpo.learner import Sample
+from agents.grpo.rollout import RolloutBatch
+from agents.grpo.rollout_metrics import rollout_metrics
+from agents.grpo.run import Run
+from agents.ppo.guard import LearningFailed, Verdict
+from agents.ppo.interrupt import Stopped, StopRequest
+from configs.names import InputError
+from configs.schema import RunConfig
+from curriculum.games import Game, ranks
+from curriculum.league import CHALLENGER, is_due
+from curriculum.league_metrics import league_metrics
+from curriculum.matchmaking import Opponents
+
+
+def train(config: RunConfig) -> Path:
+    """Train as `config` says, which must have passed `configs.validate`; returns the path of the final adapter.
+
+    A run whose folder exists is continued. On Ctrl-C or SIGTERM the step in progress is finished and saved; then
+    `Stopped` is raised, a `SystemExit`. Raises `InputError` for what the machine or the folder does not allow.
+    """
+    run = Run(config)
+    try:
+        with StopRequest(config.grace_seconds) as stop:
+            _train(run, stop)
+    finally:
+        run.close()
+    if stop.asked:
+        raise Stopped(stop.exit_code)
+    return run.home.folder.final
+
+
+def _train(run: Run, stop: StopRequest) -> None:
+    """Do one step after another until all are done or someone asks to stop."""
+    if run.done == 0:
+        _checkpoint(run)  # so that there is always a state to go back to, and a policy to keep
+    _introduce(run)
+    while run.done < run.steps and not stop.asked:
+        if _step(run) and run.state_is_due():
+            _checkpoint(run)
+    _checkpoint(run)
+    run.home.say(f"{'interrupted' if stop.asked else 'done'} after {run.done} steps: {run.home.folder.final}")
+    if stop.asked:
+        run.home.say(f"continue with: python train.py resume={run.home.folder.name}")
+
+
+def _step(run: Run) -> bool:
+    """One step; False where the guard went back instead. Raises `LearningFailed` where it gave up."""
+    begun = time.perf_counter()
+    run.plan_ahead()
+    batch = run.players.next()
+    waited = time.perf_counter() - begun
+    _check(run, batch)
+    run.guard.before(run.done)
+    learned = time.perf_counter()
+    metrics = _learn(run, batch)
+    metrics["benchmark/training_time_s"] = time.perf_counter() - learned
+    verdict = run.guard.after(run.done, metrics)
+    metrics |= _results(run, batch)
+    metrics["benchmark/pipeline_overlap_s"] = max(batch.seconds - waited, 0.0)
+    metrics |= run.guard.watch(metrics, 0)
+    run.done += 1
+    if verdict is Verdict.GO_ON and is_due(run.done, run.config.league.checkpoint_every):
+        run.join_league()
+    run.home.logger.log(run.decisions, metrics)
+    run.home.progress.advance("grpo", _headline(metrics))
+    if verdict is Verdict.GO_ON:
+        return True
+    if verdict is Verdict.GIVE_UP or not run.roll_back():
+        _give_up(run, metrics)
+    return False
+
+
+def _check(run: Run, batch: RolloutBatch) -> None:
+    """What was played is what was planned, and no older than the buffer is deep."""
+    for text in batch.alerts:
+        run.home.alert(text)
+    lag = run.learner.version - batch.plan.policy_version
+    if batch.plan.step != run.done or not 0 <= lag <= run.depth:
+        raise RuntimeError(f"step {run.done} got the batch of step {batch.plan.step}, {lag} versions old")
+    if not batch.endings:
+        raise InputError(
+            f"step {run.done}: every game failed; {batch.alerts[0] if batch.alerts else 'no reason given'}"
+        )
+
+
+def _learn(run: Run, batch: RolloutBatch) -> dict[str, float]:
+    """Advantages, then the learner's step."""
+    kept = _trained(run, batch)
+    facts = [batch.turns[number].before for number in kept]
+    ids = group_ids(facts, stratified=run.grpo.use_state_stratified_groups)
+    rewards = torch.tensor([float(batch.rewards[number]) for number in kept], dtype=torch.float64)
+    found = advantages(rewards, ids, run.grpo)
+    values = found.values.tolist()
+    used = found.used.nonzero().flatten().tolist()
+    samples = [Sample(batch.turns[kept[place]].decision, values[place]) for place in used]
+    metrics = run.learner.learn(samples, rate_scale=run.guard.rate_scale)
+    lag = run.learner.version - 1 - batch.plan.policy_version
+    extra = {"processing/mixed_share": mixed_share(facts, ids), "buffer/lag": float(lag)}
+    return found.metrics | metrics | extra | {"train/learning_rate": run.grpo.learning_rate * run.guard.rate_scale}
+
+
+def _trained(run: Run, batch: RolloutBatch) -> list[int]:
+    """The decisions that are learned from: all, or the first of each trajectory."""
+    numbers = range(len(batch.turns))
+    if not run.grpo.first_decision_only:
+        return list(numbers)
+    first: dict[tuple[int, int], int] = {}
+    for number in numbers:
+        first.setdefault((batch.turns[number].game, batch.turns[number].power), number)
+    return sorted(first.values())
+
+
+def _results(run: Run, batch: RolloutBatch) -> dict[str, float]:
+    """Tell the league, and say in numbers how the games went."""
+    groups = batch.plan.groups
+    games = [Game(ending.players, ranks(ending.centres)) for ending in batch.endings]
+    met = [game for game in games if len(set(game.players)) > 1]
+    try:
+        run.league = run.league_file.record(met)
+    except OSError as error:
+        run.home.alert(f"the league is not saved ({error.strerror}); training goes on")
+    drawn = [
+        Opponents(tuple(name for name in group.players if name != CHALLENGER), group.categories)
+        for group in groups
+        if group.categories
+    ]
+    run.decisions += len(batch.turns)
+    run.years += batch.years
+    metrics = rollout_metrics(batch, [group.heroes for group in groups], run.grpo.winner_threshold_sc)
+    metrics |= league_metrics(run.league, drawn, met)
+    metrics |= {"buffer/depth": float(run.depth), "rollout/restarts": float(run.players.restarts)}
+    compute = {"cumulative_simulated_years": run.years, "simulated_years_per_step": batch.years}
+    compute["reward_at_compute"] = metrics.get("benchmark/reward_mean", 0.0)
+    return metrics | {f"power_law/{name}": value for name, value in compute.items()}
+
+
+def _checkpoint(run: Run) -> None:
+    """Save the policy, then the state: with a state there is always a policy."""
+    try:
+        run.save_policy(run.home.folder.final)
+    except OSError as error:
+        run.home.alert(f"{run.home.folder.final.name} is not saved ({error.strerror}); training goes on")
+    run.save_state()
+
+
+def _give_up(run: Run, metrics: dict[str, float]) -> None:
+    """End the run with a report; the last training state is as it was."""
+    path = run.home.folder.path / "guard_report.json"
+    try:
+        run.guard.report(path, run.done, metrics)
+    except OSError as error:
+        run.home.alert(f"{path.name} is not written ({error.strerror})")
+    run.home.alert(f"the run ends after step {run.done}: the policy keeps breaking; see {path}")
+    raise LearningFailed(1)
+
+
+def _introduce(run: Run) -> None:
+    """Say what is about to be trained, and where."""
+    trained = sum(parameter.numel() for parameter in run.learner.parameters.values())
+    grpo = run.grpo
+    run.home.say(
+        f"{run.home.folder.path}: {run.steps} steps of {grpo.groups} groups x {grpo.samples_per_group} games, "
+        f"{run.config.model.name} with {trained:,} trained weights, {run.device}, {run.threads} threads"
+    )
+
+
+def _headline(metrics: dict[str, float]) -> str:
+    reward, centres = metrics.get("benchmark/reward_mean", 0.0), metrics.get("game/avg_sc_count", 0.0)
+    return f"reward {reward:.2f}, {centres:.1f} centres, KL {metrics.get('kl/mean', 0.0):.4f}"

@@ -1,0 +1,188 @@
+"""Everything one GRPO run holds: its home, the model with its adapters, the learner, the league, and who plays.
+
+Step t plans the games of step t + depth before it trains, with the weights and the league of that moment, so a run is a
+function of its seed. A training state holds all of it, the plans under way with their weights too.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.grpo.learner import Learner
+from agents.grpo.plan import RolloutPlan, draw_plan
+from agents.grpo.players import ModelPlayer
+from agents.grpo.prefetch import InProcess, Task, Workers
+from agents.grpo.stored_plans import read_plan, write_plan
+from agents.llm.adapter_file import base_identity, load_adapter, save_adapter
+from agents.llm.adapters import BASE, Adapters
+from agents.llm.lora import LoraShape
+from agents.llm.models import load_model
+from agents.machine import keep_freed_memory, set_threads
+from agents.ppo.guard import Guard
+from agents.run_home import Home
+from configs.machine import choose_device
+from configs.schema import DIPLOMACY_BOTS, RunConfig
+from curriculum.inheritance import inherit
+from curriculum.league import League, enter_checkpoint, new_league
+from curriculum.league_file import LeagueFile
+from curriculum.league_json import read_league, write_league
+from curriculum.matchmaking import draw_opponents
+from curriculum.tensor_file import pack
+
+
+class Run:
+    """The parts of a run. Making one creates its folder or continues what is in it; `close` ends what it opened."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config, self.grpo = config, config.grpo
+        self.device = choose_device(config.device)
+        self.threads = set_threads(config.threads)
+        keep_freed_memory()
+        self.steps = min(self.grpo.steps, config.max_updates or self.grpo.steps)
+        self.done, self.decisions, self.years = 0, 0, 0.0
+        model, _ = load_model(config.model, device=config.device)
+        self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
+        if config.model.adapter:
+            self.adapters.restore(load_adapter(Path(config.model.adapter), self.adapters.model).weights)
+        self.base = base_identity(self.adapters.model)
+        self.learner = Learner(
+            self.adapters.model,
+            self.adapters.parameters(),
+            config,
+            base=self.base,
+            without_adapters=lambda: self.adapters.playing(BASE),
+            seed=config.seed,
+        )
+        self.home = Home(config, total=self.steps, unit="step")
+        try:
+            self._settle()
+        except BaseException:
+            self.home.close()
+            raise
+
+    def _settle(self) -> None:
+        """Begin the league and the players, and go back to the state that was found."""
+        self.guard = Guard(self.config.guard, self.learner, alert=self.home.alert)
+        self.league_file = LeagueFile(self.home.folder.path)
+        self.league = self.league_file.begin(self._first_league())
+        self.players = self._players()
+        self._saved_at = time.monotonic()
+        if self.home.found:
+            self._restore(self.home.found.content)
+        self.home.greet(self.done)
+
+    def close(self) -> None:
+        """End the players, the logs and the bar."""
+        self.players.close()
+        self.home.close()
+
+    @property
+    def depth(self) -> int:
+        """How many steps ahead games are played."""
+        return self.grpo.buffer_depth
+
+    def plan_ahead(self) -> None:
+        """Hand out the plans of all steps up to `depth` from now that nobody plays yet."""
+        planned = self.done + len(self.players.tasks)
+        for step in range(planned, min(self.done + self.depth + 1, self.grpo.steps)):
+            self.players.submit(Task(self._plan(step), self._weights()))
+
+    def policy(self) -> dict[str, Any]:
+        """What a policy file says of how it was trained."""
+        return {"run": self.home.folder.name, "seed": self.config.seed, "step": self.done, "decisions": self.decisions}
+
+    def save_policy(self, path: Path) -> None:
+        """Write the adapter; equal adapters give equal bytes."""
+        adapters = self.adapters
+        save_adapter(path, adapters.model, adapters.shape, adapters.weights(), training=self.policy())
+
+    def join_league(self) -> None:
+        """Let the learner as it is now become one of those to meet."""
+        path = self.home.folder.path / f"step_{self.done:06d}.pt"
+        self.save_policy(path)
+        name = f"checkpoint_{self.done:06d}"
+        if name not in self.league.agents:
+            self.league = self.league_file.change(
+                lambda league: enter_checkpoint(league, step=self.done, path=path.name)
+            )
+
+    def state_is_due(self) -> bool:
+        """Whether enough steps or minutes have passed for another training state."""
+        minutes = self.config.checkpoint_minutes
+        late = minutes > 0 and time.monotonic() - self._saved_at >= 60.0 * minutes
+        return self.guard.sound and (late or self.done % self.config.checkpoint_every == 0)
+
+    def save_state(self) -> None:
+        """Publish the training state."""
+        self._saved_at = time.monotonic()
+        content = {
+            "done": self.done,
+            "decisions": self.decisions,
+            "years": self.years,
+            "learner": self.learner.state_dict(),
+            "guard": self.guard.state_dict(),
+            "league": write_league(self.league),
+            "tasks": [{"plan": write_plan(task.plan), "weights": _bytes(task.weights)} for task in self.players.tasks],
+        }
+        summary = {"env_steps": self.decisions, "pool": [], "device": str(self.device), "threads": self.threads}
+        self.home.save_state(self.done, content, summary)
+
+    def roll_back(self) -> bool:
+        """Go back to the newest good state but keep what the guard learned; False where there is none."""
+        found = self.home.states.latest()
+        if found is None:
+            return False
+        kept = self.guard.state_dict()
+        self.players.close()
+        self.players = self._players()
+        self._restore(found.content)
+        self.guard.load_state_dict(kept)
+        self.home.logger.rewind(found.content["logger"])
+        self.home.progress.skip(self.done)
+        self.home.alert(f"rolled back to {found.path.name}")
+        return True
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.done, self.decisions, self.years = state["done"], state["decisions"], state["years"]
+        self.learner.load_state_dict(state["learner"])
+        self.guard.load_state_dict(state["guard"])
+        self.league = read_league(state["league"])
+        self.league_file.restore(self.league)
+        for task in state["tasks"]:
+            self.players.submit(Task(read_plan(task["plan"]), task["weights"].numpy().tobytes()))
+
+    def _players(self) -> InProcess | Workers:
+        if self.depth == 0:
+            return InProcess(self.config, ModelPlayer)
+        return Workers(self.config, ModelPlayer, self.home.alert)
+
+    def _plan(self, step: int) -> RolloutPlan:
+        league, options = self.league, self.config.league
+        return draw_plan(
+            self.grpo,
+            step=step,
+            policy_version=self.learner.version,
+            seed=self.config.seed,
+            draw=lambda rng: draw_opponents(league, options, step=step, steps=self.grpo.steps, rng=rng),
+            league=league,
+            folder=self.home.folder.path,
+        )
+
+    def _weights(self) -> bytes:
+        return pack(self.adapters.weights())
+
+    def _first_league(self) -> League:
+        config = self.config.league
+        league = new_league(DIPLOMACY_BOTS, self.base, initial_elo=config.initial_elo)
+        if not config.inherit:
+            return league
+        return inherit(league, self.home.folder.path, self.home.folder.path.parent / config.inherit)
+
+
+def _bytes(data: bytes) -> torch.Tensor:
+    return torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy())

@@ -1,0 +1,88 @@
+"""What a language model is asked for, and what it answers: the same for every kind of model.
+
+A request is one decision, one power in one phase: a prompt, and the choices it may make. An answer always is legal; a
+backend that could not get one from its model falls back on the first option of each line and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from envs.diplomacy.choices import Choices, Option
+
+STOP, FALLBACK = "stop", "fallback"
+
+
+def _no_ids() -> np.ndarray:
+    return np.zeros(0, dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A decision to be made; `seed` decides its draws, whatever else is asked at the same time."""
+
+    prompt: str
+    choices: Choices
+    seed: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided, and everything a trainer needs to know of how.
+
+    T tokens were written after P prompt tokens. `logprobs` are of the distribution they were drawn from: at the
+    sampling temperature, over the ids allowed at each step and no others. `allowed_ids` [sum of `allowed_counts`]
+    lists these, step by step; a step with one allowed id has the log-probability 0.
+
+    Attributes:
+        chosen: one option for every line of the choices.
+        prompt_ids: int32 [P]; token_ids: int32 [T]; logprobs: float32 [T].
+        allowed_ids: int32 [A]; allowed_counts: int32 [T].
+        policy_version: of the weights that decided.
+        finish_reason: "stop", or "fallback" where the model gave no legal answer.
+        exact: whether `logprobs` are as said; without it (scripted players, some servers) nothing can learn from it.
+        why_inexact: the reason, where a backend is meant to be exact and is not.
+
+    """
+
+    chosen: tuple[Option, ...]
+    prompt_ids: np.ndarray = field(default_factory=_no_ids)
+    token_ids: np.ndarray = field(default_factory=_no_ids)
+    logprobs: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
+    allowed_ids: np.ndarray = field(default_factory=_no_ids)
+    allowed_counts: np.ndarray = field(default_factory=_no_ids)
+    policy_version: int = 0
+    finish_reason: str = STOP
+    exact: bool = False
+    why_inexact: str = ""
+
+    @property
+    def text(self) -> str:
+        """The orders, a line each."""
+        return "\n".join(option.text for option in self.chosen)
+
+
+class Backend(Protocol):
+    """A model that answers requests."""
+
+    @property
+    def name(self) -> str:
+        """What messages and tables call it."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether the log-probabilities in its decisions are exact; the trainer refuses those that are not."""
+        ...
+
+    def decide(self, requests: Sequence[Request]) -> list[Decision]:
+        """One decision for each request, in order. Raises `InputError` where the model cannot be reached at all."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds."""
+        ...

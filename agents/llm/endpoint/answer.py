@@ -1,0 +1,102 @@
+"""A server's answer read into what is needed of it; nothing in it is trusted to be there or of the right type.
+
+vLLM adds token ids (`return_token_ids`) and names the alternatives of every token by their ids
+(`return_tokens_as_token_ids`); an alternative that its mask forbids has the log-probability -9999.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.llm.endpoint.failure import EndpointError
+
+FORBIDDEN = -9000.0
+"""Log-probabilities below stand for minus infinity."""
+CUT = "length"
+LARGEST_ID = 1 << 31
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One completion.
+
+    Attributes: `text`; `finish`, the server's word for why it ended; `prompt_ids` and `token_ids`, where it gives them;
+    `alternatives`, for every token the ids that it might have been and their log-probabilities, where it gives these;
+    `prompt_tokens`, `completion_tokens` and `cached_tokens`, as far as it counts them.
+
+    """
+
+    text: str
+    finish: str
+    prompt_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    alternatives: tuple[dict[int, float], ...] | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+
+def read_answer(data: Mapping[str, Any]) -> Answer:
+    """Read what /completions or /chat/completions returned; raises `EndpointError` where there is no text in it."""
+    choices = data.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, Mapping):
+        raise EndpointError("malformed", f"the answer has no choices, only {', '.join(map(str, data))[:100]}")
+    text = _of(choice, "message", "content") if "message" in choice else choice.get("text")
+    if not isinstance(text, str | None):
+        raise EndpointError("malformed", f"the answer's text is of type {type(text).__name__}")
+    tokens = _ids(choice.get("token_ids"))
+    return Answer(
+        text or "",
+        str(choice.get("finish_reason")),
+        _ids(choice.get("prompt_token_ids")),
+        tokens,
+        _alternatives(_of(choice, "logprobs", "top_logprobs"), tokens),
+        _count(_of(data, "usage", "prompt_tokens")),
+        _count(_of(data, "usage", "completion_tokens")),
+        _count(_of(data, "usage", "prompt_tokens_details", "cached_tokens")),
+    )
+
+
+def model_names(data: Mapping[str, Any]) -> list[str]:
+    """The models that /models lists."""
+    listed = data.get("data")
+    names = [_of(model, "id") for model in listed] if isinstance(listed, list) else []
+    return [name for name in names if isinstance(name, str)]
+
+
+def _of(value: Any, *path: str) -> Any:
+    """What stands at a path of keys, None where it breaks off."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < LARGEST_ID else 0
+
+
+def _ids(value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or not all(type(token) is int and 0 <= token < LARGEST_ID for token in value):
+        return None
+    return tuple(value)
+
+
+def _alternatives(value: Any, tokens: tuple[int, ...] | None) -> tuple[dict[int, float], ...] | None:
+    """One mapping for each token; None unless the server names all of them by id."""
+    if tokens is None or not isinstance(value, list) or len(value) != len(tokens):
+        return None
+    steps = [_step(step) for step in value]
+    return None if any(step is None for step in steps) else tuple(step for step in steps if step is not None)
+
+
+def _step(step: Any) -> dict[int, float] | None:
+    """The ids that the mask lets through at one token."""
+    if not isinstance(step, Mapping):
+        return None
+    named = {str(name).removeprefix("token_id:"): value for name, value in step.items()}
+    if not all(name.isascii() and name.isdigit() and isinstance(value, int | float) for name, value in named.items()):
+        return None
+    return {int(name): float(value) for name, value in named.items() if value > FORBIDDEN}

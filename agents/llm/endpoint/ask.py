@@ -1,0 +1,82 @@
+"""Questions to a server, as OpenAI's protocol has them, and with what vLLM adds where that is wanted.
+
+Plain questions hold nothing that another server might refuse. A constrained one turns everything off that would cut
+the distribution down (vLLM takes top-k and top-p from the model's files unless told otherwise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agents.llm.endpoint.answer import Answer, model_names, read_answer
+from agents.llm.endpoint.http import Client
+from agents.llm.endpoint.retry import Persistence
+from configs.language import EndpointConfig
+from configs.names import InputError
+from envs.diplomacy.completion import CLOSING
+
+PATHS = {"completions": "/completions", "chat": "/chat/completions"}
+WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+BY_ID = {"return_token_ids": True, "return_tokens_as_token_ids": True}
+SEEDS = 1 << 31
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to continue (text, or token ids), what keeps the answer legal (None: nothing), and how long it may be."""
+
+    prompt: str | Sequence[int]
+    structured: Mapping[str, Any] | None
+    max_tokens: int
+    seed: int
+
+
+class Asker:
+    """Puts questions to one model of one server, and counts tokens."""
+
+    def __init__(self, config: EndpointConfig, client: Client, persistence: Persistence) -> None:
+        self._config, self._client, self._persistence = config, client, persistence
+        self.model = config.model
+
+    def find_model(self, until: float) -> None:
+        """Where no model is named, take the server's only one; raises `InputError` where it has none or several."""
+        if self.model:
+            return
+        listing = self._persistence.ask(lambda left: self._client.ask("/models", None, left), seed=0, until=until)
+        names = model_names(listing)
+        if len(names) != 1:
+            raise InputError(
+                f"endpoint.model: {self._config.url} has {len(names)} models: {', '.join(names)}; name one"
+            )
+        self.model = names[0]
+
+    def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> Answer:
+        """The answer, by `until`; with token ids and alternatives if `by_id`. Raises `EndpointError`."""
+        body, path = self._body(question, temperature, by_id), PATHS[self._config.api]
+
+        def once(seconds: float) -> Answer:
+            return read_answer(self._client.ask(path, body, seconds))
+
+        answer = self._persistence.ask(once, seed=question.seed, until=until)
+        for count in ("prompt_tokens", "completion_tokens", "cached_tokens"):
+            self._persistence.meter.add(count, getattr(answer, count))
+        return answer
+
+    def _body(self, question: Question, temperature: float, by_id: bool) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": question.max_tokens,
+            "temperature": temperature,
+            "seed": question.seed % SEEDS,
+        }
+        if self._config.api == "chat":
+            body["messages"] = [{"role": "user", "content": question.prompt}]
+        else:
+            body["prompt"] = question.prompt
+        if question.structured is None and not by_id:
+            return {**body, "stop": [CLOSING]}
+        if question.structured is not None:
+            body["structured_outputs"] = question.structured
+        return body | WHOLE_DISTRIBUTION | ({"logprobs": self._config.logprobs, **BY_ID} if by_id else {})

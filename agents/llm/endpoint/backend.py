@@ -1,0 +1,174 @@
+"""The backend that asks a server: vLLM, or any other that speaks OpenAI's protocol (docs/llm_endpoints.md).
+
+Requests run beside each other, up to `endpoint.concurrency`. One that stays without an answer becomes a fallback and is
+counted; only when all of a batch do, or the server says that it will answer none, there is an `InputError`. With a
+tokenizer, the server is tried when it is opened, and every decision is checked, before any is called exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from agents.llm.backend import FALLBACK, Decision, Request
+from agents.llm.endpoint.answer import Answer
+from agents.llm.endpoint.ask import Asker, Question
+from agents.llm.endpoint.decide import Judge
+from agents.llm.endpoint.failure import EndpointError
+from agents.llm.endpoint.http import Client
+from agents.llm.endpoint.key import Key
+from agents.llm.endpoint.meter import Meter
+from agents.llm.endpoint.retry import Patience, Persistence
+from agents.llm.endpoint.trial import checked_spelling, trial
+from agents.llm.endpoint.writing import Writer, Writing
+from agents.llm.models import model_folder, read_tokenizer
+from configs.language import EndpointConfig
+from configs.names import InputError
+from configs.schema import RunConfig
+from configs.validate_language import check_endpoint
+from envs.diplomacy.board import POWERS
+from envs.diplomacy.completion import OPENING
+
+Prompt = str | list[int]
+
+
+class EndpointBackend:
+    """Decisions of the server that `config` names.
+
+    Args:
+        config: url, model, key and limits.
+        temperature: of the draws.
+        tokenizer: the model's, to check the server with; without one nothing is exact, and `tokens` cannot be.
+        max_prompt_tokens: with a tokenizer, a longer prompt is refused.
+        first_wait: seconds before the first retry.
+
+    `exact` and `why_inexact` say how the trial went; `policy_version` is stamped on decisions. Raises `InputError`
+    where the server cannot be used.
+
+    """
+
+    def __init__(
+        self,
+        config: EndpointConfig,
+        *,
+        temperature: float,
+        tokenizer: Any = None,
+        max_prompt_tokens: int = 2048,
+        first_wait: float = 0.5,
+    ) -> None:
+        check_endpoint(config)
+        self.meter, self._stopped = Meter(), Event()
+        self._config, self._temperature, self._max_prompt_tokens = config, temperature, max_prompt_tokens
+        patience = Patience(config.retries, config.timeout_seconds, config.total_seconds, first_wait)
+        self._client = Client(config.url, Key(config.key_env))
+        self._asker = Asker(config, self._client, Persistence(patience, self.meter, self._stopped))
+        try:
+            self._open(tokenizer)
+        except EndpointError as error:
+            raise InputError(f"endpoint: {error}") from error
+        self.why_inexact, self.exact = self._judge.reason, not self._judge.reason
+        self.name = f"{self._asker.model} at {config.url}"
+        self.policy_version = 0
+        self._pool = ThreadPoolExecutor(config.concurrency, thread_name_prefix="endpoint")
+
+    def decide(self, requests: Sequence[Request]) -> list[Decision]:
+        """One decision for each request, in order; a power with nothing to order is not asked about."""
+        prompts = [self._prompt(request) for request in requests]
+        futures = [self._pool.submit(self._decide, *pair) for pair in zip(prompts, requests, strict=True)]
+        try:
+            self._check(futures, sum(request.choices.lines > 0 for request in requests))
+        finally:
+            for future in futures:  # those not begun, when a hopeless one or Ctrl-C ended the wait
+                future.cancel()
+        decisions = [self._outcome(*pair) for pair in zip(futures, requests, strict=True)]
+        self.meter.add("decisions", len(decisions))
+        self.meter.add("fallbacks", sum(decision.finish_reason == FALLBACK for decision in decisions))
+        self.meter.add("inexact", sum(not decision.exact for decision in decisions))
+        return decisions
+
+    def metrics(self) -> dict[str, float]:
+        """What was asked, what it cost and what went wrong, since the server was opened."""
+        return self.meter.metrics()
+
+    def close(self) -> None:
+        """Ask nothing more, and end what is under way."""
+        self._stopped.set()
+        self._client.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _open(self, tokenizer: Any) -> None:
+        """Find the model, see whether it has this tokenizer, and try it where it may be exact."""
+        until = self._until()
+
+        def put(question: Question, temperature: float = self._temperature) -> Answer:
+            return self._asker.ask(question, temperature=temperature, by_id=True, until=until)
+
+        self._asker.find_model(until)
+        self._spelling, reason = checked_spelling(self._config, self._temperature, tokenizer, put)
+        self._writer = Writer(self._config.structured, self._spelling)
+        self._judge = Judge(self._spelling, self.meter, self._config.logprobs, reason)
+        if self._spelling and not reason:
+            prompt = self._spelling.prompt(OPENING)
+            self._judge.reason = trial(prompt, self._temperature, self._writer, self._judge, put)
+
+    def _prompt(self, request: Request) -> Prompt:
+        """The prompt as the server is to read it: token ids, or text where nothing is checked."""
+        if self._spelling is None:
+            return request.prompt
+        ids = self._spelling.prompt(request.prompt)
+        if len(ids) > self._max_prompt_tokens:
+            raise InputError(
+                f"model.max_prompt_tokens={self._max_prompt_tokens}: the prompt for {POWERS[request.choices.power]} has"
+                f" {len(ids)} tokens; allow more, or show less of the board"
+            )
+        return ids
+
+    def _decide(self, prompt: Prompt, request: Request) -> Decision:
+        """One decision, in a thread of its own; raises `EndpointError`."""
+        until = self._until()
+
+        def put(question: Question) -> Answer:
+            return self._asker.ask(
+                question, temperature=self._temperature, by_id=self._spelling is not None, until=until
+            )
+
+        lines = request.choices.lines
+        writing = self._writer.write(prompt, request.choices, request.seed, put) if lines else Writing()
+        return self._judge.decision(prompt, request.choices, writing)
+
+    def _check(self, futures: Sequence[Future[Decision]], asked: int) -> None:
+        """Wait for all; raises `InputError` at once where an error concerns all of `asked`, or when all have failed."""
+        errors = []
+        for future in as_completed(futures):
+            error = future.exception()
+            if isinstance(error, EndpointError):
+                errors.append(error)
+            if errors and (errors[-1].unusable or len(errors) == asked):
+                raise InputError(f"endpoint: {errors[-1]}") from errors[-1]
+
+    def _outcome(self, future: Future[Decision], request: Request) -> Decision:
+        """What a thread returned, or the fallback where the server did not answer."""
+        try:
+            return replace(future.result(), policy_version=self.policy_version)
+        except EndpointError as error:
+            return self._judge.fallback(request.choices, f"there is no answer ({error.kind})")
+
+    def _until(self) -> float:
+        return monotonic() + self._config.total_seconds
+
+
+def open_endpoint(config: RunConfig) -> EndpointBackend:
+    """The server that a run asks for; `structured=tokens` checks it with the tokenizer of `model.name`."""
+    model, tokenizer = config.model, None
+    if config.endpoint.structured == "tokens":
+        tokenizer = read_tokenizer(model_folder(model.name))
+    return EndpointBackend(
+        config.endpoint,
+        temperature=model.temperature,
+        tokenizer=tokenizer,
+        max_prompt_tokens=model.max_prompt_tokens,
+    )

@@ -1,0 +1,62 @@
+"""What a server has written, as a decision: legal or replaced, and exact or not, with the reason.
+
+A decision is exact when the server read the prompt as the same tokens, wrote tokens that the constraint allows, and
+drew each of them from the constraint's own distribution at our temperature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from agents.llm.backend import FALLBACK, Decision
+from agents.llm.constraint import Steps
+from agents.llm.endpoint.exact import logprobs_of
+from agents.llm.endpoint.meter import Meter
+from agents.llm.endpoint.spelling import Spelling
+from agents.llm.endpoint.writing import Writing
+from envs.diplomacy.choices import Choices
+from envs.diplomacy.completion import parse
+
+
+class Judge:
+    """Turns writings into decisions. `reason` is why none of them can be exact, empty where they may be."""
+
+    def __init__(self, spelling: Spelling | None, meter: Meter, limit: int, reason: str) -> None:
+        self._spelling, self._meter, self._limit, self.reason = spelling, meter, limit, reason
+
+    def decision(self, prompt: str | list[int], choices: Choices, writing: Writing) -> Decision:
+        """The decision that was written, or, where it is no legal one, what there is of it with the rest filled up."""
+        ids = writing.token_ids
+        steps = None if self._spelling is None or ids is None else self._spelling.replay(choices, ids)
+        if steps is not None:
+            return self._checked(np.array(prompt, dtype=np.int32), steps, writing)
+        reading = parse(writing.text, choices)
+        if reading.orders_extracted == reading.orders_expected:
+            reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
+            return Decision(reading.chosen, why_inexact=reason)
+        self._meter.add(f"errors/{_problem(writing)}")
+        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact="the answer is not legal")
+
+    def fallback(self, choices: Choices, reason: str) -> Decision:
+        """A legal decision where there is no answer."""
+        return Decision(parse("", choices).chosen, finish_reason=FALLBACK, why_inexact=reason)
+
+    def _checked(self, prompt: np.ndarray, steps: Steps, writing: Writing) -> Decision:
+        logprobs, reason = logprobs_of(steps, writing.alternatives, self._limit)
+        reason = self.reason or reason
+        if not writing.same_prompt:
+            reason = reason or "the server reads the prompt as other tokens, or does not say as which"
+        if reason:
+            return Decision(steps.chosen, why_inexact=reason)
+        done = replace(steps, logprobs=logprobs)
+        return Decision(
+            done.chosen, prompt, done.token_ids, done.logprobs, done.allowed_ids, done.allowed_counts, exact=True
+        )
+
+
+def _problem(writing: Writing) -> str:
+    if not writing.text.strip():
+        return "empty"
+    return "truncated" if writing.cut else "illegal"

@@ -1,0 +1,109 @@
+"""One request to an endpoint and its answer, bounded in time and memory.
+
+Time-outs of sockets count silence, and a server that sends a byte now and then is never silent; so a timer shuts the
+connection when the time is up, whatever it is at. `http.client` follows no redirect and asks no proxy: the key reaches
+the host of `endpoint.url` and no other. Every request has a connection of its own, so none is found closed.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import Event, Timer
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+from agents.llm.endpoint.failure import EndpointError, of_status
+from agents.llm.endpoint.key import Key
+from configs.names import one_line
+
+LARGEST = 8 << 20
+"""Bytes of an answer; a longer one is refused before it is read to its end."""
+QUOTED = 300
+"""Characters of what a server says that a message repeats."""
+
+
+class Client:
+    """Asks the server at `url`, with a key."""
+
+    def __init__(self, url: str, key: Key, *, largest: int = LARGEST) -> None:
+        parts = urlsplit(url)
+        self._url, self._path = url.rstrip("/"), parts.path.rstrip("/")
+        self._address = (parts.hostname or "", parts.port)
+        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._key, self._largest = key, largest
+        self._under_way: dict[socket.socket, Event] = {}
+
+    def ask(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
+        """POST `body` as JSON, or GET without one, and return the answer's object; raises `EndpointError`."""
+        response, content = self._exchange(path, body, seconds)
+        where = f"{self._url}{path}"
+        if response.status != 200:
+            said = self._key.hide(f"{response.reason} {content[: 8 * QUOTED].decode('utf-8', 'replace')}")
+            text = f"{where} answers {response.status} {one_line(said)[:QUOTED]}"
+            raise of_status(response.status, text, response.getheader("Retry-After"))
+        try:
+            answer = json.loads(content.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise EndpointError("malformed", f"{where} sends what is no JSON ({type(error).__name__})") from None
+        if not isinstance(answer, dict):
+            raise EndpointError("malformed", f"{where} sends JSON that is no object")
+        return answer
+
+    def close(self) -> None:
+        """End all requests that are under way, as if their time were up."""
+        for sock, cut in list(self._under_way.items()):
+            _shut(sock, cut)
+
+    def _exchange(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> tuple[HTTPResponse, bytes]:
+        where, begun, cut = f"{self._url}{path}", monotonic(), Event()
+        with closing(self._kind(*self._address, timeout=seconds)) as connection:
+            try:
+                connection.connect()
+                with self._cut_after(seconds - (monotonic() - begun), connection.sock, cut):
+                    return self._send(connection, path, body, where)
+            except (OSError, HTTPException, ValueError, EndpointError) as error:
+                if cut.is_set() or isinstance(error, TimeoutError):
+                    raise EndpointError("timeout", f"{where} has not answered after {seconds:.3g} s") from error
+                if isinstance(error, EndpointError):
+                    raise
+                raise EndpointError("connection", f"{where}: {str(error) or type(error).__name__}") from error
+
+    @contextmanager
+    def _cut_after(self, seconds: float, sock: socket.socket, cut: Event) -> Iterator[None]:
+        """Shut the connection once the time is up and set `cut`; an answer that comes to an end by it is no answer."""
+        self._under_way[sock] = cut
+        timer = Timer(max(seconds, 0.0), _shut, (sock, cut))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._under_way.pop(sock, None)
+        if cut.is_set():
+            raise TimeoutError
+
+    def _send(
+        self, connection: HTTPConnection, path: str, body: Mapping[str, Any] | None, where: str
+    ) -> tuple[HTTPResponse, bytes]:
+        headers = {"Content-Type": "application/json", "Connection": "close", **self._key.headers()}
+        content = None if body is None else json.dumps(body).encode()
+        connection.request("GET" if body is None else "POST", f"{self._path}{path}", content, headers)
+        with closing(connection.getresponse()) as response:
+            received = response.read(self._largest + 1)
+            if len(received) > self._largest:
+                raise EndpointError("too_large", f"{where} sends more than {self._largest} bytes", again=False)
+            if response.length:
+                raise EndpointError("connection", f"{where} hangs up {response.length} bytes before the end")
+            return response, received
+
+
+def _shut(sock: socket.socket, cut: Event) -> None:
+    cut.set()
+    with suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's own, which waits for the other side

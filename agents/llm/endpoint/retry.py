@@ -1,0 +1,67 @@
+"""Trying again: after waits that double, each drawn between half and all of that, so that many clients spread out.
+
+The draws depend on the request's seed alone. A server that says how long to wait gets that long; where it asks for
+more than the decision may take, there is no point in waiting, and the request fails at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from threading import Event
+from time import monotonic
+from typing import TypeVar
+
+from agents.llm.endpoint.failure import EndpointError
+from agents.llm.endpoint.meter import Meter
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long and how often a server is asked; times in seconds, waits from the first to the longest."""
+
+    retries: int
+    timeout: float
+    total: float
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+
+    def wait(self, attempt: int, seed: int, asked: float = 0.0) -> float:
+        """Seconds before try number `attempt` + 1, at least those `asked` for."""
+        span = min(self.longest_wait, self.first_wait * 2.0**attempt)
+        return max(asked, span * (0.5 + 0.5 * Random(f"{seed} {attempt}").random()))
+
+
+@dataclass(frozen=True)
+class Persistence:
+    """Asks until there is an answer; counts what went wrong. Once `stopped` is set, nothing is tried again."""
+
+    patience: Patience
+    meter: Meter
+    stopped: Event
+
+    def ask(self, call: Callable[[float], T], *, seed: int, until: float) -> T:
+        """Return `call(seconds it may take)`; raises its last `EndpointError` when tries or time are used up.
+
+        `until` is the moment, by `time.monotonic`, when the decision must be there.
+        """
+        for attempt in range(self.patience.retries + 1):
+            left = until - monotonic()
+            if left <= 0:
+                raise EndpointError("timeout", f"the decision is not made after {self.patience.total:g} s", again=False)
+            try:
+                with self.meter.timed():
+                    return call(min(left, self.patience.timeout))
+            except EndpointError as error:
+                self.meter.add(f"errors/{error.kind}")
+                wait = self.patience.wait(attempt, seed, error.after)
+                if not error.again or attempt == self.patience.retries or monotonic() + wait >= until:
+                    raise
+            if self.stopped.wait(wait):
+                break
+            self.meter.add("retries")
+            self.meter.add("waited_seconds", wait)
+        raise EndpointError("connection", "the endpoint is closed", again=False)

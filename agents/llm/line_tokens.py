@@ -1,0 +1,122 @@
+"""Lines of orders as token ids: each text encoded once, checked to have one spelling in tokens, and ranked.
+
+The constraint joins the ids of lines instead of encoding whole answers, so that every joint order has exactly one path
+and its probability is exact. That is right only where a tokenizer keeps lines apart: joined ids must be the ids of the
+joined text, and decoding must give the text back. Every text is checked when it is first met, and a tokenizer that
+fails (a space of its own before the first word, unknown words, words joined across lines) is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from configs.names import InputError
+from envs.diplomacy.board import location_name, standard_board
+from envs.diplomacy.choices import WAIVE
+from envs.diplomacy.completion import CLOSING, OPENING
+
+PAD = -1
+
+
+class TokenizerError(InputError):
+    """A tokenizer that the exact constraint cannot use; the message names it and what it did."""
+
+
+class LineTokens:
+    """Token ids of every line met so far; `closing` int32 is the end tag followed by the end of text.
+
+    Attributes (T texts, the longest of L tokens): `tokens` int32 [T, L], filled up with -1; `lengths` int64 [T];
+    `rank` int64 [T], the place of each among all by its ids, so that sorting by rank sorts by ids.
+
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+        self._numbers: dict[str, int] = {}
+        self.tokens = np.zeros((0, 1), dtype=np.int32)
+        self.lengths = self.rank = np.zeros(0, dtype=np.int64)
+        if tokenizer.eos_token_id is None:
+            raise TokenizerError(f"tokenizer {self._name} has no end-of-text token: set its eos_token")
+        tag, opening = encode(tokenizer, [CLOSING, OPENING])
+        self.closing = np.array([*tag, tokenizer.eos_token_id], dtype=np.int32)
+        self._around = (opening, tag)
+        self.numbers(probes())
+
+    def numbers(self, texts: Sequence[str]) -> list[int]:
+        """The rows of lines (without their line ends) in `tokens`; those not yet known are encoded at once."""
+        known = self._numbers
+        if new := sorted({text for text in texts if text not in known}):
+            self._learn(new)
+        return [known[text] for text in texts]
+
+    def _learn(self, texts: list[str]) -> None:
+        lines = [f"{text}\n" for text in texts]
+        encoded = encode(self._tokenizer, lines)
+        self._check(lines, encoded)
+        lengths = np.array([len(ids) for ids in encoded])
+        longest = max(int(lengths.max()), self.tokens.shape[1])
+        table = np.full((len(self.tokens) + len(lines), longest), PAD, dtype=np.int32)
+        table[: len(self.tokens), : self.tokens.shape[1]] = self.tokens
+        table[len(self.tokens) :][np.arange(longest) < lengths[:, None]] = np.concatenate(encoded)
+        self._numbers |= {text: len(self.tokens) + place for place, text in enumerate(texts)}
+        self.tokens, self.lengths = table, np.append(self.lengths, lengths)
+        self.rank = np.argsort(np.lexsort(table.T[::-1]))
+
+    def _check(self, lines: list[str], encoded: list[list[int]]) -> None:
+        """Raise `TokenizerError` unless these ids, joined in any way, stand for these lines and nothing else."""
+        opening, tag = self._around
+        whole, joined = OPENING + "".join(lines) + CLOSING, [*opening, *itertools.chain(*encoded), *tag]
+        if encode(self._tokenizer, [whole])[0] != joined:
+            line = self._culprit(lines, encoded)
+            raise TokenizerError(
+                f"tokenizer {self._name} writes {line!r} with other tokens among other lines than alone:"
+                " it cannot be used for exact orders"
+            )
+        if decode(self._tokenizer, joined) != whole:
+            read = ((line, decode(self._tokenizer, ids)) for line, ids in zip(lines, encoded, strict=True))
+            line, back = next(((line, back) for line, back in read if back != line), (whole[:80], "something else"))
+            raise TokenizerError(f"tokenizer {self._name} turns {line!r} into {back!r}")
+
+    def _culprit(self, lines: list[str], encoded: list[list[int]]) -> str:
+        """The first line with other tokens before the end tag or between others."""
+        opening, tag = self._around
+        framed = encode(self._tokenizer, [OPENING + line + CLOSING for line in lines])
+        wrong = (
+            line for line, ids, whole in zip(lines, encoded, framed, strict=True) if whole != [*opening, *ids, *tag]
+        )
+        return next(wrong, lines[0])
+
+
+def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of texts, without tokens that a tokenizer adds of its own accord."""
+    options = {"return_attention_mask": False, "return_token_type_ids": False}
+    return tokenizer(list(texts), add_special_tokens=False, **options)["input_ids"] if texts else []
+
+
+def beginning(tokenizer: Any) -> list[int]:
+    """The token that this tokenizer puts before every text, if it does."""
+    bare, whole = encode(tokenizer, ["A"])[0], tokenizer("A")["input_ids"]
+    first = tokenizer.bos_token_id
+    return [first] if first is not None and whole[:1] == [first] and bare[:1] != [first] else []
+
+
+def decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    """The text of token ids, to the letter."""
+    return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def probes() -> list[str]:
+    """Lines with every location of the board in every place of an order, to try a tokenizer with."""
+    names = [location_name(place) for place in range(len(standard_board().province_of))]
+    texts = [WAIVE]
+    for place, name in enumerate(names):
+        other, third = names[(place + 7) % len(names)], names[(place + 31) % len(names)]
+        texts += [f"A {name} H", f"F {name} - {other}", f"A {name} - {other} VIA", f"F {name} S A {other} - {third}"]
+        texts += [f"F {name} C A {third} - {other}", f"A {name} S F {third}"]
+        texts += [f"F {name} R {other}", f"A {name} D", f"F {name} B"]
+    return texts

@@ -1,0 +1,116 @@
+"""Examples packed into batches: those that share a prompt's beginning share the computation of it.
+
+A row of a batch is one group of examples, here the powers of one position. First comes what all their prompts begin
+with, then each example's own rest of the prompt and its answer, one after the other:
+
+    [ instructions, board ][ "AUSTRIA : ..." answer ][ "ENGLAND : ..." answer ] ...
+
+Positions count on from the shared part in each branch, and a token attends to the shared part and to its own branch
+alone, so every example is computed as if it stood alone; a test holds the two together. Rows are filled up on the
+right with tokens nobody attends to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+import torch
+from torch import Tensor
+
+IGNORED = -100
+"""In place of a target: nothing is learned there."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids of a prompt and of the answer that ends with the end of text."""
+
+    prompt: list[int]
+    answer: list[int]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B rows of L tokens.
+
+    Attributes:
+        input_ids: int64 [B, L].
+        position_ids: int64 [B, L].
+        attention_mask: float32 [B, 1, L, L], 0 where the row's token may attend to the column's, else very low.
+        targets: int64 [B, L], the answer's token that comes next, else `IGNORED`.
+
+    """
+
+    input_ids: Tensor
+    position_ids: Tensor
+    attention_mask: Tensor
+    targets: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device."""
+        return Batch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+Group = Sequence[Example]
+
+
+def packed_length(group: Group) -> int:
+    """Tokens of the row that a group makes."""
+    shared = shared_length(group)
+    return shared + sum(len(one.prompt) + len(one.answer) - shared for one in group)
+
+
+def shared_length(group: Group) -> int:
+    """How many tokens all prompts begin with; their last token is never shared, for what follows differs."""
+    columns = zip(*(one.prompt[:-1] for one in group), strict=False)
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
+
+
+def pack(groups: Sequence[Group], *, pad_id: int) -> Batch:
+    """One batch of a row for each group."""
+    rows = [_row(group) for group in groups]
+    size = (len(rows), max(len(row[0]) for row in rows))
+    columns = (np.full(size, fill, dtype=np.int64) for fill in (pad_id, 0, -1, IGNORED))
+    ids, positions, branches, targets = columns
+    for number, row in enumerate(rows):
+        for column, values in zip((ids, positions, branches, targets), row, strict=True):
+            column[number, : len(values)] = values
+    tensors = (torch.from_numpy(column) for column in (ids, positions, targets))
+    input_ids, position_ids, wanted = tensors
+    return Batch(input_ids, position_ids, _mask(torch.from_numpy(branches)), wanted)
+
+
+def batches(groups: Sequence[Group], most_tokens: int) -> list[list[Group]]:
+    """Deal groups of about the same length into batches of at most `most_tokens`, filling included, or of one group."""
+    found: list[list[Group]] = []
+    for group in sorted(groups, key=packed_length):
+        if not found or (len(found[-1]) + 1) * packed_length(group) > most_tokens:
+            found.append([])
+        found[-1].append(group)
+    return found
+
+
+def _row(group: Group) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Ids, positions, branch (0 is shared) and targets of one row."""
+    shared = shared_length(group)
+    ids, positions = list(group[0].prompt[:shared]), list(range(shared))
+    branches, targets = [0] * shared, [IGNORED] * shared
+    for number, one in enumerate(group, start=1):
+        rest = one.prompt[shared:]
+        ids += rest + one.answer
+        positions += range(shared, shared + len(rest) + len(one.answer))
+        branches += [number] * (len(rest) + len(one.answer))
+        targets += [*[IGNORED] * (len(rest) - 1), *one.answer, IGNORED]
+    return ids, positions, branches, targets
+
+
+def _mask(branches: Tensor) -> Tensor:
+    """Who attends to whom, from branches [B, L]; each token attends at least to itself, so that no row is empty."""
+    length = branches.shape[1]
+    earlier = torch.ones(length, length, dtype=torch.bool).tril()
+    own = branches[:, :, None] == branches[:, None, :]
+    allowed = earlier & (own | (branches[:, None, :] == 0)) | torch.eye(length, dtype=torch.bool)
+    return torch.zeros(allowed.shape).masked_fill_(~allowed, torch.finfo(torch.float32).min)[:, None]

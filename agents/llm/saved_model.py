@@ -1,0 +1,87 @@
+"""A language model as a folder that transformers loads: published whole, and with a hash of every file.
+
+    config.json   model.safetensors   tokenizer.json   tokenizer_config.json   manifest.json
+
+The folder appears in one step and replaces an earlier one. `manifest.json` holds each file's SHA-256, since neither
+transformers nor a disk notices a flipped bit in a weight, and a summary of how the model was made.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from configs.files import publish_folder
+from configs.names import InputError
+from curriculum.tensor_file import sha256
+
+MANIFEST = "manifest.json"
+WEIGHTS = "model.safetensors"
+
+
+class SavedModelError(InputError):
+    """A model's folder that is damaged; the message is one line naming the file."""
+
+
+def save_model(path: Path, model: Any, tokenizer: Any, *, training: Mapping[str, Any]) -> None:
+    """Publish a transformers model and its tokenizer as the folder `path`, with a summary of plain data.
+
+    Equal arguments give equal bytes. Raises `OSError` where it cannot be written; then `path` is as it was.
+    """
+    files = {"config.json": _config(model), WEIGHTS: _weights(model), **_tokenizer_files(tokenizer)}
+    hashes = {name: {"sha256": sha256(data)} for name, data in sorted(files.items())}
+    manifest = json.dumps({"files": hashes, "training": dict(training)}, indent=1) + "\n"
+    publish_folder(path, files | {MANIFEST: manifest.encode()})
+
+
+def verify_model(path: Path) -> dict[str, Any]:
+    """Check a folder that `save_model` wrote against its manifest; returns the summary of the training.
+
+    Raises `SavedModelError` where a file is missing or altered.
+    """
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        hashes = {str(name): str(entry["sha256"]) for name, entry in manifest["files"].items()}
+        training = dict(manifest["training"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SavedModelError(f"{path / MANIFEST}: is missing or damaged") from error
+    for name, digest in hashes.items():
+        file = path / name
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise SavedModelError(f"{file}: cannot be read ({error.strerror})") from error
+        if sha256(data) != digest:
+            raise SavedModelError(f"{file}: is damaged or was replaced: its SHA-256 is not the one in {MANIFEST}")
+    return training
+
+
+def _config(model: Any) -> bytes:
+    """The model's configuration, with the class that it is to be built by."""
+    plain = json.loads(model.config.to_json_string(use_diff=True))
+    plain["architectures"] = [type(model).__name__]
+    return (json.dumps(plain, indent=2, sort_keys=True) + "\n").encode()
+
+
+def _weights(model: Any) -> bytes:
+    """The weights; of those that share their memory (the output with the embedding) the first, as loading ties them."""
+    from safetensors.torch import save
+
+    kept: dict[str, torch.Tensor] = {}
+    places: set[int] = set()
+    for name, weight in model.state_dict().items():
+        if weight.data_ptr() not in places:
+            kept[name] = weight.detach().to("cpu", copy=True).contiguous()
+        places.add(weight.data_ptr())
+    return save(kept, metadata={"format": "pt"})
+
+
+def _tokenizer_files(tokenizer: Any) -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}

@@ -1,0 +1,55 @@
+"""Games of Diplomacy with language models in some seats: who is to be asked in a phase, and with which prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from envs.diplomacy import codes
+from envs.diplomacy.batch import DiplomacyBatch
+from envs.diplomacy.choices import Choices, choices
+from envs.diplomacy.prompts import PromptRules, render
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A language model to be asked: a power of a game, its player, and what it may order."""
+
+    game: int
+    power: int
+    player: str
+    choices: Choices
+    prompt: str
+
+
+def seat_bots(batch: DiplomacyBatch, players: Sequence[Sequence[str]]) -> None:
+    """Let the batch's bots play for the `players` [G][7] that have a bot's name, and nobody for the others."""
+    batch.players.copy_(torch.tensor([[_bot(name) for name in game] for game in players]))
+
+
+def seats(batch: DiplomacyBatch, players: Sequence[Sequence[str]], rules: PromptRules) -> list[Seat]:
+    """Everybody who has something to order in a game that goes on and is no bot, game by game."""
+    state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
+    found = []
+    for game in np.flatnonzero(state["done"] == 0).tolist():
+        asked = [power for power, name in enumerate(players[game]) if name not in codes.BOTS]
+        row = {name: values[game] for name, values in state.items()}
+        listed = batch.legal_orders(game) if asked else {}
+        for power in asked:
+            options = choices(row, listed, power)
+            if options.lines:
+                prompt = render(row, power, options, rules, last_year=batch.last_year)
+                found.append(Seat(game, power, players[game][power], options, prompt))
+    return found
+
+
+def mix(*numbers: int) -> int:
+    """One number in [0, 2^31) from several, the same everywhere."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1
+
+
+def _bot(name: str) -> int:
+    return codes.BOTS.index(name) if name in codes.BOTS else codes.ACTIONS

@@ -1,0 +1,36 @@
+"""The shape of our own small models: Llama's, so that all tools for adapters, servers and formats know it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+LONGEST = 8192
+"""Positions; the longest compact prompt has a few hundred tokens, one with all legal orders some thousands."""
+
+
+def tiny_config(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int, heads: int) -> LlamaConfig:
+    """Llama's shape for a vocabulary: `hidden` wide, feed-forward 8/3 of it, embeddings shared with the output."""
+    return LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        intermediate_size=-(-8 * hidden // 24) * 8,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=LONGEST,
+        tie_word_embeddings=True,
+        attention_dropout=0.0,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+
+
+def build_tiny(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int, heads: int, seed: int) -> Any:
+    """A `LlamaForCausalLM` with random weights, the same for the same seed whatever was drawn before; CPU, float32."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(tiny_config(tokenizer, hidden=hidden, layers=layers, heads=heads))

@@ -1,0 +1,150 @@
+"""The backend that runs a transformers model in this process: batched, exact, and reproducible for each request.
+
+Requests are sorted by how much there is to write and read, so that a batch holds answers of like length. Every draw
+depends on the request's own seed; what else is asked at the same time changes a decision no more than rounding does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from agents.llm.alternatives import LineOdds, line_odds
+from agents.llm.backend import Decision, Request
+from agents.llm.constraint import Constraint, Steps, Walks
+from agents.llm.context import check_context
+from agents.llm.draws import seeds_of
+from agents.llm.dropout import without_dropout
+from agents.llm.head import check_head, plain
+from agents.llm.line_tokens import beginning, encode
+from agents.llm.prefill import CacheCounts
+from agents.llm.sampling import sample
+from configs.names import InputError
+from envs.diplomacy.board import POWERS
+
+
+class TransformersBackend:
+    """Decisions of `model`, a causal language model of transformers', perhaps in peft's wrapping.
+
+    Args:
+        model: in evaluation mode while it decides, whatever it was before.
+        tokenizer: the model's.
+        temperature: of the draws; 0 takes the likeliest token each time, for evaluation; such decisions are not exact.
+        batch_size: decisions sampled at once.
+        max_prompt_tokens: a longer prompt is refused.
+        constraint: one to share with other backends of the same tokenizer.
+        playing: entered while the model decides, to switch to the adapter that is to play.
+        name: what messages and tables call it.
+
+    Raises `TokenizerError` and `ModelError` where exact orders cannot be had. `policy_version` is stamped on decisions
+    and is the trainer's to set. Nothing of a model is kept between calls, so its weights may change.
+
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        temperature: float = 1.0,
+        batch_size: int = 128,
+        max_prompt_tokens: int = 2048,
+        constraint: Constraint | None = None,
+        playing: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        name: str = "model",
+    ) -> None:
+        check_head(model)
+        check_context(model)
+        self.constraint = constraint or Constraint(tokenizer)
+        self.temperature, self.batch_size, self.max_prompt_tokens = temperature, batch_size, max_prompt_tokens
+        self.name, self.policy_version, self.counts = name, 0, CacheCounts()
+        self._model, self._tokenizer, self._playing = model, tokenizer, playing
+        self._begin = beginning(tokenizer)
+
+    @property
+    def exact(self) -> bool:
+        """Whether log-probabilities are those of the distribution that was drawn from."""
+        return self.temperature > 0
+
+    def decide(self, requests: Sequence[Request]) -> list[Decision]:
+        """One decision for each request, in order; those without a line to write are answered without the model.
+
+        Raises `InputError` for a prompt that is too long, before anything is drawn.
+        """
+        places = [place for place, request in enumerate(requests) if request.choices.lines]
+        asked = [requests[place] for place in places]
+        prompts = self._encode(asked)
+        automaton = self.constraint.compile([request.choices for request in asked])
+        order = sorted(range(len(asked)), key=lambda row: (-asked[row].choices.lines, -len(prompts[row]), row))
+        decisions = [self._nothing()] * len(requests)
+        with self._playing(), without_dropout(self._model):
+            for begin in range(0, len(order), self.batch_size):
+                rows = order[begin : begin + self.batch_size]
+                walks, seeds = Walks(automaton, rows), seeds_of([asked[row].seed for row in rows])
+                sample(self._model, walks, [prompts[row] for row in rows], seeds, self.temperature, self.counts)
+                for row, steps in zip(rows, walks.steps(), strict=True):
+                    decisions[places[row]] = self._decision(prompts[row], steps)
+        return decisions
+
+    def odds(self, request: Request, decision: Decision) -> list[LineOdds]:
+        """How likely every option of every line was; at temperature 0, at temperature 1."""
+        if not request.choices.lines:
+            return []
+        automaton = self.constraint.compile([request.choices])
+        ids, temperature = (decision.prompt_ids, decision.token_ids), self.temperature or 1.0
+        with self._playing(), without_dropout(self._model):
+            return line_odds(self._model, automaton, *ids, temperature=temperature, batch_size=self.batch_size)
+
+    def metrics(self) -> dict[str, float]:
+        """The metrics `cache/...` of all that was decided so far."""
+        return self.counts.metrics()
+
+    def close(self) -> None:
+        """Nothing of its own to release."""
+
+    def _encode(self, requests: Sequence[Request]) -> list[np.ndarray]:
+        """Token ids int64 of each prompt."""
+        unlike = list(dict.fromkeys(request.prompt for request in requests))
+        encoded = (np.array([*self._begin, *ids], dtype=np.int64) for ids in encode(self._tokenizer, unlike))
+        ids = dict(zip(unlike, encoded, strict=True))
+        for request in requests:
+            self._check_length(request, len(ids[request.prompt]))
+        return [ids[request.prompt] for request in requests]
+
+    def _check_length(self, request: Request, tokens: int) -> None:
+        power = POWERS[request.choices.power]
+        if not tokens:
+            raise InputError(f"the prompt for {power} is empty: it ends with the line that begins the orders")
+        if tokens > self.max_prompt_tokens:
+            raise InputError(
+                f"model.max_prompt_tokens={self.max_prompt_tokens}: the prompt for {power} has {tokens} tokens;"
+                " allow more, or show less of the board"
+            )
+        answer = request.choices.lines * int(self.constraint.lines.lengths.max()) + len(self.constraint.lines.closing)
+        reach = getattr(plain(self._model).config, "max_position_embeddings", None)
+        if reach and tokens + answer > reach:
+            raise InputError(
+                f"the prompt for {power} has {tokens} tokens and its answer may have {answer},"
+                f" but the model {self.name} reads {reach} at most: show less of the board"
+            )
+
+    def _decision(self, prompt: np.ndarray, steps: Steps) -> Decision:
+        return Decision(
+            chosen=steps.chosen,
+            prompt_ids=prompt.astype(np.int32),
+            token_ids=steps.token_ids,
+            logprobs=steps.logprobs,
+            allowed_ids=steps.allowed_ids,
+            allowed_counts=steps.allowed_counts,
+            policy_version=self.policy_version,
+            exact=self.exact,
+        )
+
+    def _nothing(self) -> Decision:
+        """The answer of a power that has nothing to order: the closing tokens."""
+        closing = self.constraint.lines.closing
+        ones = np.ones(len(closing), dtype=np.int32)
+        return self._decision(closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, ones, ()))

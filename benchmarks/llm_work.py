@@ -1,0 +1,56 @@
+"""What the contestants of `llm.py` work on: positions from games between bots, each asked about several times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from agents.llm.backend import Request
+from agents.llm.bot_games import BotDecision, BotGames
+from agents.llm.lora import LoraShape
+from agents.llm.tiny import build_tiny
+from agents.llm.tokenizer import diplomacy_tokenizer
+from envs.diplomacy.prompts import PromptRules, render
+
+LAST_YEAR = 1910
+TEMPERATURE, BETA, RATE = 0.8, 0.04, 1e-5
+LORA = LoraShape(16, 32.0, "all")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done: `groups` prompts, `samples` answers to each, by a model of that shape."""
+
+    groups: int
+    samples: int
+    hidden: int
+    layers: int
+    seed: int
+
+
+def model_of(size: Size) -> tuple[Any, Any]:
+    """A model of the tiny kind with random weights, and our tokenizer."""
+    tokenizer = diplomacy_tokenizer()
+    return build_tiny(tokenizer, hidden=size.hidden, layers=size.layers, heads=4, seed=size.seed).eval(), tokenizer
+
+
+def requests_of(size: Size) -> list[Request]:
+    """One power of each of `groups` games, asked `samples` times with other seeds, as after a fork."""
+    games = BotGames(size.groups, bot="dumbbot", last_year=LAST_YEAR, seed=size.seed)
+    found: list[BotDecision] = []
+    while len(found) < size.groups:
+        found += [decisions[number % len(decisions)] for number, decisions in enumerate(games.next())]
+    games.close()
+    asked: list[Request] = []
+    for decision in found[: size.groups]:
+        prompt = render(decision.row, decision.choices.power, decision.choices, PromptRules(), last_year=LAST_YEAR)
+        asked += [Request(prompt, decision.choices, len(asked) + number) for number in range(size.samples)]
+    return asked
+
+
+def begin(threads: int, seed: int) -> None:
+    """What every contestant begins with."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)

@@ -1,0 +1,205 @@
+"""Options of language models: the model, cloning a bot, GRPO and its league. Names are those of the literature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from configs.allowed import Form, option
+
+LOSS_TYPES = ("grpo", "gspo")
+AGGREGATIONS = ("grpo", "dapo", "dr_grpo")
+"""How token losses become one number: a mean per sample, over all tokens of the batch, or a sum over a constant."""
+LORA_TARGETS = ("attention", "all")
+MATCHMAKINGS = ("category", "win_rate", "rating")
+WIN_RATE_FORMS = ("hard", "variance")
+PLAYS = ("league", "self_play")
+MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a folder or an id on Hugging Face's hub")
+BACKENDS = ("transformers", "endpoint")
+APIS = ("completions", "chat")
+STRUCTURED = ("tokens", "choice", "regex", "none")
+URL = Form(
+    r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5]))?(/[A-Za-z0-9._~/-]*)?",
+    "http:// or https://, host, port and path, such as http://127.0.0.1:8000/v1, and no user, password or key",
+    private=True,
+)
+VARIABLE = Form(
+    r"[A-Z_][A-Z0-9_]{0,63}",
+    "the name of a variable of the environment in capitals, such as OPENAI_API_KEY, never the key itself",
+    private=True,
+)
+RUN = Form(r"[^\x00\n]*", "text of one line")
+COUNT = "[0, 10000000]"
+POSITIVE = "[1, 10000000]"
+PROBABILITY = "[0, 1]"
+
+
+@dataclass
+class LanguageModelConfig:
+    """Which model plays, what it is shown, and how it is sampled."""
+
+    name: str = option("tiny", MODEL)
+    """tiny, smollm2, or the folder or hub id of a causal language model of Hugging Face's."""
+    backend: str = option("transformers", BACKENDS)
+    """transformers samples in this process; endpoint asks a server, and `name` is the tokenizer it is checked with."""
+    adapter: str = option("", RUN)
+    """A checkpoint whose adapter to begin from; empty begins from the model itself."""
+    compact: bool = True
+    """The short prompt: the mask sees to it that orders are legal. The full one has instructions, too."""
+    show_valid_moves: bool = False
+    show_board_context: bool = True
+    show_map_windows: bool = False
+    """Per unit: its neighbours, and who threatens it."""
+    show_action_counts: bool = False
+    temperature: float = option(0.8, "(0, 10]")
+    max_prompt_tokens: int = option(2048, "[64, 1000000]")
+    """A longer prompt is refused, not cut."""
+    batch_size: int = option(128, "[1, 65536]")
+    """Decisions sampled at once."""
+    lora_rank: int = option(16, "[1, 1024]")
+    lora_alpha: float = option(32.0, "(0, 10000]")
+    lora_targets: str = option("attention", LORA_TARGETS)
+    """attention: q, k, v and o; all: gate, up and down as well."""
+
+
+@dataclass
+class EndpointConfig:
+    """vLLM, or another server that speaks OpenAI's protocol (`model.backend=endpoint`; docs/llm_endpoints.md)."""
+
+    url: str = option("http://127.0.0.1:8000/v1", URL)
+    model: str = option("", RUN)
+    """What the server calls the model; empty takes the only one it has."""
+    key_env: str = option("", VARIABLE)
+    """The environment's variable that holds the key; empty sends none."""
+    api: str = option("completions", APIS)
+    """chat is for servers that complete nothing but conversations."""
+    structured: str = option("tokens", STRUCTURED)
+    """What keeps answers legal: a grammar of token ids (vLLM with guidance), a choice for each line, a regex for all of
+    them, or nothing."""
+    logprobs: int = option(20, "[1, 10000]")
+    """How many alternatives of each token the server is asked for; vLLM's --max-logprobs bounds it."""
+    concurrency: int = option(16, "[1, 1024]")
+    """Requests under way at once."""
+    timeout_seconds: float = option(120.0, "(0, 86400]")
+    """For one request."""
+    total_seconds: float = option(600.0, "(0, 86400]")
+    """For one decision, with all its lines, retries and waits."""
+    retries: int = option(4, "[0, 100]")
+
+
+@dataclass
+class CloneConfig:
+    """Behaviour cloning of a bot (`trainer=clone`)."""
+
+    bot: str = option("dumbbot", ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot"))
+    hidden: int = option(128, "[16, 8192]")
+    layers: int = option(4, "[1, 100]")
+    heads: int = option(4, "[1, 128]")
+    games_per_update: int = option(16, "[1, 100000]")
+    updates: int = option(600, POSITIVE)
+    minutes: float = option(0.0, "[0, 100000]")
+    """Stop and anneal to the end within this time; 0 does all updates."""
+    batch_tokens: int = option(16384, "[64, 100000000]")
+    learning_rate: float = option(1e-3, "(0, 1]")
+
+
+@dataclass
+class GRPOConfig:
+    """Group relative policy optimization (`trainer=grpo`)."""
+
+    steps: int = option(250, POSITIVE)
+    play: str = option("league", PLAYS)
+    """league: one power learns, the others are drawn; self_play: all seven learn."""
+    groups: int = option(16, "[1, 100000]")
+    samples_per_group: int = option(4, "[2, 10000]")
+    rollout_horizon_years: int = option(4, "[1, 100]")
+    rollout_long_horizon_years: int = option(6, "[1, 100]")
+    rollout_long_horizon_chance: float = option(0.2, PROBABILITY)
+    rollout_warmup_phases: int = option(6, "[0, 1000]")
+    """At most this many phases are played by bots before the fork."""
+    rollout_no_warmup_chance: float = option(0.2, PROBABILITY)
+    buffer_depth: int = option(3, "[0, 64]")
+    """Rollout batches prefetched by other processes while training; 0 plays them in this one."""
+    workers: int = option(1, "[1, 1024]")
+    learning_rate: float = option(1e-5, "(0, 1]")
+    max_grad_norm: float = option(10.0, "(0, 10000]")
+    epochs: int = option(1, "[1, 100]")
+    target_kl: float = option(0.2, "[0, 100]")
+    """A step ends early once the policy is this far from the one that played, in nats a token; 0 never."""
+    minibatch_samples: int = option(64, "[1, 1000000]")
+    """Samples per step of the optimizer."""
+    loss_type: str = option("grpo", LOSS_TYPES)
+    aggregation: str = option("grpo", AGGREGATIONS)
+    use_token_level_loss: bool = False
+    """Weigh samples by their decision tokens instead of alike."""
+    use_ppo_clipping: bool = True
+    ppo_epsilon_low: float = option(0.2, "[0, 1]")
+    ppo_epsilon_high: float = option(0.5, "[0, 100]")
+    entropy_coef: float = option(0.0, PROBABILITY)
+    kl_beta: float = option(0.04, "[0, 100]")
+    kl_beta_warmup_steps: int = option(0, COUNT)
+    kl_target: float = option(0.0, "[0, 100]")
+    """Above 0 beta follows the KL."""
+    kl_horizon: int = option(10, POSITIVE)
+    use_ema_reference: bool = False
+    ema_tau: float = option(0.99, PROBABILITY)
+    advantage_min_std: float = option(1e-4, "(0, 1000]")
+    advantage_clip: float = option(0.0, "[0, 1000]")
+    """0 does not clip."""
+    scale_advantages: bool = True
+    """By the group's standard deviation; without it as in Dr. GRPO."""
+    use_importance_correction: bool = False
+    """Clip around what the trainer thought before the step, and weigh by how far the sampler was from that."""
+    importance_cap: float = option(3.0, "[1, 1000]")
+    """Of the trainer's own probability over the sampler's, where those differ; beyond it truncated."""
+    importance_mask: bool = False
+    """Leave such tokens out instead."""
+    use_state_stratified_groups: bool = False
+    use_elo_conditioned_rewards: bool = False
+    elo_scale: float = option(0.5, "[0, 100]")
+    use_strategic_step_scoring: bool = False
+    use_trajectory_level_rewards: bool = False
+    first_decision_only: bool = False
+    """With rewards per trajectory: train the first decision only, as a known mistake did."""
+    use_position_scoring: bool = True
+    win_bonus: float = option(50.0, "[0, 1000]")
+    winner_threshold_sc: int = option(18, "[1, 34]")
+    reward_discount_gamma: float = option(0.0, PROBABILITY)
+    mask_replay: bool = True
+    """False scores the unmasked distribution while training, a mistake to be shown and nothing else."""
+
+
+@dataclass
+class LeagueConfig:
+    """Whom the learner meets, and how everybody is rated."""
+
+    matchmaking: str = option("category", MATCHMAKINGS)
+    """category: by the shares below; win_rate: self_play's share, the others by how often they are beaten; rating: by
+    how near their Elo is. `curriculum/matchmaking.py` has the rules."""
+    self_play: float = option(0.30, PROBABILITY)
+    peer: float = option(0.30, PROBABILITY)
+    exploitable: float = option(0.35, PROBABILITY)
+    baseline: float = option(0.05, PROBABILITY)
+    """Shares of the categories; together 1. Nobody's share goes to the others in proportion."""
+    final_self_play: float = option(-1.0, "[-1, 1]")
+    final_peer: float = option(-1.0, "[-1, 1]")
+    final_exploitable: float = option(-1.0, "[-1, 1]")
+    final_baseline: float = option(-1.0, "[-1, 1]")
+    """Shares at the last step, reached in a straight line; below 0 they stay."""
+    win_rate_form: str = option("hard", WIN_RATE_FORMS)
+    """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
+    win_rate_power: float = option(2.0, "[0, 20]")
+    peer_elo: float = option(100.0, "(0, 10000]")
+    """A checkpoint this near is a peer, one weaker by more exploitable."""
+    rating_width: float = option(150.0, "(0, 10000]")
+    """Standard deviation of matchmaking=rating, in Elo."""
+    rating_self_play: float = option(0.15, PROBABILITY)
+    """At least so much of it is self-play."""
+    cold_start_steps: int = option(10, COUNT)
+    """Bots only until then."""
+    dumbbot_game_probability: float = option(0.1, PROBABILITY)
+    """Of a game against six DumbBots."""
+    checkpoint_every: int = option(10, POSITIVE)
+    """Steps between policies that join the league."""
+    initial_elo: float = option(1000.0, "[-10000, 10000]")
+    inherit: str = option("", RUN)
+    """A run whose league to begin with."""

@@ -1,0 +1,46 @@
+"""Whose an option is: some mean something to one game only, and set for another they would be silently ignored."""
+
+from __future__ import annotations
+
+import re
+
+from configs.schema import DIPLOMACY, DOGFIGHT
+
+GYMNASIUM = "Gymnasium's environments"
+KINDS = {DOGFIGHT: "the dogfight", DIPLOMACY: "Diplomacy", GYMNASIUM: "Gymnasium"}
+"""Kinds of environment, with what help calls them."""
+
+_OWNERS = {
+    "env": (DOGFIGHT,),
+    "env.id": (),
+    "env.num_envs": (),
+    "env.normalize_obs": (GYMNASIUM,),
+    "env.normalize_reward": (GYMNASIUM,),
+    "env.last_year": (DIPLOMACY,),
+    "network.activation": (DOGFIGHT, GYMNASIUM),
+    "network.log_std_init": (DOGFIGHT, GYMNASIUM),
+    "network.log_std_min": (DOGFIGHT, GYMNASIUM),
+    "network.log_std_max": (DOGFIGHT, GYMNASIUM),
+    "phases.stages": (DOGFIGHT, DIPLOMACY),
+    "phases.scripted_start": (DOGFIGHT,),
+    "phases.scripted_end": (DOGFIGHT,),
+    "phases.randomization": (DOGFIGHT,),
+    "phases.events.log_std": (DOGFIGHT, GYMNASIUM),
+    "self_play": (DOGFIGHT,),
+    "evaluation": (DOGFIGHT,),
+    "evaluation.every": (DOGFIGHT, DIPLOMACY),
+    "evaluation.games": (DOGFIGHT, DIPLOMACY),
+}
+"""By key without the numbers of items; one of a group stands for its members, except those named themselves."""
+
+
+def kind_of(env_id: str) -> str:
+    """Which of `KINDS` an environment is."""
+    return env_id if env_id in KINDS else GYMNASIUM
+
+
+def whose(key: str) -> tuple[str, ...]:
+    """The kinds of environment an option such as `phases.0.stages.0.at` means something to; empty for all."""
+    parts = re.sub(r"\.\d+(?=\.|$)", "", key).split(".")
+    groups = [".".join(parts[:size]) for size in range(len(parts), 0, -1)]
+    return next((_OWNERS[group] for group in groups if group in _OWNERS), ())

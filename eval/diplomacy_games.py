@@ -1,0 +1,102 @@
+"""The games of `eval/diplomacy.py`, played: bots and policies here, language models by `diplomacy_language.py`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from configs.names import InputError
+from configs.waiting import COMPILING, LOADING, said_if_long, say
+from curriculum.league import BASE_MODEL
+from envs.diplomacy.codes import NUM_POWERS
+from envs.diplomacy.recording import Phase, phases_of
+from eval.diplomacy_models import LanguagePlayer, load
+from eval.diplomacy_options import Options
+
+if TYPE_CHECKING:
+    from agents.ppo.network import ActorCritic
+    from envs.diplomacy.batch import DiplomacyBatch
+    from eval.one_against_six import Record
+
+
+@dataclass
+class Played:
+    """What came of the cells, and the game to watch: its phases, its seven players, and what its odds are."""
+
+    records: list[Record]
+    phases: list[Phase] = field(default_factory=list)
+    players: list[str] = field(default_factory=list)
+    note: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What the results say of a language model."""
+
+
+def play(options: Options, found: Path | str | None) -> Played:
+    """Load the simulator and who is to play, `found` being who --ckpt means, and play every cell, with a bar.
+
+    Raises `InputError` for who cannot play.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    say(LOADING, shown=not options.quiet)
+    from agents.machine import set_threads
+    from configs.machine import choose_device
+
+    device, threads = str(choose_device(options.device)), set_threads(options.threads)
+    player = None if found is None else load(found, temperature=options.temperature or 0.0, device=device)
+    _check(options, player)
+    if isinstance(player, LanguagePlayer):
+        from eval.diplomacy_language import play_language
+
+        return play_language(options, player, device, threads)
+    return _play_cells(options, player, device, threads)
+
+
+def _check(options: Options, player: LanguagePlayer | ActorCritic | None) -> None:
+    """Raise `InputError` for options that this player does not go with."""
+    language = isinstance(player, LanguagePlayer)
+    if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
+        what = "a model without an adapter, so it is its own base model" if language else "a policy, not an adapter"
+        raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
+    if options.temperature is not None and not language:
+        raise InputError(f"--temperature: {options.ckpt} is no language model, and has none; leave it out")
+
+
+def _play_cells(options: Options, network: ActorCritic | None, device: str, threads: int) -> Played:
+    """Bots, or a policy, against six bots of a kind."""
+    from tqdm import tqdm
+
+    from agents.diplomacy_matches import play_against
+    from envs.diplomacy.history import WatchedBatch
+    from eval.one_against_six import play_cell, record
+
+    batch = make_batch(options, options.games, 0, device, threads)
+    records = []
+    with tqdm(options.cells, unit="cell", disable=options.quiet) as bar:
+        for one, six in bar:
+            bar.set_description(f"{one} vs six {six}")
+            if network is None:
+                records.append(play_cell(batch, one, six, options.seed))
+            else:
+                play_against(batch, network.to(batch.device), six, seed=options.seed)
+                records.append(record(one, six, batch.owner, batch.year, by_power=True))
+    phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
+    batch.close()
+    one, six = options.cells[-1]
+    return Played(records, phases, [one, *[six] * (NUM_POWERS - 1)])
+
+
+def make_batch(options: Options, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:
+    """A batch with its kernels loaded; with --replay one that keeps what happens in the game `watched`."""
+    from envs.diplomacy.batch import DiplomacyBatch
+    from envs.diplomacy.history import WatchedBatch
+
+    conditions: dict[str, Any] = {"device": device, "last_year": options.last_year, "threads": threads}
+    with said_if_long(COMPILING, shown=not options.quiet):
+        if options.replay:
+            batch: DiplomacyBatch = WatchedBatch(games, watched=watched, **conditions)
+        else:
+            batch = DiplomacyBatch(games, **conditions)
+        batch.load_kernels()
+    return batch

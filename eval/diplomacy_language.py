@@ -1,0 +1,94 @@
+"""Language models against opponents in Diplomacy, alone and six times, in all games of all pairs at once.
+
+Asking a language model is slow and asking it for many at a time is not, so nothing waits for anything else: one batch
+holds every game. Games of equal number have the same draws in every pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from agents.llm.games import Cast, play_games
+from envs.diplomacy.batch import DiplomacyBatch
+from envs.diplomacy.codes import NUM_POWERS
+from envs.diplomacy.history import WatchedBatch
+from envs.diplomacy.positions import FIRST_YEAR
+from envs.diplomacy.recording import phases_of
+from eval.diplomacy_games import Played, make_batch
+from eval.diplomacy_models import POLICY, LanguagePlayer
+from eval.diplomacy_odds import OddsKeeper, note
+from eval.diplomacy_options import Options
+from eval.one_against_six import Record, record
+
+Cells = Sequence[tuple[str, str]]
+"""Who plays alone, and who plays the other six."""
+
+
+def cells_of(opponents: Sequence[str]) -> list[tuple[str, str]]:
+    """The policy alone, and six of it, against every opponent."""
+    return [pair for name in opponents for pair in ((POLICY, name), (name, POLICY))]
+
+
+def seated(cells: Cells, games: int) -> list[list[str]]:
+    """The seven players of every game, cell by cell: the one in seat i % 7 of a cell's game i."""
+    return [
+        [one if power == game % NUM_POWERS else six for power in range(NUM_POWERS)]
+        for one, six in cells
+        for game in range(games)
+    ]
+
+
+def play_language(options: Options, player: LanguagePlayer, device: str, threads: int) -> Played:
+    """Play all games of both protocols; with --replay the first in which the policy is alone with the last opponent."""
+    cells, games = cells_of(options.opponents), options.games
+    cast = Cast(seated(cells, games), player.models, player.rules)
+    watched = (len(cells) - 2) * games
+    batch = make_batch(options, len(cast.players), watched, device, threads)
+    batch.game_id.copy_(torch.arange(games).repeat(len(cells)))
+    keeper = OddsKeeper(watched, player.models) if isinstance(batch, WatchedBatch) else None
+    with tqdm(total=len(cast.players) * _years(batch), unit="game-year", disable=options.quiet) as bar:
+
+        def after_phase() -> None:
+            _advance(bar, batch)
+            if keeper:
+                keeper.after_phase()
+
+        play_games(batch, cast, seed=options.seed, watch=keeper.watch if keeper else None, after_phase=after_phase)
+    played = Played(_records(options, cells, batch), about=player.about | {"temperature": options.temperature or 0.0})
+    if keeper and isinstance(batch, WatchedBatch):
+        played.phases = keeper.added(phases_of(batch.past()))
+        played.players = [_shown(options, name) for name in cast.players[watched]]
+        played.note = note(options.temperature or 0.0)
+    batch.close()
+    return played
+
+
+def _records(options: Options, cells: Cells, batch: DiplomacyBatch) -> list[Record]:
+    """What came of each cell."""
+    found = []
+    for number, pair in enumerate(cells):
+        own = slice(number * options.games, (number + 1) * options.games)
+        one, six = (_shown(options, name) for name in pair)
+        found.append(record(one, six, batch.owner[own], batch.year[own], by_power=True))
+    return found
+
+
+def _advance(bar: Any, batch: DiplomacyBatch) -> None:
+    """Count a game's years, all of them once it is over, so that the bar ends with the games."""
+    over = int((batch.done > 0).sum())
+    years = int((batch.year[batch.done == 0].long() - FIRST_YEAR).sum())
+    bar.set_postfix_str(f"{over} of {batch.num_games} games over", refresh=False)
+    bar.update(years + over * _years(batch) - bar.n)
+
+
+def _years(batch: DiplomacyBatch) -> int:
+    return batch.last_year - FIRST_YEAR + 1
+
+
+def _shown(options: Options, name: str) -> str:
+    """What tables call a player."""
+    return (options.ckpt or name) if name == POLICY else name

@@ -1,0 +1,63 @@
+"""What language models thought of the orders they gave in one game, phase by phase, for the page of its replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from envs.diplomacy.recording import Odds, Phase
+
+if TYPE_CHECKING:
+    from agents.llm.alternatives import LineOdds
+    from agents.llm.backend import Decision, Request
+    from agents.llm.seats import Seat
+    from agents.llm.transformers_backend import TransformersBackend
+
+MOST = 5
+"""Alternatives that are named; the others are summed up."""
+
+
+class OddsKeeper:
+    """Asks the models of one `game` for their odds while it is played: `watch` and `after_phase` of `play_games`."""
+
+    def __init__(self, game: int, models: Mapping[str, TransformersBackend]) -> None:
+        self._game, self._models = game, models
+        self._phases: list[list[Odds]] = [[]]
+
+    def watch(self, seat: Seat, request: Request, decision: Decision) -> None:
+        """Hear of a decision."""
+        if seat.game == self._game:
+            lines = self._models[seat.player].odds(request, decision)
+            self._phases[-1] += [_told(seat.power, line) for line in lines]
+
+    def after_phase(self) -> None:
+        """Go on to the next phase."""
+        self._phases.append([])
+
+    def added(self, phases: Sequence[Phase]) -> list[Phase]:
+        """The game's phases with the odds of those in which there are any."""
+        found: list[Phase] = []
+        for number, phase in enumerate(phases):
+            odds = self._phases[number] if number < len(self._phases) else []
+            found.append({**phase, "odds": odds} if odds else phase)
+        return found
+
+
+def note(temperature: float) -> str:
+    """What the odds are, for people."""
+    return (
+        "Exact: over all legal options of this line, given the lines before, at temperature "
+        f"{temperature or 1.0:g}{'' if temperature else '; in the game the likeliest token was taken each time'}."
+    )
+
+
+def _told(power: int, line: LineOdds) -> Odds:
+    shares = zip(line.options, line.probabilities.tolist(), strict=True)
+    others = [(option.text, share) for option, share in shares if option != line.chosen]
+    return {
+        "power": power,
+        "text": line.chosen.text,
+        "probability": line.of_chosen,
+        "others": others[:MOST],
+        "rest": (len(others[MOST:]), sum(share for _, share in others[MOST:])),
+    }

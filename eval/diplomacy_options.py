@@ -1,0 +1,140 @@
+"""The options of `eval/diplomacy.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from configs.allowed import complaint
+from configs.names import InputError, choose
+from configs.schema import DEVICE
+from curriculum.league import BASE_MODEL
+from envs.diplomacy.codes import BOTS, NUM_POWERS
+from eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
+
+GAMES = "[7, 1000000]"
+YEARS = "[1901, 2000]"
+TEMPERATURE = "[0, 10]"
+_WHO = ("bot", "ckpt", "ladder", "league")
+
+_EXAMPLES = f"""\
+examples:
+  python eval/diplomacy.py --ladder                           each bot against six of each
+  python eval/diplomacy.py --ladder --games 210 --last-year 1920 --out docs/results
+  python eval/diplomacy.py --bot dumbbot --opponents random,chaos --games 700
+  python eval/diplomacy.py --ckpt final.pt --opponents random,chaos --last-year 1910
+  python eval/diplomacy.py --ckpt final.pt --opponents dumbbot --replay game.html
+  python eval/diplomacy.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
+  python eval/diplomacy.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
+  python eval/diplomacy.py --league quick-hawk-diplomacy_exp1  how far a run has come, by those that do not change
+
+bots: {", ".join(BOTS)}
+language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
+against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter. What an
+order was worth to them is on the page of --replay, exactly: point at it.
+exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be played; every value has been checked, nobody has been looked for."""
+
+    bot: str | None
+    ckpt: str | None
+    ladder: bool
+    league: str | None
+    opponents: tuple[str, ...]
+    games: int
+    last_year: int
+    seed: int
+    temperature: float | None
+    """Of language models; None where it was not given, which is 0."""
+    device: str
+    threads: int
+    out: Path | None
+    replay: Path | None
+    quiet: bool
+    command: str
+
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """Who plays alone, and who plays the other six."""
+        ones = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
+        return [(one, six) for one in ones for six in self.opponents]
+
+
+def read_options(arguments: Sequence[str]) -> Options:
+    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    values = _parser().read(arguments)
+    values["opponents"] = read_names("--opponents", values["opponents"])
+    _check_who(values)
+    limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
+    if values["temperature"] is not None:
+        limits["temperature"] = TEMPERATURE
+    for name, allowed in limits.items():
+        check_number(f"--{name.replace('_', '-')}", values[name], allowed)
+    if values["games"] % NUM_POWERS:
+        whole = values["games"] + -values["games"] % NUM_POWERS
+        raise InputError(
+            f"--games {values['games']}: must be a multiple of 7, so that all powers are played as often; try {whole}"
+        )
+    if wrong := complaint(values["device"], DEVICE):
+        raise InputError(f"--device {values['device']!r}: {wrong}")
+    return Options(**values)
+
+
+def _check_who(values: dict[str, Any]) -> None:
+    if [bool(values[name]) for name in _WHO].count(True) != 1:
+        raise InputError(
+            "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"
+        )
+    if BASE_MODEL in values["opponents"] and not values["ckpt"]:
+        raise InputError(f"--opponents {BASE_MODEL}: is what --ckpt, an adapter, was trained on; give --ckpt as well")
+    known = [name for name in values["opponents"] if name != BASE_MODEL]
+    for name in (*known, *([values["bot"]] if values["bot"] else [])):
+        choose("bot", name, (*BOTS, BASE_MODEL) if values["ckpt"] else BOTS)
+    if not values["ckpt"] and values["temperature"] is not None:
+        raise InputError("--temperature: bots have none; it goes with --ckpt and a language model")
+    if values["league"] and values["replay"]:
+        raise InputError("--replay does not go with --league, which plays nothing; leave one of them out")
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "eval/diplomacy.py",
+        "Let bots play Diplomacy, or a policy, or a language model: one of a kind against six of another, and print "
+        "what either side got. eval/run.py --env diplomacy does the same.",
+        _EXAMPLES,
+    )
+    players = parser.add_argument_group("who plays")
+    players.add_argument("--bot", metavar="B", help="who plays one power")
+    players.add_argument(
+        "--ckpt", metavar="C", help="a policy or language model: a path, a run's name, final.pt, a model's folder, tiny"
+    )
+    players.add_argument("--ladder", action="store_true", help="all of --opponents, each in turn, play one power")
+    players.add_argument("--league", metavar="RUN", help="play nothing; print the fixed references of a run's league")
+    players.add_argument(
+        "--opponents", nargs="+", default=list(BOTS), metavar="O", help="bots and base_model (default: every bot)"
+    )
+    _add_conditions(parser)
+    results = add_results(
+        parser, out="write diplomacy.md and .json there (--ckpt: default eval.md and .json beside it)", metavar="DIR"
+    )
+    results.add_argument(
+        "--replay", type=Path, metavar="HTML", help="a page of the first game of the last pair (--ckpt plays alone)"
+    )
+    return parser
+
+
+def _add_conditions(parser: Parser) -> None:
+    group = parser.add_argument_group("under what conditions")
+    group.add_argument("--games", type=int, default=210, metavar="N", help="per pair, a multiple of 7 (default: 210)")
+    group.add_argument("--last-year", type=int, default=1920, metavar="Y", help="then it is a draw (default: 1920)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of bots and of draws (default: 0)")
+    group.add_argument(
+        "--temperature", type=float, metavar="T", help="of a language model (default: 0, always the likeliest token)"
+    )
+    group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
+    group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")

@@ -1,0 +1,104 @@
+"""The whole of GRPO at toy size: it runs, it reproduces, it resumes bit for bit, and its workers may die."""
+
+import json
+import os
+import signal
+
+import pytest
+import torch
+
+from agents.grpo.loop import train
+from agents.llm.adapter_file import load_adapter
+from curriculum.league_file import LeagueFile
+from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.toy_folder import toy_folder
+
+CLOCKS = ("_time_s", "_overlap_s", "time/")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return toy_folder(tmp_path_factory.mktemp("toy"))
+
+
+def run(toy, folder, name, *options):
+    places = [f"model.name={toy}", f"checkpoint_dir={folder}", f"name={name}", "checkpoint_every=1"]
+    return train(small_config(*places, "league.checkpoint_every=2", "league.cold_start_steps=1", *options))
+
+
+def rows(path):
+    """Metrics without those that a clock makes."""
+    lines = [json.loads(line) for line in (path.parent / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if not any(clock in key for clock in CLOCKS)} for line in lines]
+
+
+def weights(path):
+    return load_adapter(path).weights
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, depth):
+    options = (f"grpo.buffer_depth={depth}", "grpo.steps=4", "grpo.use_ema_reference=true", "grpo.learning_rate=1e-2")
+    whole = run(toy, tmp_path, "whole", *options)
+    run(toy, tmp_path, "cut", *options, "max_updates=2")
+    cut = run(toy, tmp_path, "cut", *options)
+    assert all(torch.equal(value, weights(cut)[name]) for name, value in weights(whole).items())
+    assert any(value.abs().max() > 0 for name, value in weights(whole).items() if "lora_B" in name)
+    assert rows(whole) == rows(cut)
+    assert len(rows(whole)) == 4
+    assert (whole.parent / "league.json").read_bytes() == (cut.parent / "league.json").read_bytes()
+
+
+def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
+    shares = ["league.self_play=0", "league.peer=1", "league.exploitable=0", "league.baseline=0"]
+    final = run(toy, tmp_path, "league", "grpo.steps=4", *shares, "league.dumbbot_game_probability=0")
+    league = LeagueFile(final.parent).read()
+    assert [agent.name for agent in league.of_kind("checkpoint")] == ["checkpoint_000002", "checkpoint_000004"]
+    assert league["checkpoint_000002"].games > 0
+    assert (final.parent / league["checkpoint_000002"].path).exists()
+
+
+def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
+    from agents.grpo import prefetch
+
+    killed = []
+    give = prefetch._Worker.give
+
+    def give_and_kill(worker, task):
+        give(worker, task)
+        if not killed:
+            killed.append(worker.process.pid)
+            os.kill(worker.process.pid, signal.SIGKILL)
+
+    options = ("grpo.buffer_depth=1", "grpo.steps=2")
+    whole = run(toy, tmp_path, "whole", *options)
+    monkeypatch.setattr(prefetch._Worker, "give", give_and_kill)
+    hurt = run(toy, tmp_path, "hurt", *options)
+    assert killed
+    assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())
+    assert rows(hurt)[-1]["rollout/restarts"] == 1.0
+    assert "another plays it again" in (hurt.parent / "events.jsonl").read_text()
+
+
+def test_every_row_has_the_names_that_analyses_read(toy, tmp_path):
+    options = ("grpo.steps=2", "grpo.learning_rate=1e-3", "league.dumbbot_game_probability=1")
+    row = rows(run(toy, tmp_path, "names", *options))[-1]
+    names = [
+        "benchmark/loss", "benchmark/reward_mean", "benchmark/reward_std", "benchmark/grad_norm",
+        "benchmark/trajectories", "benchmark/used_cached_ref_logprobs", "kl/mean", "kl/max", "kl/min", "kl/std",
+        "kl/beta", "kl/warmup_progress", "kl/ema", "kl/beta_adjusted", "advantage/mean", "advantage/std",
+        "advantage/min", "advantage/max", "advantage/clipped_count", "processing/skip_rate",
+        "processing/skipped_zero_variance", "processing/skipped_single_sample", "processing/effective_batch_size",
+        "ppo/ratio_mean", "ppo/ratio_std", "ppo/clip_fraction", "policy/entropy_mean", "extraction/rate",
+        "extraction/orders_expected", "extraction/orders_extracted", "extraction/empty_responses",
+        "extraction/partial_responses", "rollout/failed_count", "cache/hit_rate", "cache/total_queries",
+        "cache/total_hits", "cache/prompt_tokens", "cache/batches", "buffer/depth", "game/avg_sc_count",
+        "game/win_bonus_rate", "game/total_games", "placement/mean_rank", "placement/top3_rate", "dumbbot/win_rate",
+        "dumbbot/top3_rate", "dumbbot/avg_sc_count", "pfsp/self_play_rate", "pfsp/baseline_rate",
+        "league/num_checkpoints", "elo/challenger", "elo/win_rate", "elo/games_played", "elo/dumbbot",
+        "trueskill/challenger_rating", "power_law/cumulative_simulated_years", "power_law/simulated_years_per_step",
+        "power_law/reward_at_compute",
+    ]  # fmt: skip
+    assert [name for name in names if name not in row] == []
+    assert row["extraction/rate"] == 1.0
+    assert row["benchmark/used_cached_ref_logprobs"] == 0.0

@@ -1,0 +1,133 @@
+"""The learner on real decisions of a toy model: ratios of 1, a reference that is used, steps that are refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from agents.grpo.groups import group_ids
+from agents.grpo.learner import Learner, Sample
+from agents.llm.adapter_file import base_identity
+from agents.llm.adapters import BASE, Adapters
+from agents.llm.lora import LoraShape
+from agents.llm.transformers_backend import TransformersBackend
+from tests.agents.grpo.small_games import plan_of, small_config, toy_rollouts
+from tests.agents.llm.toys import llama, word_tokenizer
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A rollout's turns of the untrained model."""
+    config = small_config()
+    rollouts = toy_rollouts(config, TransformersBackend(llama(word_tokenizer()), word_tokenizer(), temperature=0.8))
+    batch = rollouts.play(plan_of(config, folder=tmp_path_factory.mktemp("league")))
+    rollouts.close()
+    return batch.turns
+
+
+def make(*options):
+    config = small_config("grpo.learning_rate=1e-2", *options)
+    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
+    return Learner(
+        adapters.model,
+        adapters.parameters(),
+        config,
+        base=base_identity(adapters.model),
+        without_adapters=lambda: adapters.playing(BASE),
+        seed=5,
+    )
+
+
+def samples_of(turns, sign=1.0):
+    return [Sample(turn.decision, sign * (1.0 if number % 2 else -1.0)) for number, turn in enumerate(turns)]
+
+
+def test_before_any_update_every_ratio_is_one_and_the_kl_is_zero(played):
+    metrics = make().learn(samples_of(played))  # one minibatch: everything is measured before the first step
+    assert metrics["ppo/ratio_mean"] == pytest.approx(1.0, abs=1e-5)
+    assert metrics["ppo/ratio_std"] < 1e-5
+    assert metrics["kl/max"] < 1e-10
+    assert metrics["train/kl_max"] < 1e-9
+
+
+def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
+    learner = make("grpo.kl_beta=0", "grpo.target_kl=0")
+    for _ in range(5):
+        metrics = learner.learn(samples_of(played))
+    assert metrics["benchmark/loss"] < -0.05
+    assert metrics["kl/mean"] > 1e-3
+    assert metrics["ppo/ratio_std"] > 0.01
+
+
+def test_the_mask_left_out_makes_ratios_far_from_one(played):
+    metrics = make("grpo.mask_replay=false").learn(samples_of(played))
+    assert metrics["ppo/ratio_mean"] < 0.2
+
+
+def test_nothing_to_learn_from_changes_nothing_and_is_counted(played):
+    learner = make()
+    before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
+    metrics = learner.learn([])
+    assert metrics["processing/empty_batches"] == 1.0
+    assert all(torch.equal(value, before[name]) for name, value in learner.parameters.items())
+    assert not learner.optimizer.state
+    assert learner.version == 1
+
+
+def test_a_gradient_that_is_not_finite_is_skipped(played):
+    learner = make()
+    before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
+    metrics = learner.learn([Sample(sample.decision, float("inf")) for sample in samples_of(played)])
+    assert metrics["train/skipped_steps"] == 1.0
+    assert all(torch.equal(value, before[name]) for name, value in learner.parameters.items())
+
+
+def test_one_bad_minibatch_does_not_spoil_the_others(played):
+    learner = make("grpo.minibatch_samples=2", "grpo.target_kl=0")
+    found = samples_of(played)
+    most = max(range(len(found)), key=lambda number: int((found[number].decision.allowed_counts > 1).sum()))
+    found[most] = Sample(found[most].decision, float("nan"))
+    metrics = learner.learn(found)
+    assert metrics["train/skipped_steps"] == 1.0
+    assert np.isfinite(metrics["benchmark/loss"])
+    assert all(bool(torch.isfinite(value).all()) for value in learner.parameters.values())
+    assert learner.optimizer.state
+
+
+def test_decisions_that_are_not_exact_are_refused(played):
+    rough = replace(played[0].decision, exact=False)
+    with pytest.raises(ValueError, match="exact"):
+        make().learn([Sample(rough, 1.0)])
+
+
+def test_a_sampler_with_other_weights_is_corrected_for(played):
+    options = ("grpo.use_importance_correction=true", "grpo.importance_cap=1.5")
+    shifted = [
+        Sample(replace(sample.decision, logprobs=sample.decision.logprobs - np.float32(1.0)), sample.advantage)
+        for sample in samples_of(played)
+    ]
+    metrics = make(*options).learn(shifted)
+    assert metrics["ppo/is_ratio_mean"] == pytest.approx(np.e, rel=0.02)
+    assert metrics["ppo/ratio_mean"] == pytest.approx(1.0, abs=1e-5)  # clipped around the trainer's own
+    masked = make(*options, "grpo.importance_mask=true").learn(shifted)
+    assert masked["ppo/is_masked_fraction"] == 1.0
+    assert masked["processing/empty_batches"] == 1.0
+
+
+def test_a_learner_continues_bit_for_bit_from_its_state(played):
+    whole, cut = make("grpo.use_ema_reference=true"), make("grpo.use_ema_reference=true")
+    whole.learn(samples_of(played))
+    cut.load_state_dict(whole.state_dict())
+    one, other = whole.learn(samples_of(played, -1.0)), cut.learn(samples_of(played, -1.0))
+    assert one == other
+    assert all(torch.equal(value, cut.parameters[name]) for name, value in whole.parameters.items())
+
+
+def test_groups_are_formed_before_anybody_moved(played):
+    ids = group_ids([turn.before for turn in played], stratified=False)
+    for group in set(ids.tolist()):
+        members = [turn for turn, own in zip(played, ids.tolist(), strict=True) if own == group]
+        assert len({(turn.before.fork, turn.power, turn.before.step) for turn in members}) == 1
+    first = [turn for turn in played if turn.before.step == 0]
+    assert len({(turn.before.fork, turn.before.position) for turn in first}) == len({t.before.fork for t in first})

@@ -1,0 +1,86 @@
+"""Answers are read with nothing taken for granted: a wrong type is missing, and only without a text all is wrong."""
+
+import pytest
+
+from agents.llm.endpoint.answer import Answer, model_names, read_answer
+from agents.llm.endpoint.failure import EndpointError
+
+WHOLE = {
+    "choices": [
+        {
+            "text": "A PAR H\n",
+            "finish_reason": "stop",
+            "prompt_token_ids": [4, 5],
+            "token_ids": [7, 0],
+            "logprobs": {
+                "top_logprobs": [
+                    {"token_id:7": -0.5, "token_id:8": -0.9, "token_id:9": -9999.0},
+                    {"token_id:0": 0.0, "token_id:1": float("-inf")},
+                ]
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 2, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 1}},
+}
+
+
+def with_choice(**changes):
+    return {**WHOLE, "choices": [{**WHOLE["choices"][0], **changes}]}
+
+
+def test_everything_there_is():
+    assert read_answer(WHOLE) == Answer("A PAR H\n", "stop", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
+
+
+def test_a_conversation():
+    message = {"role": "assistant", "content": "A PAR H"}
+    answer = read_answer({"choices": [{"message": message, "finish_reason": "length"}]})
+    assert answer == Answer("A PAR H", "length")
+
+
+def test_a_message_without_words_is_empty():
+    assert read_answer({"choices": [{"message": {"content": None}}]}).text == ""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *({"choices": choices} for choices in ([], None, "A PAR H", ["A"], [{"text": 5}], [{"text": ["A"]}])),
+        *({}, {"error": "no"}),
+    ],
+)
+def test_without_a_text_it_is_malformed(data):
+    with pytest.raises(EndpointError) as caught:
+        read_answer(data)
+    assert caught.value.kind == "malformed"
+
+
+@pytest.mark.parametrize("ids", ["7", [7, "0"], [7, -1], [7, True], [7.0, 0], [1 << 40, 0], {"7": 0}, None])
+def test_token_ids_that_are_none_are_missing(ids):
+    answer = read_answer(with_choice(token_ids=ids))
+    assert answer.token_ids is None
+    assert answer.alternatives is None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *(None, "x", {"token_id:7": 1}, [], [None, None], [{"token_id:7": -0.5}]),
+        *([first, {"token_id:0": 0.0}] for first in ({" PAR": -0.5}, {"token_id:7": "-1"}, {"token_id:٣": 0.0})),
+    ],
+)
+def test_alternatives_not_named_by_id_or_not_one_for_each_token_are_missing(shown):
+    answer = read_answer(with_choice(logprobs={"top_logprobs": shown}))
+    assert answer.token_ids == (7, 0)
+    assert answer.alternatives is None
+
+
+@pytest.mark.parametrize("usage", [None, [], {"prompt_tokens": "2"}, {"prompt_tokens": -2}, {"prompt_tokens": 1e9}])
+def test_tokens_that_are_no_count_are_not_counted(usage):
+    answer = read_answer({**WHOLE, "usage": usage})
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens) == (0, 0, 0)
+
+
+def test_models():
+    assert model_names({"data": [{"id": "a"}, {"id": 5}, "b", {}, {"id": "c"}]}) == ["a", "c"]
+    assert model_names({}) == model_names({"data": 5}) == []

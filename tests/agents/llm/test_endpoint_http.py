@@ -1,0 +1,134 @@
+"""One request: every way a server can fail has a name, and none takes longer or more memory than is allowed."""
+
+import socket
+import threading
+import time
+import tracemalloc
+
+import pytest
+
+from agents.llm.endpoint.failure import EndpointError, of_status, seconds_of
+from agents.llm.endpoint.http import Client
+from agents.llm.endpoint.key import Key
+from tests.agents.llm.asking import client, server
+
+BODY = {"model": "toy", "prompt": "<orders>\n", "max_tokens": 3, "temperature": 1.0, "seed": 1}
+
+
+def failure(fault, *, seconds=5.0, **options):
+    with server(faults=[fault]) as host, client(host, **options) as asking, pytest.raises(EndpointError) as caught:
+        asking.ask("/completions", BODY, seconds)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "again", "said"),
+    [
+        ("busy", "rate_limited", True, "429"),
+        ("broken", "server", True, "out of order"),
+        ("refusing", "refused", False, "prompt too long"),
+        ("not_found", "refused", False, "look at endpoint.url"),
+        ("moved", "refused", False, "redirects are not followed"),
+        ("dropping", "connection", True, "127.0.0.1"),
+        ("half", "connection", True, "bytes before the end"),
+        ("truncated", "malformed", True, "no JSON"),
+        ("not_utf8", "malformed", True, "UnicodeDecodeError"),
+        ("deep", "malformed", True, "RecursionError"),
+        ("a_list", "malformed", True, "no object"),
+    ],
+)
+def test_each_fault_has_its_name_and_says_whether_to_try_again(fault, kind, again, said):
+    error = failure(fault)
+    assert (error.kind, error.again) == (kind, again)
+    assert said in str(error)
+
+
+def test_an_answer_is_its_json():
+    with server() as host, client(host) as asking:
+        assert len(asking.ask("/completions", BODY, 5.0)["choices"]) == 1
+        assert asking.ask("/models", None, 5.0)["data"][0]["id"] == "toy"
+
+
+@pytest.mark.parametrize("fault", ["silent", "dripping"])
+def test_time_is_up_for_the_silent_and_for_the_slow(fault):
+    """A byte every 20 ms is never silence; after the time allowed it is a time-out all the same."""
+    begun = time.monotonic()
+    assert failure(fault, seconds=0.3).kind == "timeout"
+    assert time.monotonic() - begun < 3.0
+
+
+def test_an_endless_answer_is_refused_before_it_is_read():
+    tracemalloc.start()
+    error = failure("endless", largest=100_000)
+    assert (error.kind, error.again) == ("too_large", False)
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+
+
+def test_nobody_there():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and not listening
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(EndpointError, match="refused") as caught:
+            Client(url, Key("")).ask("/models", None, 1.0)
+    assert caught.value.kind == "connection"
+
+
+def test_no_such_host():
+    with pytest.raises(EndpointError) as caught:
+        Client("http://no-such-host.invalid/v1", Key("")).ask("/models", None, 2.0)
+    assert caught.value.kind == "connection"
+
+
+def test_what_is_no_http_at_all():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        answering = threading.Thread(target=lambda: listening.accept()[0].sendall(b"220 mail.example ESMTP\r\n"))
+        answering.start()
+        with pytest.raises(EndpointError) as caught:
+            Client(f"http://127.0.0.1:{listening.getsockname()[1]}", Key("")).ask("/models", None, 2.0)
+        answering.join()
+    assert caught.value.kind in ("connection", "malformed")
+
+
+def test_closing_ends_what_is_under_way():
+    errors = []
+    with server(faults=["silent"]) as host, client(host) as asking:
+
+        def ask():
+            try:
+                asking.ask("/completions", BODY, 20.0)
+            except EndpointError as error:
+                errors.append(error.kind)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while not host.bodies:
+            time.sleep(0.005)
+        asking.close()
+        thread.join(5.0)
+    assert errors == ["timeout"]
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("3", 3.0), ("0.5", 0.5), (None, 0.0), ("soon", 0.0), ("-4", 0.0), ("٣", 0.0), ("1.2.3", 0.0)],
+)
+def test_retry_after_in_seconds(header, seconds):
+    assert seconds_of(header) == seconds
+
+
+def test_retry_after_as_a_date():
+    from email.utils import formatdate
+
+    assert 50 < seconds_of(formatdate(time.time() + 60, usegmt=True)) <= 61
+    assert seconds_of("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+
+
+@pytest.mark.parametrize("status", [301, 307, 401, 403, 404, 405])
+def test_some_statuses_concern_every_request(status):
+    assert of_status(status, "", None).unusable
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 429, 500, 503])
+def test_others_one_request(status):
+    assert not of_status(status, "", None).unusable

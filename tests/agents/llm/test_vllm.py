@@ -1,0 +1,155 @@
+"""vLLM itself, not a stand-in: its token ids and masked log-probabilities against our own scoring of the same weights.
+
+`make slow` installs it into an environment of its own and runs this; SPARRING_VLLM names the Python of another one.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from agents.llm.backend import STOP
+from agents.llm.endpoint.answer import read_answer
+from agents.llm.endpoint.ask import BY_ID, WHOLE_DISTRIBUTION
+from agents.llm.endpoint.backend import EndpointBackend
+from agents.llm.endpoint.constraints import decision_regex, line_choice
+from agents.llm.endpoint.failure import EndpointError
+from agents.llm.endpoint.http import Client
+from agents.llm.endpoint.key import Key
+from agents.llm.line_tokens import encode
+from agents.llm.scoring import score
+from agents.llm.token_batch import collate
+from configs.language import EndpointConfig
+from tests.agents.llm.asking import legal, requests
+from tests.agents.llm.loopback_model import GuidanceMask, byte_tokenizer
+from tests.agents.llm.toys import llama, menu_of
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+PYTHON = Path(os.environ.get("SPARRING_VLLM", ROOT / ".venv-vllm" / "bin" / "python"))
+OPTIONS = (
+    *("--logprobs-mode", "processed_logprobs", "--max-logprobs", "64", "--enable-prompt-tokens-details"),
+    *("--structured-outputs-config", '{"backend": "guidance"}', "--generation-config", "vllm"),
+    *("--dtype", "float32", "--max-model-len", "512", "--enforce-eager", "--host", "127.0.0.1"),
+)
+QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+READY = 900.0
+TOLERANCE = 1e-3
+SMALL = menu_of([["A PAR - BUR", "A PAR - GAS", "A PAR H"], ["F BRE - ENG", "F BRE - MAO", "F BRE H"]], 2, 0)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return llama(byte_tokenizer(), seed=3, width=128, eos_token_id=byte_tokenizer().eos_token_id)
+
+
+@pytest.fixture(scope="module")
+def url(model, tmp_path_factory):
+    """A server of that model, stopped at the end."""
+    if not PYTHON.exists():
+        pytest.skip(f"there is no vLLM in {PYTHON}: make slow")
+    folder = tmp_path_factory.mktemp("served")
+    model.save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--port", str(port), *OPTIONS]
+    with open(folder / "log", "wb") as log:
+        served = subprocess.Popen(
+            [*command, "--served-model-name", "toy"],
+            stdout=log, stderr=log, env={**os.environ, **QUIET}, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for(f"http://127.0.0.1:{port}/v1", served, folder / "log")
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        os.killpg(served.pid, signal.SIGTERM)
+        served.wait(60)
+
+
+def wait_for(url, served, log):
+    """Until the server answers; fails with the end of its log where it does not come up."""
+    client, end = Client(url, Key("")), time.monotonic() + READY
+    while time.monotonic() < end and served.poll() is None:
+        try:
+            return client.ask("/models", None, 5.0)
+        except EndpointError:
+            time.sleep(2.0)
+    raise AssertionError(f"vLLM does not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def opened(url, structured, temperature=0.8):
+    config = EndpointConfig(url=url, structured=structured, timeout_seconds=300, total_seconds=600)
+    return EndpointBackend(config, temperature=temperature, tokenizer=byte_tokenizer())
+
+
+@pytest.mark.parametrize("temperature", [0.8, 1.3])
+def test_token_ids_and_log_probabilities_are_those_of_our_own_scoring(url, model, temperature):
+    asked = requests(20) + requests(10, winter=1) + requests(4, winter=-1)
+    backend = opened(url, "tokens", temperature)
+    assert backend.why_inexact == ""
+    decisions = backend.decide(asked)
+    backend.close()
+    assert [decision.why_inexact for decision in decisions] == [""] * len(asked)
+    assert all(legal(request, decision) for request, decision in zip(asked, decisions, strict=True))
+    batch = collate(decisions)
+    scores = score(model, batch, temperature)
+    assert len(scores.logp) > 100
+    assert (scores.logp - batch.sampled_logp).abs().max() < TOLERANCE
+
+
+@pytest.mark.parametrize("structured", [decision_regex(SMALL), line_choice(SMALL.menu(0))], ids=["regex", "choice"])
+def test_a_mask_over_text_is_that_of_its_engine_at_the_temperature(url, model, structured):
+    """All alternatives at every token, against a softmax over the tokens that llguidance allows in this process."""
+    prompt, temperature = encode(byte_tokenizer(), ["<orders>\n"])[0], 0.7
+    decisions = 0
+    for seed in range(5):
+        asked = {"max_tokens": 60, "temperature": temperature, "seed": seed, "logprobs": 40}
+        body = {"model": "toy", "prompt": prompt, "structured_outputs": structured, **asked}
+        answer = read_answer(Client(url, Key("")).ask("/completions", {**body, **WHOLE_DISTRIBUTION, **BY_ID}, 300.0))
+        mask = GuidanceMask(byte_tokenizer(), structured)
+        for place, token in enumerate(answer.token_ids[:-1]):
+            expected = distribution(model, [*prompt, *answer.token_ids[:place]], mask.allowed(), temperature)
+            shown = answer.alternatives[place]
+            assert set(shown) == set(expected)
+            assert max(abs(shown[each] - expected[each]) for each in shown) < TOLERANCE
+            decisions += len(shown) > 1
+            mask.take(token)
+        assert answer.token_ids[-1] == byte_tokenizer().eos_token_id
+    assert decisions >= 5
+
+
+def distribution(model, ids, allowed, temperature):
+    """Log-probabilities over the allowed ids after `ids`, by the ids."""
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0, -1].double().numpy()[allowed] / temperature
+    return dict(zip(allowed.tolist(), logits - np.logaddexp.reduce(logits), strict=True))
+
+
+@pytest.mark.parametrize("structured", ["choice", "regex"])
+def test_a_mask_over_text_plays_legally_and_is_not_called_exact(url, structured):
+    asked = requests(8) + requests(4, winter=1)
+    backend = opened(url, structured)
+    decisions = backend.decide(asked)
+    backend.close()
+    assert not backend.exact
+    assert all(legal(request, decision) for request, decision in zip(asked, decisions, strict=True))
+    assert {decision.finish_reason for decision in decisions} == {STOP}
+
+
+def test_a_prompt_that_was_read_before_is_counted_as_cached(url):
+    (request,) = requests(1)
+    long = type(request)("A PAR H\n" * 60 + request.prompt, request.choices, request.seed)
+    backend = opened(url, "tokens")
+    backend.decide([long])
+    before = backend.metrics()["endpoint/cached_tokens"]
+    backend.decide([long])
+    assert backend.metrics()["endpoint/cached_tokens"] - before >= 128
+    backend.close()

@@ -1,0 +1,102 @@
+"""Both trainers run on the same work and account for their time; shares and ratios are what they are said to be."""
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agents.llm.backend import Decision
+from benchmarks import llm, llm_ours
+from benchmarks.llm_work import Size, requests_of
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)
+
+
+def decision(prompt, tokens, counts):
+    arrays = [np.array(values, dtype=np.int32) for values in (prompt, tokens, counts)]
+    return Decision(chosen=(), prompt_ids=arrays[0], token_ids=arrays[1], allowed_counts=arrays[2])
+
+
+def test_the_answers_of_a_group_are_to_one_prompt_with_draws_of_their_own():
+    requests = requests_of(SIZE)
+    prompts = [request.prompt for request in requests]
+    assert prompts[0] == prompts[1] != prompts[2] == prompts[3]
+    assert len({request.seed for request in requests}) == 4
+    assert prompts == [request.prompt for request in requests_of(SIZE)]
+
+
+def test_a_perfect_cache_by_hand():
+    # Read are 1 2 3 9 and 1 2 4 9: eight tokens, of which 1, 2, 3, 9, 4 and the other 9 are new.
+    texts = [decision([1, 2, 3], [9, 5], [1, 2]), decision([1, 2, 4], [9, 6, 7], [1, 3, 2])]
+    assert llm_ours.perfect_hit_rate(texts) == 0.25
+    assert llm_ours.perfect_hit_rate([*texts, decision([1, 2, 3], [9], [1])]) == 0.25  # decides nothing, is not read
+    assert llm_ours.perfect_hit_rate([texts[0]] * 4) == 0.75
+
+
+def test_ours_accounts_for_its_time_and_finds_what_equal_prompts_share():
+    found = llm_ours.measure(Size(groups=1, samples=4, hidden=32, layers=1, seed=1), rounds=1, threads=1)
+    assert min(found.values()) > 0
+    assert found["decided"] < found["answer"]
+    assert found["hit_rate"] == found["perfect_hit_rate"] == 0.75
+
+
+def test_a_step_with_its_games_accounts_for_its_time():
+    step = llm_ours.measure_step(SIZE, threads=1)
+    assert step["decisions"] >= 4
+    assert min(step.values()) > 0
+    assert all(0 < step[name] < 1 for name in ("outside", "outside_rollout", "outside_learning"))
+
+
+def test_trl_learns_from_answers_of_the_length_that_was_asked_for():
+    pytest.importorskip("trl", minversion="1.16")
+    args = argparse.Namespace(**llm.QUICK, seed=1, threads=1)
+    found = llm.in_its_own_process(llm.TRL, args, 5)  # TRL leaves traces in its process
+    assert found["answer"] == 5
+    assert min(found["sample"], found["learn"], found["peak"]) > 0
+
+
+def test_calls_within_calls_count_once(monkeypatch):
+    class Model:
+        def outer(self):
+            self.inner()
+
+        def inner(self):
+            time.sleep(0.02)
+
+    monkeypatch.setattr(llm_ours, "MODEL_CALLS", ((Model, "outer"), (Model, "inner")))
+    inner = Model.inner
+    with llm_ours.Clock() as clock:
+        Model().outer()
+    assert 0.02 <= clock.model <= clock.seconds  # counted twice it would be more than all
+    assert Model.inner is inner
+
+
+def test_a_row_compares_samples_per_second_with_trl():
+    found = {"ours": {"sample": 1.0, "learn": 2.0, "answer": 20.0, "decided": 7.0}}
+    found["TRL"] = {"sample": 4.0, "learn": 2.0, "answer": 20.0}
+    assert llm.row("ours", found, 8) == ["ours", "20.0", "7.0", "8.0", "4.00", "4.0", "1.00", "2.7", "2.00"]
+    assert llm.row("TRL", found, 8)[2:] == ["20.0", "2.0", "1.00", "4.0", "1.00", "1.3", "1.00"]
+
+
+def test_a_step_is_its_parts():
+    step = {"rollout": 3.0, "learning": 1.0, "decisions": 12.0}
+    step |= {"outside_rollout": 0.2, "outside_learning": 0.0, "outside": 0.15}
+    assert llm.step_rows(step) == [
+        ["games", "3.00", "4", "20%"],
+        ["learning", "1.00", "12", "0%"],
+        ["both", "4.00", "3", "15%"],
+    ]
+
+
+def test_the_script_starts_from_any_folder_and_refuses_a_group_of_one(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "llm.py")]
+    done = subprocess.run([*command, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--groups" in done.stdout
+    refused = subprocess.run([*command, "--samples", "1"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--samples=1: must be at least 2" in refused.stderr

@@ -1,0 +1,83 @@
+"""The lock: one holder, waiting for it, and none when its process is dead, whatever that process had forked."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from configs.file_lock import FileLock, LockBusyError
+
+HOLD = """
+import os, sys, time
+sys.path.insert(0, '.')
+from pathlib import Path
+from configs.file_lock import FileLock
+lock = FileLock(Path(sys.argv[1]))
+child = os.fork() if sys.argv[2] == 'fork' else 0
+if sys.argv[2] == 'plain' or child:
+    print(child, flush=True)
+time.sleep(float(sys.argv[3]))
+"""
+
+
+def holder(path, forks="plain", seconds=600.0):
+    """A process that holds the lock, and the id of the child it forked while it does."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path), forks, str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    return process, int(process.stdout.readline())
+
+
+def test_a_held_lock_says_whose_it_is(tmp_path):
+    process, _ = holder(tmp_path / "lock")
+    with pytest.raises(LockBusyError, match=rf"held by process {process.pid} on "):
+        FileLock(tmp_path / "lock")
+    process.kill()
+    process.wait()
+    FileLock(tmp_path / "lock").release()
+
+
+def test_who_waits_gets_it_when_the_holder_ends(tmp_path):
+    process, _ = holder(tmp_path / "lock", seconds=0.3)
+    with FileLock(tmp_path / "lock", patience=60.0):
+        assert process.wait() == 0
+
+
+def test_patience_ends(tmp_path):
+    with FileLock(tmp_path / "lock"):
+        begun = time.monotonic()
+        with pytest.raises(LockBusyError):
+            FileLock(tmp_path / "lock", patience=0.05)
+        assert time.monotonic() - begun >= 0.05
+
+
+def test_a_child_that_outlives_a_killed_holder_does_not_keep_the_lock(tmp_path):
+    process, child = holder(tmp_path / "lock", "fork")
+    try:
+        process.kill()
+        process.wait()
+        FileLock(tmp_path / "lock", patience=10.0).release()
+        os.kill(child, 0)  # raises if it is gone
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_released_means_free_and_may_be_said_twice(tmp_path):
+    for _ in range(2):
+        lock = FileLock(tmp_path / "lock")
+        lock.release()
+        lock.release()
+
+
+def test_an_error_within_lets_the_lock_go(tmp_path):
+    with pytest.raises(KeyError), FileLock(tmp_path / "lock"):
+        raise KeyError
+    FileLock(tmp_path / "lock").release()
+
+
+def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        FileLock(tmp_path / "gone" / "lock")

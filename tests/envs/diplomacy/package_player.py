@@ -1,0 +1,57 @@
+"""Games that the package `diplomacy` plays and saves, with random legal orders, drawn alike or to fit each other."""
+
+import json
+import random
+
+import numpy as np
+
+from benchmarks.diplomacy_orders import STYLES, Weaver
+from envs.diplomacy import codes
+from envs.diplomacy.board import POWERS
+from envs.diplomacy.notation import read_order, read_unit
+
+LEFT_OUT = 0.03
+
+
+def played(style, *, seed, phases):
+    """The JSON value that the package saves after so many phases at most, in a style of `STYLES`, or "alike"."""
+    from diplomacy import Game
+
+    game, chance = Game(), random.Random(f"{style} {seed}")
+    for _ in range(phases):
+        if not game.is_game_done:
+            give_orders(game, style, chance)
+            game.process()
+    return saved(game)
+
+
+def saved(game):
+    """What the package writes into a file of a game, read back."""
+    from diplomacy.utils.export import to_saved_game_format
+
+    return json.loads(json.dumps(to_saved_game_format(game)))
+
+
+def give_orders(game, style, chance):
+    """Orders for everybody, but for a few units."""
+    legal = {place: sorted(set(orders)) for place, orders in sorted(game.get_all_possible_orders().items()) if orders}
+    if game.phase_type == "M" and style in STYLES:
+        chosen = woven(game, legal, style, chance)
+    else:
+        chosen = {place: chance.choice(orders) for place, orders in legal.items()}
+    for power in POWERS:
+        own = [chosen[place] for place in sorted(game.get_orderable_locations(power)) if place in chosen]
+        game.set_orders(power, [order for order in own if chance.random() > LEFT_OUT])
+
+
+def woven(game, legal, style, chance):
+    """An order for every unit, by its location as the package writes it."""
+    texts = {place: {read_order(text).order: text for text in orders} for place, orders in legal.items()}
+    units, place_of = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8), {}
+    for power in POWERS:
+        for unit in game.powers[power].units:
+            province, units[read_unit(unit, POWERS.index(power))[0]] = read_unit(unit, POWERS.index(power))
+            place_of[province] = unit[2:]
+    listed = {province: sorted(texts[place_of[province]]) for province in sorted(place_of)}
+    orders = Weaver(listed, units, STYLES[style], chance).weave()
+    return {place_of[province]: texts[place_of[province]][order] for province, order in orders.items()}

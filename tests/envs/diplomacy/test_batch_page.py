@@ -1,0 +1,61 @@
+"""What docs/diplomacy_batch.md shows can be typed in as it stands, and does what the page says."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "diplomacy_batch.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def after(tmp_path_factory):
+    """The names there are after each example, which go on from each other; copies of the tensors of the batch."""
+    found, names, states = [], {}, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("page"))
+        for block in BLOCKS:
+            exec(compile(block, "diplomacy_batch.md", "exec"), names)
+            found.append(dict(names))
+            states.append(names["batch"].snapshot() | {"orders": names["batch"].orders.clone()})
+        saved = Path("game.json").read_text()
+    return found, states, saved
+
+
+def test_games_are_played_to_the_end(after):
+    names, states, _ = after
+    assert states[0]["done"].all()
+    assert names[0]["centres"].shape == (64, 7)
+    assert names[0]["centres"].sum(dim=1).max() <= 34
+    assert 0 <= int(names[0]["solos"]) <= 64
+
+
+def test_orders_of_ones_own(after):
+    names, states, _ = after
+    assert (states[1]["orders"][:, names[1]["paris"]] > 0).all()
+    assert {"A PAR H", "A PAR - BUR", "A PAR S MAR - BUR"} <= set(names[1]["choices"])
+    assert "A PAR - LON" not in names[1]["choices"]
+
+
+def test_forks_are_alike_and_game_5_has_gone_on(after):
+    _, states, _ = after
+    assert torch.equal(states[2]["units"][0], states[2]["units"][3])
+    assert states[2]["phase"].tolist()[:5] == [0] * 5
+    assert int(states[2]["phase"][5]) > 0
+
+
+def test_a_game_is_saved_and_drawn(after):
+    names, states, saved = after
+    assert saved.count('"name"') == 4
+    assert torch.equal(states[3]["units"][0], states[3]["units"][5])
+    assert (names[3]["picture"].dtype, names[3]["picture"].ndim) == (np.uint8, 3)
+
+
+def test_links_lead_to_files():
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    targets = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert targets
+    assert [target for target in targets if not (docs / target).exists()] == []

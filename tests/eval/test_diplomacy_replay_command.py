@@ -1,0 +1,185 @@
+"""The command that plays or reads a game of Diplomacy and shows it: what it refuses, writes, and never loses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agents.checkpoint import save_checkpoint
+from agents.ppo.order_network import OrderNetwork
+from configs.names import InputError
+from configs.schema import NetworkConfig
+from envs.diplomacy import codes
+from envs.diplomacy.batch import opening
+from envs.diplomacy.board import POWERS, standard_board
+from envs.diplomacy.codes import ENV_ID
+from envs.diplomacy.history import Record
+from envs.diplomacy.notation import read_order
+from envs.diplomacy.saved_game import save
+from eval.diplomacy_page import encode
+from eval.diplomacy_replay import main, read_options
+from tests.envs.diplomacy.scenes import drawn_game, play
+from tests.eval.test_diplomacy_replay import PLAYERS, data_of
+
+
+def test_the_command_writes_page_and_log(tmp_path, capsys):
+    page_file, log = tmp_path / "a" / "game.html", tmp_path / "game.txt"
+    arguments = ["--out", str(page_file), "--log", str(log), "--seed", "3", "--last-year", "1901"]
+    assert main(arguments) == 0
+    assert f"Wrote {page_file}, {log}" in capsys.readouterr().out
+    assert data_of(page_file.read_text())["phases"][0]["name"] == "S1901M"
+    assert log.read_text().startswith('[Austria "random"]')
+    before = page_file.read_bytes()
+    assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert page_file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "--out is missing"),
+        (["--out", "a", "--log", "a"], "--log 'a': is the file of --out already"),
+        (["--game", __file__, "--save", __file__], "is the file of --game already"),
+        (["--out", "a", "--game", __file__, "--seed", "0"], "--seed does not go with --game"),
+        (["--out", "a", "--game", __file__, "--players", "chaos"], "--players does not go with --game"),
+        (
+            ["--out", "a", "--players", "chaos,random"],
+            "chaos plays the other powers already; say which",
+        ),
+        (["--out", "a", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
+        (["--out", "a", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
+        (["--out", "a", "--players", "FRANCE=", "random"], "--players FRANCE=: says nobody"),
+        (["--out", "a", "--players", "FRANCE=chaos"], "nobody for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY"),
+        (
+            ["--out", "a", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
+            "every power has a player",
+        ),
+        (["--out", "a", "--players", ","], "--players is empty"),
+        (["--out", "a", "--seed", "-1"], "--seed -1"),
+        (["--out", "a", "--last-year", "1900"], r"--last-year 1900.*\[1901"),
+        (["--out", "a", "--last-yeer", "1905"], "did you mean '--last-year'"),
+    ],
+)
+def test_slips_on_the_command_line(arguments, complaint):
+    with pytest.raises(InputError, match=complaint):
+        read_options(arguments)
+
+
+def test_who_plays_what():
+    options = read_options(["--log", "a", "--players", "france=b.pt,Turkey=chaos", "dumbbot"])
+    names = dict(zip(POWERS, options.players, strict=True))
+    assert (names.pop("FRANCE"), names.pop("TURKEY")) == ("b.pt", "chaos")
+    assert set(names.values()) == {"dumbbot"}
+    assert read_options(["--log", "a"]).players == PLAYERS
+    seven = [f"{power}=p{number}" for number, power in enumerate(POWERS)]
+    assert read_options(["--log", "a", "--players", *seven]).players == tuple(f"p{number}" for number in range(7))
+
+
+def run(capsys, *arguments):
+    code = main([*map(str, arguments), "--quiet"])
+    return code, capsys.readouterr().err
+
+
+def test_players_and_games_that_do_not_exist_are_answered_in_one_line(capsys, tmp_path):
+    code, err = run(capsys, "--log", tmp_path / "a", "--players", "FRANCE=dumbot,random")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "unknown opponent 'dumbot': no bot of that name (random, chaos" in err
+    assert "did you mean 'dumbbot'?" in err
+    code, err = run(capsys, "--log", tmp_path / "a", "--players", "released/dogfight_quickstart")
+    assert code == 2
+    assert "plays sparring/Dogfight-v0, not sparring/Diplomacy-v0" in err
+    code, err = run(capsys, "--log", tmp_path / "new" / "a", "--game", "nowhere.json")
+    assert (code, err) == (2, "eval/diplomacy_replay.py: --game 'nowhere.json': no such file\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """An untrained policy for Diplomacy."""
+    network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
+    contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
+    save_checkpoint(tmp_path / "policy.pt", network, contract=contract, training={})
+    return tmp_path / "policy.pt"
+
+
+def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, tmp_path, checkpoint):
+    files = [tmp_path / name for name in ("a.html", "a.txt", "a.json", "b.html", "b.txt", "b.json")]
+    page_file, log, game, *again = files
+    players = f"FRANCE={checkpoint},RUSSIA=chaos,dumbbot"
+    written = ["--out", page_file, "--log", log, "--save", game]
+    assert run(capsys, *written, "--players", players, "--last-year", "1903") == (0, "")
+    shown = data_of(page_file.read_text())["players"]
+    assert shown == ["dumbbot", "dumbbot", str(checkpoint), "dumbbot", "dumbbot", "chaos", "dumbbot"]
+    assert run(capsys, "--game", game, "--out", again[0], "--log", again[1], "--save", again[2]) == (0, "")
+    for one, other in zip(files[:3], again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
+    record = Record(opening())
+    save(tmp_path / "game.json", [record])
+    assert run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a", "--log", tmp_path / "b") == (0, "")
+    shown = data_of((tmp_path / "a").read_text())
+    assert (shown["title"], shown["players"]) == ("Diplomacy: game.json · unfinished", [""] * 7)
+    assert [phase["name"] for phase in shown["phases"]] == ["S1901M"]
+    assert shown["phases"][0]["deeds"] == []
+    assert (tmp_path / "b").read_text() == '[Result "unfinished"]\n\nS1901M  Spring 1901, movement\n  is next\n'
+
+
+def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
+    save(tmp_path / "game.json", [Record(opening()), Record(opening())])
+    code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a")
+    assert code == 2
+    assert f"{tmp_path / 'game.json'}: phases[0]: has no orders; only the last one" in err
+
+
+def test_a_game_of_the_package_is_shown(capsys, tmp_path):
+    package = Path(__file__).parents[1] / "envs" / "diplomacy" / "package_game.json"
+    assert run(capsys, "--game", package, "--out", tmp_path / "a", "--save", tmp_path / "b.json") == (0, "")
+    shown = data_of((tmp_path / "a").read_text())
+    assert [phase["name"] for phase in shown["phases"]] == ["S1905M", "S1905R", "F1905M", "W1905A", "END"]
+    assert run(capsys, "--game", tmp_path / "b.json", "--out", tmp_path / "c") == (0, "")
+    assert data_of((tmp_path / "c").read_text())["phases"] == shown["phases"]
+
+
+# ---- nothing is lost
+
+NOTES = {"void": 2, "no effect": 3, "another went there too": 3, "bounced": 4, "cut": 5, "no convoy": 6}
+
+
+def told_again(data):
+    """The phases that a page's data tell of, read from what people read."""
+    board = standard_board()
+    for shown in data["phases"]:
+        phase = {name: [0] * 75 for name in ("units", "dislodged", "orders", "results")}
+        for name in ("units", "dislodged"):
+            for location, power, fleet in shown[name]:
+                province = int(board.province_of[location])
+                coasts = board.coasts_of[province]
+                form = 1 + coasts.index(location) + 1 if fleet and coasts else fleet
+                phase[name][province] = codes.unit_code(power, form)
+        for deed in shown["deeds"]:
+            notes = deed.get("note", "").split(", ")
+            order = read_order(deed["text"])
+            if not {"not ordered", "civil disorder"} & {*notes}:
+                ended = [NOTES[note] for note in notes if note in NOTES]
+                phase["orders"][order.province] = order.order
+                phase["results"][order.province] = ended[0] if ended else codes.DONE
+            if deed.get("lost"):
+                phase["results"][order.province] += codes.DISLODGED_FLAG
+        yield {"name": shown["name"], "owner": shown["owner"], "winner": data["winner"], **phase}
+
+
+def test_the_page_tells_all_of_a_saved_game():
+    """Every unit, owner, order and result of a long game, of which many fail, and of one with orders left out."""
+    units = {"France": "A PAR, A BUR", "Germany": "A MUN, A RUH, A BER", "Italy": "F SPA/SC", "Russia": "A GAL, A WAR"}
+    attack = {"Germany": "A MUN - BUR, A RUH S A MUN - BUR", "Italy": "F SPA/SC - POR", "Russia": "A GAL S WAR - UKR"}
+    scene = play(units, attack, {"France": "A BUR R GAS"}, last_year=1902)
+    assert {0, codes.DONE, codes.FAILED, codes.DISLODGED_FLAG} <= {
+        result for phase in scene for result in phase["results"]
+    }
+    for phases in (drawn_game(last_year=1920), scene):
+        told = json.loads(json.dumps(encode(phases, PLAYERS, "x")))
+        assert list(told_again(told)) == [{**phase, "winner": phases[-1]["winner"]} for phase in phases]
