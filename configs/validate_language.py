@@ -42,8 +42,9 @@ def _check_clone(config: RunConfig) -> None:
 
 def _check_backend(config: RunConfig) -> None:
     check_endpoint(config.endpoint)
-    if config.trainer == "clone" and config.model.backend == "endpoint":
-        raise ConfigError("model.backend=endpoint: trainer=clone makes a model of its own; use transformers")
+    if config.model.backend == "endpoint":
+        why = "makes a model of its own" if config.trainer == "clone" else "cannot give a server its new weights"
+        raise ConfigError(f"model.backend=endpoint: trainer={config.trainer} {why}; use transformers")
 
 
 def _check_grpo(config: RunConfig) -> None:

@@ -92,7 +92,10 @@ def read_tokenizer(folder: Path) -> Any:
 def _tiny() -> Path:
     """The released tiny model."""
     if not TINY.is_dir():
-        raise ModelError(f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone`")
+        raise ModelError(
+            f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
+            " and give its folder, model.name=checkpoints/clone/final"
+        )
     return TINY
 
 

@@ -31,7 +31,8 @@ def check(root, last):
 def test_a_full_disk(whole, tmp_path, full_after):
     code, text = victims.listen(faults.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
     assert code == 2, text
-    assert text.splitlines()[-1].startswith("train.py: ")
+    # TensorBoard's own thread may have the last word.
+    assert any(line.startswith("train.py: ") for line in text.splitlines()), text
     if full_after > 3:  # later than the first snapshot, without which there is no self-play
         assert "final.pt: cannot be written (File too large); free some space, resume" in text
         for what in ("no training state is saved", "no snapshot is taken", "step_768.pt is not saved"):
@@ -52,7 +53,8 @@ def test_a_folder_that_vanishes(whole, tmp_path, how):
     assert "alert: no training state is saved" in text, text
     assert "alert: no snapshot is taken" in text
     assert code == 2
-    assert text.splitlines()[-1].startswith("train.py: ")
+    # TensorBoard's own thread may have the last word.
+    assert any(line.startswith("train.py: ") for line in text.splitlines()), text
     there = tmp_path / "small"
     assert how == "another one" or list(there.rglob("*")) == []
     if there.is_dir():

@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "llm_endpoints.md").read_
 
 
 def check(trainer="grpo", policy=None, **endpoint):
-    plain = {"trainer": trainer, "env": {"id": ENV_ID}, "model": {"backend": "endpoint", **(policy or {})}}
+    plain = {"trainer": trainer, "env": {"id": ENV_ID}, "model": policy or {}}
     validate(from_plain({**plain, "endpoint": endpoint}))
 
 
@@ -75,9 +75,10 @@ def test_what_cannot_be_is_refused(options, message):
     assert str(caught.value).startswith(message)
 
 
-def test_cloning_has_no_use_for_a_server():
-    with pytest.raises(ConfigError, match=r"model\.backend=endpoint: trainer=clone"):
-        check(trainer="clone")
+@pytest.mark.parametrize("trainer", ["clone", "grpo"])
+def test_no_trainer_quietly_learns_with_another_model_than_the_server(trainer):
+    with pytest.raises(ConfigError, match=rf"model\.backend=endpoint: trainer={trainer}"):
+        check(trainer=trainer, policy={"backend": "endpoint"})
     with pytest.raises(ConfigError, match=r"model\.backend=vllm: choose from transformers, endpoint"):
         check(policy={"backend": "vllm"})
 
