@@ -83,6 +83,7 @@ def _update(run: CloneRun, watch: Stopwatch) -> dict[str, float]:
         "train/answer_loss": float(np.mean(losses)),
         "train/grad_norm": float(np.mean(norms)),
         "train/learning_rate": rates[-1],
+        "train/skipped_steps": float(np.sum(~np.isfinite(norms))),
         "train/tokens": tokens,
     }
 

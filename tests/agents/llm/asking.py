@@ -1,4 +1,4 @@
-"""Endpoints and requests for tests, with waits that are over at once."""
+"""Endpoints and requests for tests, with waits between tries that are over at once."""
 
 from contextlib import contextmanager
 
@@ -11,13 +11,13 @@ from tests.agents.llm.loopback_model import LoopbackModel, byte_tokenizer
 from tests.agents.llm.loopback_server import Loopback
 from tests.agents.llm.toys import random_choices
 
-QUICK = {"timeout_seconds": 2.0, "total_seconds": 10.0, "concurrency": 4}
+PATIENT = {"timeout_seconds": 30.0, "total_seconds": 60.0, "concurrency": 4}
 
 
 @contextmanager
 def endpoint(server, *, temperature=0.8, tokenizer=None, **options):
     """A backend that asks `server`; closed at the end."""
-    config = EndpointConfig(**{"url": server.url, **QUICK, **options})
+    config = EndpointConfig(**{"url": server.url, **PATIENT, **options})
     backend = EndpointBackend(config, temperature=temperature, tokenizer=tokenizer, first_wait=0.01)
     try:
         yield backend

@@ -141,6 +141,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _dripping(self, _):
         self._reply(200, b"", length=100_000)
+        self._drip()
+
+    def _dripping_without_end(self, _):
+        self.send_response(200)
+        self.end_headers()
+        self._drip()
+
+    def _drip(self):
         while True:
             self.wfile.write(b" ")
             time.sleep(0.02)

@@ -143,6 +143,23 @@ def test_a_damaged_state_is_put_aside(tmp_path, capsys):
     assert "resumed after update 2 from update_000002" in out
 
 
+def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch):
+    pack, packed = clone.pack, []
+
+    def spoiled(groups, *, pad_id):
+        packed.append(groups)
+        batch = pack(groups, pad_id=pad_id)
+        if len(packed) == 1:
+            batch.attention_mask.fill_(float("nan"))
+        return batch
+
+    monkeypatch.setattr(clone, "pack", spoiled)
+    train(config(tmp_path, "max_updates=2"))
+    assert [row["train/skipped_steps"] for row in metrics(tmp_path)] == [1, 0]
+    assert metrics(tmp_path)[0]["train/answer_loss"] is None
+    assert metrics(tmp_path)[1]["train/answer_loss"] > 1.0
+
+
 def test_minutes_end_and_anneal_a_run(tmp_path, monkeypatch):
     """A clock that says a minute has passed with every update: of 4 minutes a quarter each."""
     monkeypatch.setattr(clone.Stopwatch, "seconds", lambda self: 60.0)

