@@ -59,8 +59,9 @@ def _check(options: Options, player: LanguagePlayer | ActorCritic | None) -> Non
     if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
         what = "a model without an adapter, so it is its own base model" if language else "a policy, not an adapter"
         raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
-    if options.temperature is not None and not language:
-        raise InputError(f"--temperature: {options.ckpt} is no language model, and has none; leave it out")
+    for name, given in (("temperature", options.temperature), ("protocol", options.protocol)):
+        if given is not None and not language:
+            raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
 
 
 def _play_cells(options: Options, network: ActorCritic | None, device: str, threads: int) -> Played:

@@ -28,9 +28,10 @@ Cells = Sequence[tuple[str, str]]
 """Who plays alone, and who plays the other six."""
 
 
-def cells_of(opponents: Sequence[str]) -> list[tuple[str, str]]:
-    """The policy alone, and six of it, against every opponent."""
-    return [pair for name in opponents for pair in ((POLICY, name), (name, POLICY))]
+def cells_of(opponents: Sequence[str], protocol: str = "both") -> list[tuple[str, str]]:
+    """The policy alone, six of it, or either, against every opponent."""
+    alone, six = protocol in ("both", "alone"), protocol in ("both", "six")
+    return [pair for name in opponents for pair in ((POLICY, name),) * alone + ((name, POLICY),) * six]
 
 
 def seated(cells: Cells, games: int) -> list[list[str]]:
@@ -43,10 +44,11 @@ def seated(cells: Cells, games: int) -> list[list[str]]:
 
 
 def play_language(options: Options, player: LanguagePlayer, device: str, threads: int) -> Played:
-    """Play all games of both protocols; with --replay the first in which the policy is alone with the last opponent."""
-    cells, games = cells_of(options.opponents), options.games
+    """Play all games; with --replay the first with the last opponent is kept, one with the policy alone if there is."""
+    protocol = options.protocol or "both"
+    cells, games = cells_of(options.opponents, protocol), options.games
     cast = Cast(seated(cells, games), player.models, player.rules)
-    watched = (len(cells) - 2) * games
+    watched = (len(cells) - (2 if protocol == "both" else 1)) * games
     batch = make_batch(options, len(cast.players), watched, device, threads)
     batch.game_id.copy_(torch.arange(games).repeat(len(cells)))
     keeper = OddsKeeper(watched, player.models) if isinstance(batch, WatchedBatch) else None

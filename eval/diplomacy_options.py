@@ -17,6 +17,7 @@ from eval.parser import SEED, THREADS, Parser, add_results, check_number, read_n
 GAMES = "[7, 1000000]"
 YEARS = "[1901, 2000]"
 TEMPERATURE = "[0, 10]"
+PROTOCOLS = ("both", "alone", "six")
 _WHO = ("bot", "ckpt", "ladder", "league")
 
 _EXAMPLES = f"""\
@@ -51,6 +52,8 @@ class Options:
     seed: int
     temperature: float | None
     """Of language models; None where it was not given, which is 0."""
+    protocol: str | None
+    """Of language models: alone against six, six against one, or both, which is None, too."""
     device: str
     threads: int
     out: Path | None
@@ -95,8 +98,11 @@ def _check_who(values: dict[str, Any]) -> None:
     known = [name for name in values["opponents"] if name != BASE_MODEL]
     for name in (*known, *([values["bot"]] if values["bot"] else [])):
         choose("bot", name, (*BOTS, BASE_MODEL) if values["ckpt"] else BOTS)
-    if not values["ckpt"] and values["temperature"] is not None:
-        raise InputError("--temperature: bots have none; it goes with --ckpt and a language model")
+    for name in ("temperature", "protocol"):
+        if not values["ckpt"] and values[name] is not None:
+            raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+    if values["protocol"] is not None:
+        choose("protocol", values["protocol"], PROTOCOLS)
     if values["league"] and values["replay"]:
         raise InputError("--replay does not go with --league, which plays nothing; leave one of them out")
 
@@ -135,6 +141,11 @@ def _add_conditions(parser: Parser) -> None:
     group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of bots and of draws (default: 0)")
     group.add_argument(
         "--temperature", type=float, metavar="T", help="of a language model (default: 0, always the likeliest token)"
+    )
+    group.add_argument(
+        "--protocol",
+        metavar="P",
+        help="of a language model: alone, one against six; six against one; or both (default)",
     )
     group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
     group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")

@@ -105,7 +105,9 @@ def test_another_base_model_is_refused(adapter, capsys, tmp_path):
     ("arguments", "words"),
     [
         (["--bot", "dumbbot", "--opponents", "base_model"], "give --ckpt as well"),
-        (["--bot", "dumbbot", "--temperature", "1"], "bots have none"),
+        (["--bot", "dumbbot", "--temperature", "1"], "--temperature: is not for bots"),
+        (["--bot", "dumbbot", "--protocol", "six"], "--protocol: is not for bots"),
+        (["--ckpt", "tiny", "--protocol", "sicks"], "did you mean 'six'?"),
         (["--ckpt", "released/dogfight_quickstart"], "plays sparring/Dogfight-v0"),
         (["--ckpt", "tiny", "--temperature", "11"], "--temperature 11.0: must be in [0, 10]"),
         (["--ckpt", "tiny", "--opponents", "base_modle"], "did you mean 'base_model'?"),
@@ -152,6 +154,16 @@ def test_the_adapter_plays_and_the_base_model_does_without_it(evaluated, adapter
     assert main(["--ckpt", model, "--opponents", "dumbbot", *QUICK, "--out", str(tmp_path), "--quiet"]) == 0
     base = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
     assert [record["alone"] for record in base] != [record["alone"] for record in again]
+
+
+def test_one_protocol_gives_what_it_gives_among_both(evaluated, adapter, tmp_path):
+    for protocol, kept in {"alone": [0, 2], "six": [1, 3]}.items():
+        page = tmp_path / f"{protocol}.html"
+        arguments = ["--opponents", "dumbbot,base_model", "--protocol", protocol, *QUICK, "--quiet"]
+        assert main(["--ckpt", str(adapter), *arguments, "--out", str(tmp_path), "--replay", str(page)]) == 0
+        records = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
+        assert records == [evaluated[0]["records"][number] for number in kept]
+        assert data_of(page.read_text())["players"].count(str(adapter)) == {"alone": 1, "six": 6}[protocol]
 
 
 def test_draws_depend_on_temperature_and_seed(adapter):

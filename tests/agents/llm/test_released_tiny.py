@@ -1,0 +1,34 @@
+"""The released tiny model is whole, small, and plays about as its page says: it has learned DumbBot's orders."""
+
+from agents.llm.bot_games import BotGames
+from agents.llm.held_out import HeldOut
+from agents.llm.lessons import Lessons
+from agents.llm.models import TINY, load_model
+from agents.llm.saved_model import verify_model
+from agents.llm.tokenizer import diplomacy_tokenizer
+from configs.language import LanguageModelConfig
+from envs.diplomacy.prompts import PromptRules
+
+MOST_BYTES = 10_000_000
+
+
+def test_its_files_are_those_of_its_manifest_and_small():
+    training = verify_model(TINY)
+    assert training["config"]["clone"]["bot"] == "dumbbot"
+    assert sum(path.stat().st_size for path in TINY.iterdir()) < MOST_BYTES
+
+
+def test_its_tokenizer_is_the_one_this_tree_makes():
+    """Else prompts would mean something else to the model than they did when it learned."""
+    _, tokenizer = load_model(LanguageModelConfig(name="tiny"))
+    assert tokenizer.get_vocab() == diplomacy_tokenizer().get_vocab()
+
+
+def test_it_orders_as_the_bot_does_in_games_it_never_saw():
+    """More than half of the orders; of the legal ones a random choice would be right for about a tenth."""
+    model, tokenizer = load_model(LanguageModelConfig(name="tiny"))
+    games = BotGames(8, bot="dumbbot", last_year=1910, seed=77)
+    found = HeldOut(Lessons(games, tokenizer, PromptRules()), tokenizer).check(model)
+    games.close()
+    assert found["eval/held_out/accuracy"] > 0.48
+    assert found["eval/held_out/order_loss"] < 1.6
