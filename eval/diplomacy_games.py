@@ -44,7 +44,11 @@ def play(options: Options, found: Path | str | None) -> Played:
     from configs.machine import choose_device
 
     device, threads = str(choose_device(options.device)), set_threads(options.threads)
-    player = None if found is None else load(found, temperature=options.temperature or 0.0, device=device)
+    player = (
+        None
+        if found is None
+        else load(found, temperature=options.temperature or 0.0, device=device, settings=options.settings)
+    )
     _check(options, player)
     if isinstance(player, LanguagePlayer):
         from eval.diplomacy_language import play_language
@@ -59,8 +63,12 @@ def _check(options: Options, player: LanguagePlayer | ActorCritic | None) -> Non
     if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
         what = "a model without an adapter, so it is its own base model" if language else "a policy, not an adapter"
         raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
-    for name, given in (("temperature", options.temperature), ("protocol", options.protocol)):
-        if given is not None and not language:
+    for name, given in {
+        "temperature": options.temperature,
+        "protocol": options.protocol,
+        "set": options.settings,
+    }.items():
+        if given not in (None, {}) and not language:
             raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from agents.llm.endpoint.backend import EndpointBackend
 from agents.llm.games import Cast, play_games
+from agents.llm.transformers_backend import TransformersBackend
 from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.codes import NUM_POWERS
 from envs.diplomacy.history import WatchedBatch
@@ -51,7 +53,7 @@ def play_language(options: Options, player: LanguagePlayer, device: str, threads
     watched = (len(cells) - (2 if protocol == "both" else 1)) * games
     batch = make_batch(options, len(cast.players), watched, device, threads)
     batch.game_id.copy_(torch.arange(games).repeat(len(cells)))
-    keeper = OddsKeeper(watched, player.models) if isinstance(batch, WatchedBatch) else None
+    keeper = OddsKeeper(watched, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
     with tqdm(total=len(cast.players) * _years(batch), unit="game-year", disable=options.quiet) as bar:
 
         def after_phase() -> None:
@@ -60,13 +62,30 @@ def play_language(options: Options, player: LanguagePlayer, device: str, threads
                 keeper.after_phase()
 
         play_games(batch, cast, seed=options.seed, watch=keeper.watch if keeper else None, after_phase=after_phase)
-    played = Played(_records(options, cells, batch), about=player.about | {"temperature": options.temperature or 0.0})
+    about = player.about | {"temperature": options.temperature or 0.0} | served(player)
+    played = Played(_records(options, cells, batch), about=about)
     if keeper and isinstance(batch, WatchedBatch):
         played.phases = keeper.added(phases_of(batch.past()))
         played.players = [_shown(options, name) for name in cast.players[watched]]
-        played.note = note(options.temperature or 0.0)
+        played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
     batch.close()
+    for backend in player.models.values():
+        backend.close()
     return played
+
+
+def knowing_odds(player: LanguagePlayer) -> dict[str, TransformersBackend]:
+    """The player's models in this process, which can say how likely an order was."""
+    return {name: backend for name, backend in player.models.items() if isinstance(backend, TransformersBackend)}
+
+
+def served(player: LanguagePlayer) -> dict[str, dict[str, float]]:
+    """What a server was asked, what it cost and how often it failed; nothing of models in this process."""
+    metrics: dict[str, float] = {}
+    for backend in player.models.values():
+        if isinstance(backend, EndpointBackend):
+            metrics |= backend.metrics()
+    return {"endpoint": metrics} if metrics else {}
 
 
 def _records(options: Options, cells: Cells, batch: DiplomacyBatch) -> list[Record]:

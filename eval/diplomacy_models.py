@@ -21,9 +21,10 @@ from configs.plain import from_plain
 from curriculum.league import BASE_MODEL
 from eval import find
 from eval.diplomacy_players import load_policy
+from eval.diplomacy_settings import Settings, configured, is_server, model_of
 
 if TYPE_CHECKING:
-    from agents.llm.transformers_backend import TransformersBackend
+    from agents.llm.backend import Backend
     from agents.ppo.network import ActorCritic
     from envs.diplomacy.prompts import PromptRules
 
@@ -39,14 +40,16 @@ ADAPTER = "sparring-adapter"
 class LanguagePlayer:
     """A language model that can play: backends by player's name, and what it is shown."""
 
-    models: Mapping[str, TransformersBackend]
+    models: Mapping[str, Backend]
     rules: PromptRules
     about: dict[str, Any]
     """What results say of it: its model, and how its adapter was trained."""
 
 
 def find_candidate(text: str) -> Path | str:
-    """The file or model's folder that a person means, or a model's name; raises `UnknownNameError`."""
+    """The file or model's folder that a person means, a model's name or server; raises `UnknownNameError`."""
+    if is_server(text):
+        return text
     places = (Path(), find.CHECKPOINTS.parent, find.CHECKPOINTS)
     folders = [place / path for path in (text, f"{text}/{MODEL_FOLDER}") for place in places]
     models = [folder for folder in folders if find.holds((folder / MODEL_FILE).is_file)]
@@ -63,20 +66,38 @@ def beside(found: Path | str) -> tuple[Path, str] | None:
     return found.parent, name
 
 
-def load(found: Path | str, *, temperature: float, device: str) -> LanguagePlayer | ActorCritic:
+def load(
+    found: Path | str, *, temperature: float, device: str, settings: Settings | None = None
+) -> LanguagePlayer | ActorCritic:
     """What was found, ready to play; raises `InputError` for what cannot play Diplomacy or does not fit together."""
+    given = settings or {}
     if isinstance(found, str):
-        return _plain_model(LanguageModelConfig(name=found), temperature, device)
+        if is_server(found):
+            return _served_model(found, temperature, given)
+        return _plain_model(model_of(LanguageModelConfig(name=found), given), temperature, device)
     if found.is_dir():
         run = found.parent if found.name == MODEL_FOLDER else found
         config = _config(run) if _has_config(run) else LanguageModelConfig()
-        return _plain_model(replace(config, name=str(found)), temperature, device)
+        return _plain_model(model_of(replace(config, name=str(found)), given), temperature, device)
+    if given:
+        raise InputError(f"--set: {found} plays as it was trained; it is for models without an adapter, and servers")
     content = _content(found)
     if content.get("format") != ADAPTER:
         return load_policy(found)
     if not _has_config(found.parent):
         raise InputError(f"{found}: has no config.yaml beside it, which names its model; leave it in its run's folder")
     return _adapted_model(found, content, temperature, device)
+
+
+def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
+    """The model on a server, which is asked and tried at once."""
+    from agents.llm.endpoint.backend import open_endpoint
+    from envs.diplomacy.prompts import PromptRules
+
+    config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
+    config.model.temperature = temperature
+    backend = open_endpoint(config)
+    return LanguagePlayer({POLICY: backend}, PromptRules.of(config.model), {"model": backend.name})
 
 
 def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -> LanguagePlayer:

@@ -18,7 +18,10 @@ MOST = 5
 
 
 class OddsKeeper:
-    """Asks the models of one `game` for their odds while it is played: `watch` and `after_phase` of `play_games`."""
+    """Asks the models of one `game` for their odds while it is played: `watch` and `after_phase` of `play_games`.
+
+    `models` are those that know them; one on a server does not.
+    """
 
     def __init__(self, game: int, models: Mapping[str, TransformersBackend]) -> None:
         self._game, self._models = game, models
@@ -26,7 +29,7 @@ class OddsKeeper:
 
     def watch(self, seat: Seat, request: Request, decision: Decision) -> None:
         """Hear of a decision."""
-        if seat.game == self._game:
+        if seat.game == self._game and seat.player in self._models:
             lines = self._models[seat.player].odds(request, decision)
             self._phases[-1] += [_told(seat.power, line) for line in lines]
 

@@ -12,12 +12,14 @@ from configs.names import InputError, choose
 from configs.schema import DEVICE
 from curriculum.league import BASE_MODEL
 from envs.diplomacy.codes import BOTS, NUM_POWERS
+from eval.diplomacy_settings import Settings, read_settings
 from eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
 
 GAMES = "[7, 1000000]"
 YEARS = "[1901, 2000]"
 TEMPERATURE = "[0, 10]"
 PROTOCOLS = ("both", "alone", "six")
+_OPTION = {"settings": "set"}
 _WHO = ("bot", "ckpt", "ladder", "league")
 
 _EXAMPLES = f"""\
@@ -29,12 +31,14 @@ examples:
   python eval/diplomacy.py --ckpt final.pt --opponents dumbbot --replay game.html
   python eval/diplomacy.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
   python eval/diplomacy.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
+  python eval/diplomacy.py --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
   python eval/diplomacy.py --league quick-hawk-diplomacy_exp1  how far a run has come, by those that do not change
 
 bots: {", ".join(BOTS)}
 language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
 against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter. What an
-order was worth to them is on the page of --replay, exactly: point at it.
+order was worth to them is on the page of --replay, exactly: point at it. Or the address of a server that speaks
+OpenAI's protocol, with the options of docs/llm_endpoints.md in --set.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
@@ -54,6 +58,8 @@ class Options:
     """Of language models; None where it was not given, which is 0."""
     protocol: str | None
     """Of language models: alone against six, six against one, or both, which is None, too."""
+    settings: Settings
+    """Of a language model without an adapter, or on a server."""
     device: str
     threads: int
     out: Path | None
@@ -72,6 +78,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read(arguments)
     values["opponents"] = read_names("--opponents", values["opponents"])
+    values["settings"] = read_settings(values.pop("set"))
     _check_who(values)
     limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
     if values["temperature"] is not None:
@@ -98,9 +105,9 @@ def _check_who(values: dict[str, Any]) -> None:
     known = [name for name in values["opponents"] if name != BASE_MODEL]
     for name in (*known, *([values["bot"]] if values["bot"] else [])):
         choose("bot", name, (*BOTS, BASE_MODEL) if values["ckpt"] else BOTS)
-    for name in ("temperature", "protocol"):
-        if not values["ckpt"] and values[name] is not None:
-            raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+    for name in ("temperature", "protocol", "settings"):
+        if not values["ckpt"] and values[name] not in (None, {}):
+            raise InputError(f"--{_OPTION.get(name, name)}: is not for bots; it goes with --ckpt and a language model")
     if values["protocol"] is not None:
         choose("protocol", values["protocol"], PROTOCOLS)
     if values["league"] and values["replay"]:
@@ -146,6 +153,9 @@ def _add_conditions(parser: Parser) -> None:
         "--protocol",
         metavar="P",
         help="of a language model: alone, one against six; six against one; or both (default)",
+    )
+    group.add_argument(
+        "--set", nargs="+", default=[], metavar="K=V", help="options of a model or server: model.compact=false"
     )
     group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
     group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")

@@ -93,7 +93,15 @@ def _about(about: Mapping[str, Any]) -> list[str]:
     how = f"at temperature {about['temperature']:g}" if about["temperature"] else "the likeliest token each time"
     trained = about.get("training", {})
     steps = f", trained for {trained['step']} steps" if "step" in trained else ""
-    return [f"Language model: {about['model']}{steps}; {how}."]
+    return [f"Language model: {about['model']}{steps}; {how}.{_served(about.get('endpoint', {}))}"]
+
+
+def _served(metrics: Mapping[str, float]) -> str:
+    """How often a server's answer had to be filled up."""
+    if not metrics:
+        return ""
+    decisions, fallbacks = (int(metrics[f"endpoint/{name}"]) for name in ("decisions", "fallbacks"))
+    return f" {fallbacks} of {decisions} decisions were not the server's but the fallback: hold, or WAIVE."
 
 
 def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
