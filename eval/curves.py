@@ -43,6 +43,7 @@ _EXAMPLES = """\
 examples:
   python eval/curves.py run_a run_b                            each run is a line: rollout/win_rate
   python eval/curves.py "guard on=a1,a2,a3" "guard off=b1,b2,b3" --metrics rollout/win_rate train/kl_max
+  python eval/curves.py g1,g2,g3 --metrics game/avg_sc_count kl/mean --by-update
   python eval/curves.py a1,a2,a3 --metrics train/kl_max --log train/kl_max --smooth 20 --out kl.svg
 
 exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
@@ -58,6 +59,7 @@ class Options:
     """Empty: the usual one."""
     log: tuple[str, ...]
     smooth: int
+    by_update: bool
     events: bool
     title: str
     out: Path
@@ -87,7 +89,7 @@ def read_groups(options: Options) -> list[Group]:
     """Find and read all runs; raises `InputError` where that is impossible, and where two groups are called alike."""
     groups: dict[str, Group] = {}
     for label, names in options.groups:
-        runs = tuple(read_history(name) for name in names)
+        runs = tuple(read_history(name, by_update=options.by_update) for name in names)
         group = Group(label or ", ".join(run.name for run in runs), runs)
         if group.label in groups:
             raise InputError(f"{group.label}: two groups are called so; give another label, as in LABEL=RUN,RUN")
@@ -106,13 +108,13 @@ def choose_metrics(options: Options, groups: Sequence[Group]) -> tuple[str, ...]
     return metrics
 
 
-def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: int) -> str:
+def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: int, unit: float = MILLION) -> str:
     """A table per metric: for each group, how far its runs have come and what their last values are."""
-    headings = ["group", "runs", "steps (M)", "mean", "min", "max"]
+    headings = ["group", "runs", "updates" if unit == 1.0 else "steps (M)", "mean", "min", "max"]
     parts = []
     for metric in metrics:
         curves = {group.label: group.curves(metric, smooth=smooth) for group in groups}
-        parts.append(f"## {metric}\n\n{table(headings, [_cells(*group) for group in curves.items()])}")
+        parts.append(f"## {metric}\n\n{table(headings, [_cells(*group, unit) for group in curves.items()])}")
         apart = [label for label, runs in curves.items() if not len(mean(runs).steps)]
         parts += [
             f"{label}: its runs have no env steps in common, so there is no line for their mean." for label in apart
@@ -125,7 +127,7 @@ def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: 
 def curves_picture(groups: Sequence[Group], metrics: Sequence[str], options: Options) -> bytes:
     """The picture in the form that --out ends in; raises `InputError` where matplotlib is missing."""
     try:
-        from eval.panels import MOST_GROUPS, Chart, draw
+        from eval.panels import ENV_STEPS, MOST_GROUPS, UPDATES, Chart, draw
     except ModuleNotFoundError as error:
         raise InputError(f'{error.name} is not installed; run pip install -e ".[plots]"') from error
     if len(groups) > MOST_GROUPS:
@@ -136,6 +138,7 @@ def curves_picture(groups: Sequence[Group], metrics: Sequence[str], options: Opt
         title=options.title,
         labels=[_label(group) for group in groups],
         panels=[_panel(groups, metric, options) for metric in metrics],
+        axis=UPDATES if options.by_update else ENV_STEPS,
         marks=marks,
         note=_note(groups, options.smooth, first if marks else None),
     )
@@ -174,9 +177,9 @@ def _note(groups: Sequence[Group], smooth: int, marked: History | None) -> str:
     return "; ".join(parts)
 
 
-def _cells(label: str, curves: Sequence[Curve]) -> list[str]:
+def _cells(label: str, curves: Sequence[Curve], unit: float) -> list[str]:
     last = np.array([curve.values[-1] for curve in curves])
-    steps = dict.fromkeys(f"{curve.steps[-1] / MILLION:.4g}" for curve in curves)
+    steps = dict.fromkeys(f"{curve.steps[-1] / unit:.4g}" for curve in curves)
     ends = f"{min(steps, key=float)} to {max(steps, key=float)}" if len(steps) > 1 else next(iter(steps))
     return [label, str(len(curves)), ends, *(f"{value:.4g}" for value in (last.mean(), last.min(), last.max()))]
 
@@ -196,7 +199,8 @@ def _run(arguments: Sequence[str]) -> int:
     make_folders([], files=[options.out])
     groups = read_groups(options)
     metrics = choose_metrics(options, groups)
-    text = curves_markdown(groups, metrics, smooth=options.smooth)
+    unit = 1.0 if options.by_update else MILLION
+    text = curves_markdown(groups, metrics, smooth=options.smooth, unit=unit)
     picture = curves_picture(groups, metrics, options)
     write(options.out, lambda path: write_atomically(path, picture))
     print(f"{text}\nWrote {options.out}")
@@ -220,6 +224,9 @@ def _parser() -> Parser:
     parser.add_argument("--log", nargs="+", metavar="M", help="those of them on a logarithmic axis")
     parser.add_argument(
         "--smooth", type=int, default=5, metavar="N", help="show means of the last N updates (default: 5; 1: as it is)"
+    )
+    parser.add_argument(
+        "--by-update", action="store_true", help="over updates instead of env steps, where runs differ in these"
     )
     parser.add_argument(
         "--no-events", dest="events", action="store_false", help="no vertical lines where phases and stages begin"

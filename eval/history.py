@@ -124,8 +124,11 @@ def mean(curves: Sequence[Curve]) -> Curve:
     return Curve(steps, np.mean(values, axis=0))
 
 
-def read_history(text: str) -> History:
-    """Read the run given by its name or its folder; raises `HistoryError`."""
+def read_history(text: str, *, by_update: bool = False) -> History:
+    """Read the run given by its name or its folder; raises `HistoryError`.
+
+    `by_update` counts updates from 1 where env steps stand else, for runs whose updates are of unequal length.
+    """
     folder = find_folder(text, CHECKPOINTS, holding=METRICS)
     if folder is None:
         raise HistoryError(_not_found(text))
@@ -133,7 +136,10 @@ def read_history(text: str) -> History:
     rows = {row[STEPS]: row for row in _read_rows(folder / METRICS) if "event" not in row}
     if not rows:
         raise HistoryError(f"{folder / METRICS}: holds no metrics yet; wait for the run's first update")
-    return History(folder.name, folder, [rows[steps] for steps in sorted(rows)])
+    ordered = [rows[steps] for steps in sorted(rows)]
+    if by_update:
+        ordered = [row | {STEPS: number} for number, row in enumerate(ordered, start=1)]
+    return History(folder.name, folder, ordered)
 
 
 def _not_found(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Learning curves as a picture: a panel per metric over shared env steps, a colour per group of runs.
+"""Learning curves as a picture: a panel per metric over shared env steps or updates, a colour per group of runs.
 
 Every run is a thin line, the mean of its group a thick one of the same colour. The colours are those of M. Okabe and
 K. Ito ("Color universal design", 2008) that show on white, which people with any colour blindness can tell apart;
@@ -82,11 +82,23 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """What the panels share: its name, and how many of it are shown as 1."""
+
+    name: str
+    unit: float
+
+
+ENV_STEPS, UPDATES = Axis("env steps (millions)", MILLION), Axis("updates", 1.0)
+
+
+@dataclass(frozen=True)
 class Chart:
     """What is drawn: P panels over G groups called `labels`, vertical lines at `marks`, and a note below."""
 
     labels: Sequence[str]
     panels: Sequence[Panel]
+    axis: Axis = ENV_STEPS
     marks: Sequence[Mark] = ()
     title: str = ""
     note: str = ""
@@ -107,9 +119,9 @@ def draw(chart: Chart, form: str) -> bytes:
     return buffer.getvalue()
 
 
-def open_gaps(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
-    """The curve's places in millions of steps and its values, both float64, with NaN where the line is to be open."""
-    steps = curve.steps / MILLION
+def open_gaps(curve: Curve, unit: float = MILLION) -> tuple[np.ndarray, np.ndarray]:
+    """The curve's places in units of steps and its values, both float64, with NaN where the line is to be open."""
+    steps = curve.steps / unit
     if len(steps) < 2:
         return steps, curve.values
     spacing = np.diff(steps)
@@ -124,12 +136,12 @@ def _figure(chart: Chart) -> Figure:
     figure = Figure(figsize=(_WIDTH, 0.7 + legend_height + _PANEL_HEIGHT * count))
     column = figure.subplots(count, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(column, chart.panels, strict=True):
-        _draw_panel(axes, panel)
-        _draw_marks(axes, chart.marks)
+        _draw_panel(axes, panel, chart.axis.unit)
+        _draw_marks(axes, chart.marks, chart.axis.unit)
     last = max(curve.steps[-1] for panel in chart.panels for bundle in panel.bundles for curve in bundle.runs)
-    _name_phases(column[0], chart.marks, int(last))
-    column[-1].set_xlabel("env steps (millions)", color=INK)
-    column[-1].set_xlim(0.0, 1.01 * last / MILLION)
+    _name_phases(column[0], chart.marks, int(last), chart.axis.unit)
+    column[-1].set_xlabel(chart.axis.name, color=INK)
+    column[-1].set_xlim(0.0, 1.01 * last / chart.axis.unit)
     figure.supxlabel(chart.note, x=0.01, ha="left", fontsize=8, color=DIM)
     _add_legend(figure, chart, columns)
     return figure
@@ -155,7 +167,7 @@ def _add_legend(figure: Figure, chart: Chart, columns: int) -> None:
     )
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
+def _draw_panel(axes: Axes, panel: Panel, unit: float) -> None:
     axes.set_title(panel.metric, color=INK)
     if panel.log:
         axes.set_yscale("log", nonpositive="mask")
@@ -164,13 +176,13 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     for index, bundle in enumerate(panel.bundles):
         if len(bundle.runs) > 1:
             for curve in bundle.runs:
-                _draw_line(axes, curve, index, linewidth=0.7, alpha=0.45)
-        _draw_line(axes, bundle.mean, index, linewidth=1.8, zorder=3)
+                _draw_line(axes, curve, index, unit, linewidth=0.7, alpha=0.45)
+        _draw_line(axes, bundle.mean, index, unit, linewidth=1.8, zorder=3)
 
 
-def _draw_line(axes: Axes, curve: Curve, index: int, **how: Any) -> None:
+def _draw_line(axes: Axes, curve: Curve, index: int, unit: float, **how: Any) -> None:
     marker = "." if len(curve.steps) <= FEW else ""
-    axes.plot(*open_gaps(curve), marker=marker, **_look(index), **how)
+    axes.plot(*open_gaps(curve, unit), marker=marker, **_look(index), **how)
 
 
 def _look(index: int) -> dict[str, Any]:
@@ -178,27 +190,27 @@ def _look(index: int) -> dict[str, Any]:
     return {"color": COLORS[index % len(COLORS)], "linestyle": DASHES[index // len(COLORS) % len(DASHES)]}
 
 
-def _draw_marks(axes: Axes, marks: Sequence[Mark]) -> None:
+def _draw_marks(axes: Axes, marks: Sequence[Mark], unit: float) -> None:
     for mark in marks:
         dashes = "-" if mark.new_phase else ":"
-        axes.axvline(mark.env_steps / MILLION, color=DIM, linewidth=0.7, linestyle=dashes, zorder=1)
+        axes.axvline(mark.env_steps / unit, color=DIM, linewidth=0.7, linestyle=dashes, zorder=1)
 
 
-def _name_phases(axes: Axes, marks: Sequence[Mark], last: int) -> None:
+def _name_phases(axes: Axes, marks: Sequence[Mark], last: int, unit: float) -> None:
     """The phases' names above a panel that ends at `last`, each where its phase begins, in rows where close."""
     ends: list[float] = []
     for mark in marks:
         if mark.phase and mark.new_phase:
             row = next((row for row, end in enumerate(ends) if end < mark.env_steps), len(ends))
             ends[row : row + 1] = [mark.env_steps + last * (1 + len(mark.phase)) / _PANEL_LETTERS]
-            _name_phase(axes, mark, above=2 + _ROW * row)
+            _name_phase(axes, mark, unit, above=2 + _ROW * row)
     axes.set_title(axes.get_title(loc="left"), color=INK, pad=6 + _ROW * len(ends))
 
 
-def _name_phase(axes: Axes, mark: Mark, *, above: int) -> None:
+def _name_phase(axes: Axes, mark: Mark, unit: float, *, above: int) -> None:
     axes.annotate(
         mark.phase,
-        (mark.env_steps / MILLION, 1.0),
+        (mark.env_steps / unit, 1.0),
         xycoords=axes.get_xaxis_transform(),
         xytext=(2, above),
         textcoords="offset points",

@@ -101,6 +101,20 @@ def test_the_mean_is_where_all_runs_have_a_value(make_run):
     assert points(mean(curves[:1])) == points(curves[0])
 
 
+def test_runs_whose_updates_are_of_unequal_length_have_a_mean_over_updates(make_run, capsys, tmp_path):
+    make_run("a", [0.0, 0.2, 0.4])
+    make_run("b", [1.0, 1.0, None], every=STEPS + 7)
+    curves = [read_history(name, by_update=True).curve(WIN) for name in "ab"]
+    assert mean(curves).steps.tolist() == [1, 2]
+    assert mean(curves).values.tolist() == pytest.approx([0.5, 0.6])
+    out = tmp_path / "curves.svg"
+    assert main(["a,b", "--metrics", WIN, "--by-update", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "| updates |" in said
+    assert "no env steps in common" not in said
+    assert out.stat().st_size > 1000
+
+
 def test_a_moment_that_was_logged_twice_counts_as_it_was_last(make_run):
     again = [{"env_steps": 2 * STEPS, WIN: 0.7}, {"env_steps": 2 * STEPS, "event": "old runs had them here"}]
     make_run("a", [0.1, 0.2, 0.3], end="".join(json.dumps(row) + "\n" for row in again))
