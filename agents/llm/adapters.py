@@ -7,6 +7,7 @@ touched by that, and the base plays by leaving all adapters out.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -36,7 +37,8 @@ class Adapters:
 
     def __init__(self, model: Any, shape: LoraShape, *, dropout: float = 0.0, seed: int = 0) -> None:
         self.shape = shape
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # what transformers tells peft is nobody else's concern
             torch.manual_seed(seed)
             self.model: Any = get_peft_model(model, lora_config(model, shape, dropout=dropout), adapter_name=LEARNER)
         self._frozen: dict[str, tuple[LoraShape, dict[str, Tensor]]] = {}
