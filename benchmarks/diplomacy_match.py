@@ -11,16 +11,16 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.diplomacy_crowds import crowds
 from benchmarks.diplomacy_orders import STYLES, Weaver, meaning
 from benchmarks.diplomacy_peer import Games, Peer, Units, View, written
+from benchmarks.diplomacy_plain import Outcome
 from benchmarks.diplomacy_readings import RETREAT, Reading, readings, supposed
 from benchmarks.diplomacy_tally import Tally, happenings
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch, opening, position
-from envs.diplomacy.board import POWERS, location_name, standard_board
-from envs.diplomacy.notation import LETTERS, read_order
-from tests.envs.diplomacy.dense import crowds
-from tests.envs.diplomacy.plain_adjudicator import Outcome
+from envs.diplomacy.board import POWERS, standard_board
+from envs.diplomacy.notation import read_order, unit_name
 
 DRAWN, CROWDS = "drawn", "crowds"
 MOVEMENT = (codes.SPRING, codes.FALL)
@@ -209,7 +209,7 @@ class Match:
 def stands(outcome: Outcome) -> Units:
     """Who stands where."""
     found = outcome.units.values()
-    return frozenset((POWERS[power], f"{LETTERS[fleet]} {location_name(place)}") for power, fleet, place in found)
+    return frozenset((POWERS[power], unit_name(fleet, place)) for power, fleet, place in found)
 
 
 def lost(outcome: Outcome) -> set[str]:

@@ -18,9 +18,9 @@ from itertools import product
 import numpy as np
 
 from benchmarks.diplomacy_orders import fields
+from benchmarks.diplomacy_plain import Outcome, Phase
 from envs.diplomacy import codes
 from envs.diplomacy.board import SEA, standard_board
-from tests.envs.diplomacy.plain_adjudicator import Outcome, Phase
 
 VIA = 1 << codes.VIA_SHIFT
 MOST_CHOICES = 5

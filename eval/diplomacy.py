@@ -1,9 +1,10 @@
 """Bots, policies and language models in Diplomacy: `python eval/diplomacy.py --ladder`; `--help` lists the options.
 
 One power is played by one player and six by another, each power equally often; a game that nobody has won by the end of
-the last year is a draw. Says for either side solos, draws and losses, the shares by draw size and by sum of squares,
-centres, survival and rank, with 95 % intervals, and writes them beside the checkpoint or where --out says, and with
---replay a game to watch. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+the last year, which is that of the checkpoint's training unless --last-year names one, is a draw. Says for either side
+solos, draws and losses, the shares by draw size and by sum of squares, centres, survival and rank, with 95 % intervals,
+and writes them beside the checkpoint or where --out says, and with --replay a game to watch. Exit codes: 0 done, 2 bad
+input (one line on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 from configs.names import InputError
 from eval import find
 from eval.command import make_folders, publish, run_command, write
-from eval.diplomacy_games import Played, play
+from eval.diplomacy_games import Played, play, settle
 from eval.diplomacy_models import beside, find_candidate
 from eval.diplomacy_options import Options, read_options
 from eval.diplomacy_tables import references_json, references_markdown, to_json, to_markdown
@@ -46,6 +47,7 @@ def _run(arguments: Sequence[str]) -> int:
         return _show_league(options, options.league)
     found = find_candidate(options.ckpt) if options.ckpt else None
     make_folders([options.out] if options.out else [], files=[options.replay] if options.replay else [])
+    options = settle(options, found)
     played = play(options, found)
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)

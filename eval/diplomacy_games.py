@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from configs.waiting import COMPILING, LOADING, said_if_long, say
 from curriculum.league import BASE_MODEL
 from envs.diplomacy.codes import NUM_POWERS
 from envs.diplomacy.recording import Phase, phases_of
+from eval.diplomacy_last_year import last_year_of
 from eval.diplomacy_models import LanguagePlayer, load
 from eval.diplomacy_options import Options
 
@@ -33,13 +34,19 @@ class Played:
     """What the results say of a language model."""
 
 
+def settle(options: Options, found: Path | str | None) -> Options:
+    """The same with the last year of who --ckpt means, where none was given; loads torch, and says so."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    say(LOADING, shown=not options.quiet)
+    trained = last_year_of(found) if isinstance(found, Path) and not options.last_year_given else None
+    return options if trained is None else replace(options, last_year=trained)
+
+
 def play(options: Options, found: Path | str | None) -> Played:
     """Load the simulator and who is to play, `found` being who --ckpt means, and play every cell, with a bar.
 
     Raises `InputError` for who cannot play.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    say(LOADING, shown=not options.quiet)
     from agents.machine import set_threads
     from configs.machine import choose_device
 

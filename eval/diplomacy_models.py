@@ -22,6 +22,7 @@ from curriculum.league import BASE_MODEL
 from eval import find
 from eval.diplomacy_players import load_policy
 from eval.diplomacy_settings import Settings, configured, is_server, model_of
+from eval.proposals import DIPLOMACY_GAME
 
 if TYPE_CHECKING:
     from agents.llm.backend import Backend
@@ -55,7 +56,7 @@ def find_candidate(text: str) -> Path | str:
     models = [folder for folder in folders if find.holds((folder / MODEL_FILE).is_file)]
     if models:
         return models[0].resolve()
-    return text if text in NAMED else find.find_checkpoint(text)
+    return text if text in NAMED else find.find_checkpoint(text, DIPLOMACY_GAME, NAMED)
 
 
 def beside(found: Path | str) -> tuple[Path, str] | None:
@@ -77,14 +78,14 @@ def load(
         return _plain_model(model_of(LanguageModelConfig(name=found), given), temperature, device)
     if found.is_dir():
         run = found.parent if found.name == MODEL_FOLDER else found
-        config = _config(run) if _has_config(run) else LanguageModelConfig()
+        config = _config(run) if has_config(run) else LanguageModelConfig()
         return _plain_model(model_of(replace(config, name=str(found)), given), temperature, device)
     if given:
         raise InputError(f"--set: {found} plays as it was trained; it is for models without an adapter, and servers")
-    content = _content(found)
+    content = content_of(found)
     if content.get("format") != ADAPTER:
         return load_policy(found)
-    if not _has_config(found.parent):
+    if not has_config(found.parent):
         raise InputError(f"{found}: has no config.yaml beside it, which names its model; leave it in its run's folder")
     return _adapted_model(found, content, temperature, device)
 
@@ -145,7 +146,7 @@ def _player(
     return LanguagePlayer(models, PromptRules.of(config), about)
 
 
-def _content(path: Path) -> dict[str, Any]:
+def content_of(path: Path) -> dict[str, Any]:
     """What is in a file of tensors; nothing where it is none, which `load_policy` then has words for."""
     from curriculum.tensor_file import TensorFileError, unpack
 
@@ -155,7 +156,8 @@ def _content(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _has_config(run: Path) -> bool:
+def has_config(run: Path) -> bool:
+    """Whether a folder is a run's, with its configuration in it."""
     return find.holds(RunFolder(run).config.is_file)
 
 

@@ -17,6 +17,8 @@ from eval.parser import SEED, THREADS, Parser, add_results, check_number, read_n
 
 GAMES = "[7, 1000000]"
 YEARS = "[1901, 2000]"
+LAST_YEAR = 1920
+"""Where nobody named a year, and who is evaluated was not trained with one."""
 TEMPERATURE = "[0, 10]"
 PROTOCOLS = ("both", "alone", "six")
 _OPTION = {"settings": "set"}
@@ -53,6 +55,8 @@ class Options:
     opponents: tuple[str, ...]
     games: int
     last_year: int
+    last_year_given: bool
+    """Whether it was on the command line; else it is not settled before who is evaluated was found."""
     seed: int
     temperature: float | None
     """Of language models; None where it was not given, which is 0."""
@@ -80,6 +84,8 @@ def read_options(arguments: Sequence[str]) -> Options:
     values["opponents"] = read_names("--opponents", values["opponents"])
     values["settings"] = read_settings(values.pop("set"))
     _check_who(values)
+    values["last_year_given"] = values["last_year"] is not None
+    values["last_year"] = values["last_year"] if values["last_year_given"] else LAST_YEAR
     limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
     if values["temperature"] is not None:
         limits["temperature"] = TEMPERATURE
@@ -144,7 +150,12 @@ def _parser() -> Parser:
 def _add_conditions(parser: Parser) -> None:
     group = parser.add_argument_group("under what conditions")
     group.add_argument("--games", type=int, default=210, metavar="N", help="per pair, a multiple of 7 (default: 210)")
-    group.add_argument("--last-year", type=int, default=1920, metavar="Y", help="then it is a draw (default: 1920)")
+    group.add_argument(
+        "--last-year",
+        type=int,
+        metavar="Y",
+        help=f"then it is a draw (default: the year --ckpt was trained with, else {LAST_YEAR})",
+    )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of bots and of draws (default: 0)")
     group.add_argument(
         "--temperature", type=float, metavar="T", help="of a language model (default: 0, always the likeliest token)"

@@ -20,9 +20,10 @@ from configs.files import write_atomically
 from envs.diplomacy import codes, palette
 from envs.diplomacy.arrows import DISLODGED_SHIFT, Mark, marks
 from envs.diplomacy.board import standard_board
-from envs.diplomacy.deeds import deeds, unit_location
+from envs.diplomacy.deeds import deeds
 from envs.diplomacy.drawing import HEIGHT, WIDTH, is_sea, standard_drawing
 from envs.diplomacy.game_log import POWER_NAMES, result
+from envs.diplomacy.notation import unit_location
 from envs.diplomacy.recording import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
 from envs.diplomacy.render import HULL, SAIL
 

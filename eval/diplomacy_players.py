@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from configs.names import InputError, choose
 from envs.diplomacy.board import POWERS
-from envs.diplomacy.codes import BOTS, ENV_ID
+from envs.diplomacy.codes import ENV_ID
 from eval.find import Player, find_opponent
 from eval.parser import read_names
+from eval.proposals import DIPLOMACY_GAME
 
 if TYPE_CHECKING:
     from agents.diplomacy_matches import Seat
@@ -61,7 +62,7 @@ def _complete(named: dict[str, str], rest: str) -> tuple[str, ...]:
 
 def find_cast(names: Sequence[str]) -> list[Player]:
     """The bots and files that are meant; raises `UnknownNameError`, with the choices."""
-    return [find_opponent(name, BOTS) for name in names]
+    return [find_opponent(name, DIPLOMACY_GAME) for name in names]
 
 
 def load_seats(players: Sequence[Player]) -> list[Seat]:

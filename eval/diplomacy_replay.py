@@ -104,6 +104,7 @@ def play(options: Options, cast: Sequence[Player]) -> list[Record]:
     seats = load_seats(cast)
     with said_if_long(COMPILING, shown=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
+        batch.load_kernels()  # Else they would be when the game begins, and nobody be told why nothing happens.
     rest = options.rest.removeprefix(BOT_PREFIX)
     play_seats(batch, seats, steward=rest if rest in BOTS else STEWARD, seed=options.seed)
     batch.close()
@@ -166,6 +167,10 @@ def _check_source(values: dict[str, Any]) -> None:
 def _check_files(options: Options) -> None:
     if not options.files:
         raise InputError("--out is missing: give the page's name, as in --out game.html, or --log or --save")
+    if options.out is not None and options.out.suffix.lower() != ".html":
+        raise InputError(
+            f"--out {str(options.out)!r}: is a page for a browser; give a name that ends in .html, or --log or --save"
+        )
     named = {option: getattr(options, option) for option in ("game", "out", "log", "save")}
     first: dict[Path, str] = {}
     for option, path in named.items():

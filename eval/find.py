@@ -12,11 +12,10 @@ from pathlib import Path
 from agents.run_folder import FINAL
 from configs.names import UnknownNameError, choose, suggestion
 from envs.dogfight.rules import BOTS
+from eval.proposals import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKPOINTS = ROOT / "checkpoints"
-RELEASED = "released"
-BOT_PREFIX = "bot:"
 
 Player = str | Path
 """A bot by its name, or a policy by its file."""
@@ -27,32 +26,33 @@ def find_player(text: str) -> Player:
     return _bot(text) if text.startswith(BOT_PREFIX) else find_checkpoint(text)
 
 
-def find_opponent(text: str, known: Sequence[str] = BOTS) -> Player:
-    """An opponent: one of the `known` bots by its name, or whatever `find_player` takes; raises `UnknownNameError`."""
-    if text in known or text.startswith(BOT_PREFIX):
-        return _bot(text, known)
+def find_opponent(text: str, game: Game = DOGFIGHT_GAME) -> Player:
+    """An opponent: one of the game's bots by its name, or whatever `find_player` takes; raises `UnknownNameError`."""
+    if text in game.bots or text.startswith(BOT_PREFIX):
+        return _bot(text, game.bots)
     try:
-        return find_checkpoint(text)
+        return find_checkpoint(text, game)
     except UnknownNameError as error:
         if Path(text).suffix or "/" in text:
             raise
-        bots = f"no bot of that name ({', '.join(known)}{suggestion(text, known)})"
+        bots = f"no bot of that name ({', '.join(game.bots)}{suggestion(text, game.bots)})"
         raise UnknownNameError(f"unknown opponent {text!r}: {bots} and {error}") from error
 
 
-def find_checkpoint(text: str) -> Path:
+def find_checkpoint(text: str, game: Game = DOGFIGHT_GAME, named: Sequence[str] = ()) -> Path:
     """The file a person means by `text`.
 
     A file (`.pt` may be left out) or a run's folder (its final.pt), looked for from the working directory, the
     repository and its checkpoints folder, so that a run's name and `released/<name>` are enough; the bare word final.pt
-    is that of the run that saved last. Raises `UnknownNameError` with the choices and the nearest match.
+    is that of the run that saved last. Raises `UnknownNameError` with what there is of this game, `named` besides, and
+    the nearest match.
     """
     candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places()]
     found = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
     if found is None and text == FINAL:
         found = _newest_final()
     if found is None:
-        raise UnknownNameError(_not_found(text))
+        raise UnknownNameError(not_found(text, game, CHECKPOINTS, _others_of_run(text), named))
     return found.resolve()
 
 
@@ -80,7 +80,7 @@ def display_name(player: Player) -> str:
         return str(player)
     inside = player.relative_to(CHECKPOINTS)
     name = str(inside.parent if inside.name == FINAL else inside.with_suffix(""))
-    return str(player) if name in BOTS else name
+    return str(player) if any(name in game.bots for game in GAMES) else name
 
 
 def display_path(path: Path) -> str:
@@ -108,24 +108,6 @@ def _newest_final() -> Path | None:
     """Find the final.pt written last, by modification time, then by name so that a tie has one answer."""
     finals = CHECKPOINTS.glob(f"*/{FINAL}")
     return max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
-
-
-def _not_found(text: str) -> str:
-    if text in BOTS:
-        return f"no checkpoint {text!r}: write {BOT_PREFIX}{text} for the bot"
-    others = _others_of_run(text)
-    if others:
-        return f"no checkpoint {text!r}: choose from {', '.join(others)}{suggestion(text, others)}"
-    runs = sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{FINAL}"))
-    released = sorted(f"{RELEASED}/{path.stem}" for path in (CHECKPOINTS / RELEASED).glob("*.pt"))
-    start = "train one first (python train.py +run=quickstart)"
-    if not runs + released:
-        return f"no checkpoint {text!r} and none under {CHECKPOINTS}; {start}"
-    if text == FINAL and not runs:
-        nowhere = f"no run in {CHECKPOINTS} has saved one"
-        return f"no checkpoint {text!r}: {nowhere}; {start} or choose from {', '.join(released)}"
-    choices = [FINAL, *runs, *released] if runs else released
-    return f"no checkpoint {text!r}: give a path or choose from {', '.join(choices)}{suggestion(text, choices)}"
 
 
 def _others_of_run(text: str) -> list[str]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from configs.names import InputError
-from configs.plain import read_yaml
 from configs.schema import DIPLOMACY, DOGFIGHT
 from eval.find import Player
+from eval.proposals import trained_in
 
 
 def check_dogfight(*players: Player) -> None:
     """Raise `InputError` for a policy's file beside the configuration of a run of another game."""
     for player in players:
-        env_id = _trained_in(player.parent / "config.yaml") if isinstance(player, Path) else ""
+        env_id = trained_in(player.parent / "config.yaml") if isinstance(player, Path) else ""
         if env_id not in ("", DOGFIGHT):
             raise InputError(other_game(player, env_id))
 
@@ -26,13 +26,3 @@ def other_game(path: Player, env_id: str) -> str:
     """The line about a policy that does not play the dogfight."""
     hint = "; its games are played by eval/diplomacy.py --ckpt" if env_id == DIPLOMACY else ""
     return f"{path}: was trained in {env_id}; this command takes only {DOGFIGHT}{hint}"
-
-
-def _trained_in(config: Path) -> str:
-    """The environment of a stored configuration, empty where there is none that can be read."""
-    try:
-        plain = read_yaml(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    env = plain.get("env") if isinstance(plain, dict) else None
-    return str(env.get("id", "")) if isinstance(env, dict) else ""

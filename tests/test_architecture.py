@@ -57,6 +57,13 @@ def test_imports_follow_the_arrows(room):
         assert not wrong, f"{file.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
 
 
+def test_benchmarks_stand_without_the_tests():
+    """Tests may use what benchmarks share with them, never the other way round."""
+    files = python_files("benchmarks")
+    assert files
+    assert [file.name for file in files if "tests" in imported_rooms(file.read_text(), "benchmarks")] == []
+
+
 def test_the_arrows_would_notice_a_wrong_import():
     source = "def f():\n    from agents.ppo import loop\n    import eval.run as run\n    from . import x\n"
     assert imported_rooms(source, "envs") == {"agents", "eval", "envs"}

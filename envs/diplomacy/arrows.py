@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from envs.diplomacy.board import standard_board
-from envs.diplomacy.deeds import NOWHERE, Deed, unit_location
+from envs.diplomacy.deeds import NOWHERE, Deed
 from envs.diplomacy.drawing import standard_drawing
+from envs.diplomacy.notation import unit_location
 from envs.diplomacy.recording import Phase
 
 UNIT_RADIUS = 12.0

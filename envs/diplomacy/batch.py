@@ -24,6 +24,7 @@ from envs.diplomacy.state import Games, tables
 from envs.launcher import Launcher
 
 MOST_GAMES, MOST_THREADS = 10_000_000, 4096
+LARGEST_SEED = 2**32 - 1
 
 STATE = {
     "units": (codes.NUM_PROVINCES, torch.uint8),
@@ -108,7 +109,7 @@ class DiplomacyBatch:
     def process(self) -> None:
         """Carry out `orders` in every game that goes on, move to the next phase, and clear `orders`.
 
-        Raises `RuntimeError` if a phase could not be decided, which the rules exclude.
+        It never raises, since it does not wait for the device: `check` says whether every phase could be decided.
         """
         self._run(process_kernel, [self._games, self._tables, self._undecided, self.last_year])
 
@@ -124,10 +125,13 @@ class DiplomacyBatch:
     def draw_orders(self, seed: int) -> None:
         """Write the orders of every power that a bot plays, and leave those of the others as they are.
 
-        The same seed gives the same orders to the same game in the same phase.
+        The same seed gives the same orders to the same game in the same phase. Seeds are whole numbers in
+        [0, 2**32 - 1], no two of them alike; raises `InputError` for any other, and then writes nothing.
         """
+        number = check_whole("seed", seed, 0, LARGEST_SEED)
+        signed = number - 2**32 if number >= 2**31 else number  # The kernels read the same 32 bits as a signed int.
         for kernel in (bots_kernel, dumbbot_kernel):
-            self._run(kernel, [self._games, self._tables, seed])
+            self._run(kernel, [self._games, self._tables, signed])
 
     def place_values(self, power: int) -> torch.Tensor:
         """What every place is worth to a power as DumbBot sees it (`appraisal.py`), float32 [G, 162].
@@ -167,7 +171,7 @@ class DiplomacyBatch:
     def load(self, state: dict[str, torch.Tensor]) -> None:
         """Set the games to a `snapshot`, of these games or of one that all shall begin from ([1, ...]).
 
-        Raises `InputError` where no game can be in one of its positions, and then changes nothing.
+        Raises `InputError` where one of its positions cannot be on a board, and then changes nothing.
         """
         check_games(state, self.num_games)
         for name in STATE:
@@ -177,7 +181,7 @@ class DiplomacyBatch:
     def set_position(self, game: int, position: Position) -> None:
         """Let one game go on from a position [1, ...], its orders forgotten.
 
-        Raises `InputError` where no game can be in it, and then changes nothing.
+        Raises `InputError` where it cannot be on a board (`positions.py`), and then changes nothing.
         """
         self._check_game(game)
         check_position(position)

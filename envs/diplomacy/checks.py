@@ -1,18 +1,20 @@
-"""What the faces of Diplomacy refuse in one line: numbers out of range, bots there are not, rows of the wrong length.
+"""What the faces of Diplomacy refuse in one line: numbers out of range, bots there are not, slips in options.
 
 Positions are looked at in `positions.py`, orders as text in `notation.py` and `submit.py`. No Warp and no torch here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from configs.names import InputError
+from configs.names import InputError, choose, nearest
 from envs.diplomacy import codes
+
+RESET_OPTIONS = ("position",)
 
 
 def check_whole(name: str, value: Any, low: int, high: int) -> int:
@@ -31,6 +33,16 @@ def check_players(players: np.ndarray) -> None:
     for game, power in np.argwhere((players < codes.ACTIONS) | (players >= len(codes.BOTS)))[:1].tolist():
         bots = ", ".join(f"{number} {name}" for number, name in enumerate(codes.BOTS))
         raise InputError(f"players[{game}, {power}]={players[game, power]}: choose from {codes.ACTIONS} none, {bots}")
+
+
+def reset_position(options: Mapping[str, Any] | None) -> Any:
+    """`position` of a reset's options; a slip of it is refused, other keys are somebody else's."""
+    given = dict(options or {})
+    for name in given:
+        short = len(str(name)) > 1 and any(option.startswith(str(name)) for option in RESET_OPTIONS)
+        if short or nearest(str(name), RESET_OPTIONS, likeness=0.7):
+            choose("reset option", str(name), RESET_OPTIONS)
+    return given.get("position")
 
 
 def check_row(name: str, values: Sequence[int] | np.ndarray, length: int, low: int, high: int) -> None:

@@ -87,9 +87,3 @@ def power_of(units: np.ndarray) -> np.ndarray:
     """The powers of unit codes of any shape, -1 where there is no unit."""
     codes = units.astype(np.int32)
     return np.where(codes == 0, -1, (codes - 1) % NUM_POWERS)
-
-
-def form_of(units: np.ndarray) -> np.ndarray:
-    """The forms of unit codes of any shape, -1 where there is no unit."""
-    codes = units.astype(np.int32)
-    return np.where(codes == 0, -1, (codes - 1) // NUM_POWERS)

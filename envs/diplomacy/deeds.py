@@ -13,7 +13,7 @@ import numpy as np
 
 from envs.diplomacy import codes
 from envs.diplomacy.board import ARMY, standard_board
-from envs.diplomacy.notation import has_words, write_order
+from envs.diplomacy.notation import has_words, unit_location, write_order
 from envs.diplomacy.recording import Phase
 
 NOWHERE = -1
@@ -59,12 +59,6 @@ def deeds(phase: Phase, after: Phase) -> list[Deed]:
     phase = _in_words(phase, codes.HOLD if kind == "M" else codes.NO_ORDER)
     made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind, _nothing)
     return sorted(made(phase, after), key=lambda deed: (deed.power, deed.start))
-
-
-def unit_location(unit: int, province: int) -> int:
-    """The location of a unit in a province, which says the coast of a fleet."""
-    form = (unit - 1) // codes.NUM_POWERS
-    return province if form < 2 else standard_board().coasts_of[province][form - 2]
 
 
 def _in_words(phase: Phase, instead: int) -> Phase:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from envs.diplomacy import codes
 from envs.diplomacy.board import POWERS, location_name, standard_board
 from envs.diplomacy.deeds import Deed, deeds
-from envs.diplomacy.notation import LETTERS, write_unit
+from envs.diplomacy.notation import unit_name, write_unit
 from envs.diplomacy.recording import Phase, centre_counts, counts_by_year, is_over, phase_title, winner
 
 POWER_NAMES = tuple(power.capitalize() for power in POWERS)
@@ -63,7 +63,7 @@ def told(deed: Deed) -> str:
 def _is_opening(phase: Phase) -> bool:
     """Whether units and centres are those of spring 1901."""
     board = standard_board()
-    start = {(power, f"{LETTERS[kind]} {location_name(location)}") for power, kind, location in board.start}
+    start = {(power, unit_name(kind, location)) for power, kind, location in board.start}
     owned = phase["owner"] == board.home[board.centres].tolist()
     return owned and not any(phase["dislodged"]) and start == {*_units(phase["units"])}
 

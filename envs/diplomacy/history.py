@@ -5,6 +5,8 @@ batch.draw_orders(seed)
 history.process()             # in place of batch.process()
 history.copy([0], [1])        # in place of batch.copy: game 1 takes over the past of game 0
 game = history.game(0)        # for saved_game.write_game
+
+A batch that is set back, by `reset`, `load` or `set_position`, begins other games: begin another history with it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import torch
 
 from configs.names import InputError
 from envs.diplomacy.batch import STATE, DiplomacyBatch
+from envs.diplomacy.positions import Position
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,24 @@ class WatchedBatch(DiplomacyBatch):
         super().reset()
         self._past.clear()
 
+    def load(self, state: dict[str, torch.Tensor]) -> None:
+        """Set the games to a snapshot, and forget what was kept."""
+        super().load(state)
+        self._past.clear()
+
+    def set_position(self, game: int, position: Position) -> None:
+        """Let a game go on from a position; what was kept of the watched one is forgotten with it."""
+        super().set_position(game, position)
+        if game == self._watched:
+            self._past.clear()
+
+    def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
+        """Make games what others are; the watched one begins anew there, since nothing was kept of the other."""
+        super().copy(from_games, to_games)
+        origins, goals = (torch.as_tensor(games).flatten().tolist() for games in (from_games, to_games))
+        if any(goal == self._watched != origin for origin, goal in zip(origins, goals, strict=True)):
+            self._past.clear()
+
     def process(self) -> None:
         """Carry out the batch's orders, and keep those of the watched game where it goes on."""
         if bool(self.done[self._watched]):
@@ -106,7 +127,7 @@ class WatchedBatch(DiplomacyBatch):
         self._past.append(Record(position, orders, self.results[self._watched].cpu().numpy().copy()))
 
     def past(self) -> list[Record]:
-        """The phases of the watched game since the last reset, the last one being where it stands now."""
+        """The phases of the watched game since it was last begun or set, the last one being where it stands now."""
         return [*self._past, Record(self._position())]
 
     def _position(self) -> dict[str, torch.Tensor]:

@@ -78,7 +78,7 @@ def write_order(order: int, province: int, unit: int) -> str:
     if kind >= codes.KINDS or (kind == codes.BUILD and other >= len(LETTERS)):
         raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
     if kind == codes.BUILD:
-        return f"{LETTERS[other]} {location_name(target)} B"
+        return f"{unit_name(other, target)} B"
     who = write_unit(unit, province)
     if kind in (codes.NO_ORDER, codes.HOLD):
         return f"{who} H"
@@ -101,10 +101,19 @@ def has_words(order: int) -> bool:
 
 
 def write_unit(unit: int, province: int) -> str:
-    """Write a unit, such as "F STP/SC"."""
+    """Write the unit with code `unit` (codes.py) in a province, such as "F STP/SC"."""
+    return unit_name(min((unit - 1) // codes.NUM_POWERS, 1), unit_location(unit, province))
+
+
+def unit_name(kind: int, location: int) -> str:
+    """What an ARMY or a FLEET at a location is called, such as "F STP/SC"."""
+    return f"{LETTERS[kind]} {location_name(location)}"
+
+
+def unit_location(unit: int, province: int) -> int:
+    """The location of a unit in a province, which says the coast of a fleet."""
     form = (unit - 1) // codes.NUM_POWERS
-    place = province if form < 2 else standard_board().coasts_of[province][form - 2]
-    return f"{LETTERS[min(form, 1)]} {location_name(place)}"
+    return province if form < 2 else standard_board().coasts_of[province][form - 2]
 
 
 def read_unit(text: str, power: int) -> tuple[int, int]:

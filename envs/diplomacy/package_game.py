@@ -14,9 +14,11 @@ from configs.json_fields import Field
 from configs.names import choose
 from envs.diplomacy import codes
 from envs.diplomacy.board import NOTHING, find_location, standard_board
+from envs.diplomacy.course import check_origins, check_retreating, check_victor
 from envs.diplomacy.history import Record
-from envs.diplomacy.notation import read_unit
+from envs.diplomacy.notation import read_unit, unit_location
 from envs.diplomacy.phase_reading import (
+    check_result,
     read_centres,
     read_orders,
     read_phase_name,
@@ -24,6 +26,7 @@ from envs.diplomacy.phase_reading import (
     read_power,
     read_units,
 )
+from envs.diplomacy.positions import Position
 
 END = "COMPLETED"
 RESULTS = {
@@ -38,7 +41,6 @@ RESULTS = {
     "dislodged": codes.DISLODGED_FLAG,
 }
 _OTHERWISE = {
-    (codes.NO_ORDER, codes.FAILED): codes.UNORDERED,
     (codes.SUPPORT, codes.VOID): codes.FAILED,
     (codes.SUPPORT_MOVE, codes.VOID): codes.FAILED,
     (codes.SUPPORT_MOVE, codes.DISRUPTED): codes.FAILED,
@@ -47,6 +49,8 @@ _OTHERWISE = {
     (codes.DISBAND, codes.FAILED): codes.DONE,
 }
 """What a word means for an order of a kind: a support that nobody acts on is "void" too, a unit given up "disband"."""
+_OF_NOBODY = {codes.VOID, codes.FAILED}
+"""Words without an order: one that the package would not take is "void", a unit that could go nowhere "disband"."""
 
 
 def read_package_game(whole: Field) -> list[Record]:
@@ -59,8 +63,6 @@ def read_package_game(whole: Field) -> list[Record]:
     game: list[Record] = []
     phases = list(whole["phases"])
     for phase in phases:
-        if game and int(game[-1].position["done"]):
-            phase.fail(f"follows the phase {END}, which is the last one")
         if phase["name"].value == END:
             game.append(_ended(phase, game))
         else:
@@ -75,11 +77,13 @@ def _holds(field: Field | None) -> bool:
 def _phase(field: Field, *, carried_out: bool) -> Record:
     year, phase = read_phase_name(field["name"])
     position = _position(field["state"], year, phase)
+    field["state"]["centers"].read(check_victor, position)
+    field["name"].read(check_retreating, position)
     if not carried_out:
         return Record(position)
     orders, results = field.get("orders"), field.get("results")
     written = read_orders(orders, position) if orders else np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-    return Record(position, written, _results(results, written) if results else None)
+    return Record(position, written, _results(results, position, written) if results else None)
 
 
 def _ended(field: Field, game: list[Record]) -> Record:
@@ -102,7 +106,11 @@ def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dic
         dislodged[:] = 0
     if dislodged.any():
         _mark_origins(field["retreats"], units, dislodged, origin)
-    return read_position(field, units, dislodged, origin, read_centres(field["centers"]), year=year, phase=phase)
+    owner = read_centres(field["centers"])
+    found = read_position(field, units, dislodged, origin, owner, year=year, phase=phase)
+    if dislodged.any():
+        field["retreats"].read(check_origins, found)
+    return found
 
 
 def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin: np.ndarray) -> None:
@@ -142,21 +150,23 @@ def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
 
 def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
     """Provinces that the unit dislodged from a place could go to if nobody were there."""
-    board, form = standard_board(), int(codes.form_of(dislodged[[place]])[0])
-    if form == codes.ARMY_FORM:
+    board, unit = standard_board(), int(dislodged[place])
+    if (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM:
         return set(np.flatnonzero(board.army_next[place]).tolist())
-    coast = board.coasts_of[place][form - 2] if form > 1 else place
-    return set(board.province_of[board.fleet_next[coast]].tolist())
+    return set(board.province_of[board.fleet_next[unit_location(unit, place)]].tolist())
 
 
-def _results(field: Field, orders: np.ndarray) -> np.ndarray:
+def _results(field: Field, position: Position, orders: np.ndarray) -> np.ndarray:
     """Results uint8 [75], of words by unit; a unit with an order and no word has done it."""
     results = np.where(orders != 0, codes.DONE, codes.UNORDERED).astype(np.uint8)
     for unit, words in field.items():
         if unit != "WAIVE":
             place = int(standard_board().province_of[words.read(find_location, unit[2:])])
             known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
+            if known and set(known) <= _OF_NOBODY and not orders[place]:
+                continue
             results[place] = _result(known, int(orders[place]) & codes.KIND_MASK, int(results[place]))
+            check_result(words, place, int(results[place]), position, int(orders[place]))
     return results
 
 

@@ -10,34 +10,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict
 from pettingzoo import ParallelEnv
 
-from configs.names import choose, nearest
+from configs.names import choose
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.board import POWERS, standard_board
+from envs.diplomacy.board import POWERS
+from envs.diplomacy.checks import reset_position
 from envs.diplomacy.choices import Choices, choices
 from envs.diplomacy.codes import SLOTS
-from envs.diplomacy.listing import find
-from envs.diplomacy.notation import read_order
-from envs.diplomacy.observation import observe
-from envs.diplomacy.positions import Position, check_start
+from envs.diplomacy.course import check_start
 from envs.diplomacy.render import draw_position
-from envs.diplomacy.report import board_report, legal_alike, order_report
+from envs.diplomacy.report import board_report, order_report
 from envs.diplomacy.scorer import Scorer, reward_weights
-from envs.diplomacy.scoring import alive, count_centres
-from envs.diplomacy.spaces import OrderSpace, Slot, action_mask, check_action, observation_space
-from envs.diplomacy.submit import Line, submit
+from envs.diplomacy.slots import action_of, deal, joint_orders
+from envs.diplomacy.spaces import OrderSpace, Slot, observation_space
+from envs.diplomacy.submit import Line
+from envs.diplomacy.views import Info, Observation, info, living, observations
 
 RENDER_MODES = ["ansi", "rgb_array"]
 ILLEGAL = ("raise", "hold")
-RESET_OPTIONS = ("position",)
-
-Observation = dict[str, np.ndarray]
-Info = dict[str, Any]
 
 
 def parallel_env(**options: Any) -> DiplomacyParallelEnv:
@@ -222,16 +216,16 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
 
         Raises `InputError` for a position that no game goes on from, or in which a power has more than 17 units.
         """
-        start = _position(options)
+        start = reset_position(options)
         if start is not None:
             check_start(start, most=SLOTS, last_year=self._batch.last_year)
             self._batch.set_position(0, start)
         else:
             self._batch.reset()
         self._scorer.begin(self._batch.state)
-        self.agents = [agent for agent, lives in self._alive().items() if lives]
+        self.agents = [agent for agent, lives in living(self._batch).items() if lives]
         self._list()
-        return self._observations(self.agents), {agent: self._info(agent) for agent in self.agents}
+        return observations(self._batch, self.agents, self._slots), self._infos(self.agents)
 
     def step(
         self, actions: dict[str, np.ndarray]
@@ -240,40 +234,29 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before step()")
         acting, before = list(self.agents), self._batch.snapshot()
-        self._batch.orders[0] = self._batch.orders.new_tensor(self._orders(actions))
+        orders = joint_orders(actions, self.agents, self._slots, lenient=self._lenient)
+        self._batch.orders[0] = self._batch.orders.new_tensor(orders)
         self._batch.process()
         self._batch.check()
         rewards = self._scorer.score(before, self._batch.state, self._batch.results)[0]
-        won, over, lives = int(self._batch.winner[0]) >= 0, bool(self._batch.done[0]), self._alive()
+        won, over, lives = int(self._batch.winner[0]) >= 0, bool(self._batch.done[0]), living(self._batch)
         gone = {agent: won or not lives[agent] for agent in acting}
         cut = {agent: over and not gone[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (gone[agent] or cut[agent])]
         self._list()
         return (
-            self._observations(acting),
+            observations(self._batch, acting, self._slots),
             {agent: float(rewards[POWERS.index(agent)]) for agent in acting},
             gone,
             cut,
-            {agent: self._info(agent) for agent in acting},
+            self._infos(acting),
         )
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, list[Line]]:
         """An action int64 [17] from orders as text, and every line with what was wrong with it."""
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before submit()")
-        power = POWERS.index(choose("agent", agent, POWERS))
-        row, orders = self.row(), np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-        names = {name: row[name] for name in ("units", "dislodged", "owner")}
-        answers = submit(orders, lines, power=power, phase=int(row["phase"]), **names)
-        action, refused = np.zeros(SLOTS, dtype=np.int64), dict[int, str]()
-        for slot, (province, listed) in enumerate(self._slots[agent]):
-            if orders[province]:
-                at = find(int(orders[province]), listed)
-                action[slot] = max(at, 0)
-                if at < 0:
-                    unit = int(row["dislodged" if row["dislodged"].any() else "units"][province])
-                    refused[province] = legal_alike(int(orders[province]), province, unit, listed)
-        return action, [_answer(line, refused) for line in answers]
+        return action_of(lines, agent, self._slots[choose("agent", agent, POWERS)], self.row())
 
     def row(self) -> dict[str, np.ndarray]:
         """The game as it stands, copies: a row of each array that a game is (`batch.STATE`)."""
@@ -303,67 +286,9 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         """Release the simulator; a second call does nothing."""
         self._batch.close()
 
-    def _alive(self) -> dict[str, bool]:
-        """Which powers are left."""
-        return dict(zip(POWERS, alive(self._batch.state)[0].tolist(), strict=True))
-
     def _list(self) -> None:
         """Deal the listed orders to the powers."""
-        self._slots, row = {agent: [] for agent in POWERS}, self.row()
-        units = row["dislodged" if row["dislodged"].any() else "units"]
-        owners = np.where(units > 0, codes.power_of(units), standard_board().home)
-        for province, listed in sorted(self._batch.legal_orders(0).items()):
-            listed.setflags(write=False)
-            self._slots[POWERS[int(owners[province])]].append((province, listed))
+        self._slots = deal(self._batch.legal_orders(0), self.row())
 
-    def _orders(self, actions: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Orders int32 [75] of all agents, each action checked under its agent's name."""
-        if set(actions) != set(self.agents):
-            raise ValueError(f"actions for {list(actions)}: give one for each of {', '.join(self.agents)}")
-        orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-        for agent in self.agents:
-            action = check_action(actions[agent], self._slots[agent], agent, lenient=self._lenient)
-            for (province, listed), number in zip(self._slots[agent], action.tolist(), strict=False):
-                orders[province] = listed[number]
-        return orders
-
-    def _observations(self, agents: Sequence[str]) -> dict[str, Observation]:
-        """Each agent's own board and mask; the game is looked at once for each of them, as a batch."""
-        powers = torch.tensor([POWERS.index(agent) for agent in agents], dtype=torch.int64)
-        game = {name: values.expand(len(agents), *values.shape[1:]) for name, values in self._batch.state.items()}
-        boards = observe(game, powers, last_year=self._batch.last_year).numpy()
-        return {
-            agent: {"observation": board, "action_mask": action_mask(self._slots[agent])}
-            for agent, board in zip(agents, boards, strict=True)
-        }
-
-    def _info(self, agent: str) -> Info:
-        power = POWERS.index(agent)
-        info: Info = {
-            "centres": int(count_centres(self._batch.owner)[0, power]),
-            "provinces": np.array([province for province, _ in self._slots[agent]], dtype=np.int64),
-            "orders": [listed for _, listed in self._slots[agent]],
-        }
-        if agent not in self.agents:
-            winner = int(self._batch.winner[0])
-            lost = "lost" if winner >= 0 else "draw" if self._alive()[agent] else "eliminated"
-            info["result"] = "won" if winner == power else lost
-        return info
-
-
-def _position(options: Mapping[str, Any] | None) -> Position | None:
-    """`position` of a reset's options; a slip of it is refused, other keys are somebody else's."""
-    given = dict(options or {})
-    for name in given:
-        short = len(str(name)) > 1 and any(option.startswith(str(name)) for option in RESET_OPTIONS)
-        if short or nearest(str(name), RESET_OPTIONS, likeness=0.7):
-            choose("reset option", str(name), RESET_OPTIONS)
-    return given.get("position")
-
-
-def _answer(line: Line, refused: Mapping[int, str]) -> Line:
-    """The same, with what is legal where its order could be read but is not."""
-    order = None if line.problem else read_order(line.text)
-    if order is None or order.province not in refused:
-        return line
-    return Line(line.text, f"order {line.text!r} is not legal now; legal there: {refused[order.province]}")
+    def _infos(self, agents: Sequence[str]) -> dict[str, Info]:
+        return {agent: info(self._batch, agent, self._slots, plays_on=agent in self.agents) for agent in agents}

@@ -17,6 +17,7 @@ from configs.names import choose
 from envs.diplomacy import codes
 from envs.diplomacy.batch import position
 from envs.diplomacy.board import NOTHING, POWERS, find_location, location_name, standard_board
+from envs.diplomacy.course import check_origins, check_retreating, check_victor
 from envs.diplomacy.history import Record
 from envs.diplomacy.notation import Order, read_order, read_unit
 from envs.diplomacy.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
@@ -45,8 +46,12 @@ def read_phase(field: Field) -> Record:
     if winner := field.get("winner"):
         state["winner"][0] = read_power(winner, winner.of(str))
         field.read(check_winner, state)
-    orders, results = field.get("orders"), field.get("results")
-    return Record(state, read_orders(orders, state) if orders else None, _results(results) if results else None)
+    field["state"]["centres"].read(check_victor, state)
+    field["name"].read(check_retreating, state)
+    if origin := field["state"].get("origin"):
+        origin.read(check_origins, state)
+    orders = read_orders(given, state) if (given := field.get("orders")) else None
+    return Record(state, orders, _results(ended, state, orders) if (ended := field.get("results")) else None)
 
 
 def read_state(field: Field, year: int, phase: int) -> dict[str, torch.Tensor]:
@@ -154,8 +159,20 @@ def _origin(field: Field | None) -> np.ndarray:
     return origin
 
 
-def _results(field: Field) -> np.ndarray:
-    """Results uint8 [75]."""
+def check_result(field: Field, place: int, result: int, state: Position, order: int) -> None:
+    """Refuse a result of nobody's order, and a unit dislodged other than by movement."""
+    phase, where = int(state["phase"]), location_name(place)
+    standing = int(state["dislodged" if phase in codes.RETREATS else "units"][0, place])
+    if not standing and not order:
+        field.fail(f"nobody in {where} could be ordered in this phase, and no order was given there")
+    if result % codes.DISLODGED_FLAG != codes.UNORDERED and not order:
+        field.fail(f"there is no order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
+    if result >= codes.DISLODGED_FLAG and phase not in (codes.SPRING, codes.FALL):
+        field.fail(f"nobody is {DISLODGED_WORD} in {codes.PHASES[phase]}")
+
+
+def _results(field: Field, state: Position, orders: np.ndarray | None) -> np.ndarray:
+    """Results uint8 [75] of these orders in a position."""
     results = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8)
     for name, words in field.items():
         place = read_province(words, name)
@@ -163,4 +180,5 @@ def _results(field: Field) -> np.ndarray:
         if not texts or texts[0] == DISLODGED_WORD or texts[1:] not in ([], [DISLODGED_WORD]):
             words.fail(f"must be one result, and {DISLODGED_WORD!r} after it where that is so")
         results[place] = codes.RESULTS.index(texts[0]) + codes.DISLODGED_FLAG * (len(texts) - 1)
+        check_result(words, place, int(results[place]), state, 0 if orders is None else int(orders[place]))
     return results

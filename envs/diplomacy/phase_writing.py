@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from configs.json_fields import Field
 from configs.names import InputError
 from envs.diplomacy import codes
 from envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
 from envs.diplomacy.history import Record
-from envs.diplomacy.notation import read_order, write_order, write_unit
+from envs.diplomacy.notation import has_words, read_order, write_order, write_unit
 
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"
 
 
-def write_phase(record: Record) -> dict[str, Any]:
-    """The JSON value of a record."""
+def write_phase(record: Record, path: str) -> dict[str, Any]:
+    """The JSON value of a record; raises `InputError` under `path` for an order that cannot be written."""
     row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
     phase: dict[str, Any] = {"name": codes.phase_name(int(row["year"]), int(row["phase"])), "state": _state(row)}
     if row["done"]:
@@ -25,7 +26,7 @@ def write_phase(record: Record) -> dict[str, Any]:
     if row["winner"] >= 0:
         phase["winner"] = POWERS[int(row["winner"])]
     if record.orders is not None:
-        phase["orders"] = _orders(record.orders, row)
+        phase["orders"] = Field(None, f"{path}.orders").read(_orders, record.orders, row)
     if record.results is not None:
         ended = enumerate(record.results.tolist())
         phase["results"] = {location_name(place): _words(result) for place, result in ended if result}
@@ -39,16 +40,26 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
     standing = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     for province in np.flatnonzero(orders).tolist():
         order, unit = int(orders[province]), int(standing[province])
-        build = order & codes.KIND_MASK == codes.BUILD
-        power = int(givers[province, 1 if build else 0])
-        if power < 0:
+        power = _giver(order, givers[province].tolist())
+        if power == NOTHING:
             raise InputError(f"order {order} in {location_name(province)}: nobody can have given it")
-        text = write_order(order, province, unit)
-        read = read_order(text)
+        read = read_order(text) if (text := _words_for(order, province, unit)) else None
         if read is None or (read.province, read.order) != (province, order):
             raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
         written.setdefault(POWERS[power], []).append(text)
     return written
+
+
+def _giver(order: int, powers: list[int]) -> int:
+    """Who gave an order, of the power whose unit is there and that whose home it is."""
+    unit, home = powers
+    builds = order & codes.KIND_MASK == codes.BUILD
+    return home if builds and home != NOTHING else unit
+
+
+def _words_for(order: int, province: int, unit: int) -> str:
+    """An order as text; empty where there is none, as for a number from outside that is no order."""
+    return write_order(order, province, unit) if has_words(order) else ""
 
 
 def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -68,25 +68,6 @@ def check_games(state: Mapping[str, torch.Tensor], num_games: int) -> None:
             raise InputError(f"game {game}: {error}") from error
 
 
-def check_start(position: Position, *, most: int, last_year: int) -> None:
-    """Refuse also a game that is over or should be, a power with more than `most` units, and a year after the last."""
-    check_position(position)
-    if bool(position["done"].any()):
-        raise InputError("position: the game is over; give one that goes on")
-    if int(position["phase"]) in codes.RETREATS and not bool(position["dislodged"].any()):
-        raise InputError(f"position: {codes.PHASES[int(position['phase'])]}, and nobody has to retreat")
-    if int(position["year"]) > last_year:
-        raise InputError(f"position: year={int(position['year'])} is after last_year={last_year}")
-    for power, code in enumerate(POWERS):
-        if (held := int((position["owner"] == power).sum())) >= codes.SOLO:
-            raise InputError(f"position: {code} has {held} centres and has won; give a game that goes on")
-    for name in ("units", "dislodged"):
-        powers = codes.power_of(position[name].cpu().numpy())
-        for power, code in enumerate(POWERS):
-            if (count := int((powers == power).sum())) > most:
-                raise InputError(f"position: {name} of {code}: {count}; a power has at most {most}")
-
-
 def _rows(state: Mapping[str, torch.Tensor], name: str, games: tuple[int, ...]) -> np.ndarray:
     """A field of as many games as one of `games` says, int64 [n, columns], one column where a game has one number."""
     if name not in state:

@@ -17,9 +17,10 @@ from envs.diplomacy import codes, palette
 from envs.diplomacy.arrows import ARROW, DISLODGED_SHIFT, DOT, RING, UNIT_RADIUS, Mark, dashes, marks
 from envs.diplomacy.board import standard_board
 from envs.diplomacy.checks import check_row
-from envs.diplomacy.deeds import deeds, unit_location
+from envs.diplomacy.deeds import deeds
 from envs.diplomacy.drawing import COAST_LINE, HEIGHT, LAND_BORDER, SEA_BORDER, WIDTH, is_sea, standard_drawing
 from envs.diplomacy.drawing_file import NOBODY
+from envs.diplomacy.notation import unit_location
 from envs.diplomacy.palette import Color
 from envs.diplomacy.recording import Phase
 

@@ -17,6 +17,7 @@ from configs.files import write_atomically
 from configs.json_fields import Field
 from configs.names import InputError
 from envs.diplomacy.board import POWERS
+from envs.diplomacy.course import check_course
 from envs.diplomacy.history import Record
 from envs.diplomacy.package_game import read_package_game
 from envs.diplomacy.phase_reading import read_phase, read_power
@@ -29,27 +30,31 @@ KEYS = ("format", "version", "map", "phases", "players")
 
 
 def write_game(game: Sequence[Record], *, players: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON value of a game; raises `InputError` for an order that has no words.
+    """The JSON value of a game; raises `InputError`, with the path of what is wrong, for what `read_game` would refuse.
 
-    `players` are the names of those who played the seven powers, in their order; none where they are not known.
+    That is also an order without words, or where nobody stands who could follow it: such integers can be carried out,
+    and do nothing. `players` are the names of those who played the seven powers, in their order; none where they are
+    not known.
     """
     whole: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
     if any(players):
         whole["players"] = {power: name for power, name in zip(POWERS, players, strict=True) if name}
-    return whole | {"phases": [write_phase(phase) for phase in game]}
+    whole["phases"] = [write_phase(record, f"phases[{number}]") for number, record in enumerate(game)]
+    read_game(whole)
+    return whole
 
 
 def read_game(data: Any) -> list[Record]:
     """The game in a JSON value; raises `InputError` with the path of what is wrong."""
     whole = Field(data)
     if "format" not in whole.of(dict) and "phases" in data:
-        return _some(read_package_game(whole))
+        return _whole(read_package_game(whole), whole["phases"])
     for name, wanted in zip(KEYS, (FORMAT, VERSION, "standard"), strict=False):
         if (found := whole[name]).value != wanted or type(found.value) is not type(wanted):
             found.fail(f"must be {wanted!r}, not {found.value!r}")
     whole.keys(KEYS)
     read_players(data)
-    return _some([read_phase(phase) for phase in whole["phases"]])
+    return _whole([read_phase(phase) for phase in whole["phases"]], whole["phases"])
 
 
 def read_players(data: Any) -> tuple[str, ...]:
@@ -61,27 +66,39 @@ def read_players(data: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def save(path: Path, game: Sequence[Record], *, players: Sequence[str] = ()) -> None:
-    """Write a game into a file, whole or not at all."""
-    write_atomically(path, json.dumps(write_game(game, players=players), indent=1) + "\n")
+def save(path: str | Path, game: Sequence[Record], *, players: Sequence[str] = ()) -> None:
+    """Write a game into a file, whole or not at all.
+
+    Raises `InputError` for a game that cannot be written (`write_game`), for a folder that is not there, and for any
+    other place where no file can be.
+    """
+    place, text = Path(path), json.dumps(write_game(game, players=players), indent=1) + "\n"
+    if not place.parent.is_dir():
+        raise InputError(f"{place}: there is no folder {str(place.parent)!r}; make it first, or give another place")
+    try:
+        write_atomically(place, text)
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written ({error.strerror}); give another place") from error
 
 
-def load(path: Path) -> list[Record]:
+def load(path: str | Path) -> list[Record]:
     """Read the game in a file; raises `InputError` for what is not there, no JSON, or no game."""
     return _load(path, read_game)
 
 
-def load_players(path: Path) -> tuple[str, ...]:
+def load_players(path: str | Path) -> tuple[str, ...]:
     """Who played the seven powers of the game in a file; raises `InputError` as `load` does."""
     return _load(path, read_players)
 
 
-def _load(path: Path, reader: Callable[[Any], T]) -> T:
+def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once)
+        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
         return reader(data)
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        folder = Path(path).parent
+        missing = "" if folder.is_dir() else f"; there is no folder {str(folder)!r}"
+        raise InputError(f"{path}: {error.strerror}{missing}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:
@@ -89,9 +106,10 @@ def _load(path: Path, reader: Callable[[Any], T]) -> T:
         raise InputError(f"{path}: no JSON: {error}{lines}") from error
 
 
-def _some(game: list[Record]) -> list[Record]:
+def _whole(game: list[Record], phases: Field) -> list[Record]:
     if not game:
-        raise InputError("phases: must hold at least one phase")
+        phases.fail("must hold at least one phase")
+    check_course(game, phases)
     return game
 
 

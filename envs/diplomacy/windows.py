@@ -13,7 +13,7 @@ import numpy as np
 from envs.diplomacy import codes
 from envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
 from envs.diplomacy.codes import RETREATS
-from envs.diplomacy.notation import LETTERS
+from envs.diplomacy.notation import LETTERS, unit_location
 
 NO_CENTRE = -2
 """In place of an owner: there is no supply centre."""
@@ -70,11 +70,8 @@ def _neighbours(row: Mapping[str, np.ndarray], unit: int, place: int) -> tuple[N
 
 def _reach(unit: int, place: int) -> list[int]:
     """Locations that the unit with this code, in a province, can move to by itself."""
-    board, form = standard_board(), (unit - 1) // codes.NUM_POWERS
-    if form == codes.ARMY_FORM:
-        row = board.army_neighbours[place]
-    else:
-        row = board.fleet_neighbours[place if form == codes.FLEET_FORM else board.coasts_of[place][form - 2]]
+    board, army = standard_board(), (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM
+    row = board.army_neighbours[place] if army else board.fleet_neighbours[unit_location(unit, place)]
     return [location for location in row.tolist() if location != NOTHING]
 
 

@@ -8,14 +8,16 @@ import pytest
 import torch
 from scipy import stats
 
-from agents.checkpoint import save_checkpoint
+from agents.checkpoint import load_checkpoint, save_checkpoint
 from agents.diplomacy_matches import play_against
 from agents.ppo.order_network import OrderNetwork
+from configs.names import InputError
 from configs.schema import NetworkConfig
 from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.codes import BOTS, ENV_ID
 from eval import one_against_six
 from eval.diplomacy import main, read_options
+from eval.diplomacy_last_year import last_year_of
 
 QUICK = ["--games", "7", "--last-year", "1902", "--threads", "1", "--device", "cpu"]
 
@@ -37,7 +39,9 @@ def run(capsys, *arguments):
         ([], "either --bot NAME"),
         (["--ladder", "--device", "gpu"], "--device 'gpu'"),
         (["--lader"], "did you mean '--ladder'?"),
-        (["--ckpt", "nowhere"], "no checkpoint 'nowhere'"),
+        (["--ckpt", "nowhere"], "no checkpoint 'nowhere': give a path or choose from "),
+        (["--ckpt", "tinny"], "did you mean 'tiny'?"),
+        (["--ckpt", "dumbbot"], "no checkpoint 'dumbbot': give --bot dumbbot for the bot"),
     ],
 )
 def test_slips_are_answered_in_one_line(capsys, arguments, words):
@@ -56,10 +60,9 @@ def test_a_policy_for_another_game_is_refused(capsys):
 
 
 def test_a_policy_plays_one_power(capsys, tmp_path):
-    network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
-    contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
-    save_checkpoint(tmp_path / "policy.pt", network, contract=contract, training={})
-    arguments = ["--ckpt", str(tmp_path / "policy.pt"), "--opponents", "random,dumbbot", *QUICK]
+    policy = untrained(tmp_path / "policy.pt")
+    network = load_checkpoint(policy).network
+    arguments = ["--ckpt", str(policy), "--opponents", "random,dumbbot", *QUICK]
     code, out, _ = run(capsys, *arguments, "--replay", str(tmp_path / "game.html"))
     assert code == 0
     assert out.splitlines()[-1] == f"Wrote {tmp_path / 'game.html'}"
@@ -79,6 +82,40 @@ def test_a_policy_plays_one_power(capsys, tmp_path):
         centres = [side["centres"]["value"] for side in record["alone_by_power"].values()]
         assert list(record["alone_by_power"])[2] == "FRANCE"
         assert np.mean(centres) == pytest.approx(record["alone"]["centres"]["value"])
+
+
+def untrained(path, **contract):
+    """A policy's file; `contract` is what it says besides."""
+    network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
+    sizes = {"obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
+    save_checkpoint(path, network, contract={"id": ENV_ID, "version": 1, **sizes, **contract}, training={})
+    return path
+
+
+def test_without_a_last_year_games_end_when_those_of_the_training_did(capsys, tmp_path):
+    policy = untrained(tmp_path / "policy.pt", last_year=1903)
+    arguments = ["--ckpt", str(policy), "--opponents", "random", "--games", "7", "--threads", "1", "--device", "cpu"]
+    for more, year in (([], 1903), (["--last-year", "1902"], 1902)):
+        code, out, _ = run(capsys, *arguments, *more)
+        assert code == 0
+        assert f"7 games each to the end of {year}" in out
+        content = json.loads((tmp_path / "eval.policy.json").read_text())
+        assert content["last_year"] == year
+        assert {record["year"] for record in content["records"]} == {year}
+
+
+def test_where_the_last_year_is_found(tmp_path):
+    """In the policy's own file, else in its run's configuration, as for a language model's folder; else nowhere."""
+    run, model = tmp_path / "run", tmp_path / "run" / "final"
+    model.mkdir(parents=True)
+    assert last_year_of(model) is None
+    assert last_year_of(untrained(run / "silent.pt")) is None
+    (run / "config.yaml").write_text("env: {last_year: 1907}")
+    assert last_year_of(model) == 1907
+    assert last_year_of(run / "silent.pt") == 1907
+    assert last_year_of(untrained(run / "policy.pt", last_year=1905)) == 1905
+    with pytest.raises(InputError, match=r"odd\.pt: last_year='soon': must be a whole number in .*; give --last-year"):
+        last_year_of(untrained(run / "odd.pt", last_year="soon"))
 
 
 def replay(path):

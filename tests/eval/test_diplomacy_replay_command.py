@@ -1,14 +1,17 @@
 """The command that plays or reads a game of Diplomacy and shows it: what it refuses, writes, and never loses."""
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from agents.checkpoint import save_checkpoint
 from agents.ppo.order_network import OrderNetwork
 from configs.names import InputError
 from configs.schema import NetworkConfig
+from configs.waiting import COMPILING
 from envs.diplomacy import codes
 from envs.diplomacy.batch import opening
 from envs.diplomacy.board import POWERS, standard_board
@@ -16,6 +19,8 @@ from envs.diplomacy.codes import ENV_ID
 from envs.diplomacy.history import Record
 from envs.diplomacy.notation import read_order
 from envs.diplomacy.saved_game import save
+from envs.launcher import Launcher
+from eval import diplomacy_replay
 from eval.diplomacy_page import encode
 from eval.diplomacy_replay import main, read_options
 from tests.envs.diplomacy.scenes import drawn_game, play
@@ -39,26 +44,36 @@ def test_the_command_writes_page_and_log(tmp_path, capsys):
     ("arguments", "complaint"),
     [
         ([], "--out is missing"),
-        (["--out", "a", "--log", "a"], "--log 'a': is the file of --out already"),
-        (["--game", __file__, "--save", __file__], "is the file of --game already"),
-        (["--out", "a", "--game", __file__, "--seed", "0"], "--seed does not go with --game"),
-        (["--out", "a", "--game", __file__, "--players", "chaos"], "--players does not go with --game"),
         (
-            ["--out", "a", "--players", "chaos,random"],
+            ["--out", "game.json"],
+            "--out 'game.json': is a page for a browser; give a name that ends in .html, or --log",
+        ),
+        (["--out", "game"], "--out 'game': is a page"),
+        (["--out", "html"], "--out 'html': is a page"),
+        (["--out", ".html"], "--out '.html': is a page"),
+        (["--out", "a.html", "--log", "a.html"], "--log 'a.html': is the file of --out already"),
+        (["--game", __file__, "--save", __file__], "is the file of --game already"),
+        (["--out", "a.html", "--game", __file__, "--seed", "0"], "--seed does not go with --game"),
+        (["--out", "a.html", "--game", __file__, "--players", "chaos"], "--players does not go with --game"),
+        (
+            ["--out", "a.html", "--players", "chaos,random"],
             "chaos plays the other powers already; say which",
         ),
-        (["--out", "a", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
-        (["--out", "a", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
-        (["--out", "a", "--players", "FRANCE=", "random"], "--players FRANCE=: says nobody"),
-        (["--out", "a", "--players", "FRANCE=chaos"], "nobody for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY"),
+        (["--out", "a.html", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
+        (["--out", "a.html", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
+        (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: says nobody"),
         (
-            ["--out", "a", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
+            ["--out", "a.html", "--players", "FRANCE=chaos"],
+            "nobody for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY",
+        ),
+        (
+            ["--out", "a.html", "--players", *(f"{power}=chaos" for power in POWERS), "random"],
             "every power has a player",
         ),
-        (["--out", "a", "--players", ","], "--players is empty"),
-        (["--out", "a", "--seed", "-1"], "--seed -1"),
-        (["--out", "a", "--last-year", "1900"], r"--last-year 1900.*\[1901"),
-        (["--out", "a", "--last-yeer", "1905"], "did you mean '--last-year'"),
+        (["--out", "a.html", "--players", ","], "--players is empty"),
+        (["--out", "a.html", "--seed", "-1"], "--seed -1"),
+        (["--out", "a.html", "--last-year", "1900"], r"--last-year 1900.*\[1901"),
+        (["--out", "a.html", "--last-yeer", "1905"], "did you mean '--last-year'"),
     ],
 )
 def test_slips_on_the_command_line(arguments, complaint):
@@ -104,6 +119,27 @@ def checkpoint(tmp_path):
     return tmp_path / "policy.pt"
 
 
+def test_it_is_said_that_kernels_are_compiled_while_they_are(monkeypatch, capsys, tmp_path):
+    """All of them: nothing is left to be loaded once the game has begun."""
+    within, loaded = [], []
+
+    @contextmanager
+    def said(text, *, shown):
+        within.append((text, shown))
+        yield
+        within.clear()
+
+    def load(launcher, module):
+        loaded.append((module.__name__.split(".")[-1], *within))
+
+    monkeypatch.setattr(diplomacy_replay, "said_if_long", said)
+    monkeypatch.setattr(Launcher, "load", load)
+    for quiet in ([], ["--quiet"]):
+        loaded.clear()
+        assert main(["--log", str(tmp_path / "a"), "--last-year", "1901", *quiet]) == 0
+        assert loaded == [(module, (COMPILING, not quiet)) for module in ("kernels", "bots", "dumbbot")]
+
+
 def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, tmp_path, checkpoint):
     files = [tmp_path / name for name in ("a.html", "a.txt", "a.json", "b.html", "b.txt", "b.json")]
     page_file, log, game, *again = files
@@ -120,8 +156,11 @@ def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, t
 def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
     record = Record(opening())
     save(tmp_path / "game.json", [record])
-    assert run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a", "--log", tmp_path / "b") == (0, "")
-    shown = data_of((tmp_path / "a").read_text())
+    assert run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.HTML", "--log", tmp_path / "b") == (
+        0,
+        "",
+    )
+    shown = data_of((tmp_path / "a.HTML").read_text())
     assert (shown["title"], shown["players"]) == ("Diplomacy: game.json · unfinished", [""] * 7)
     assert [phase["name"] for phase in shown["phases"]] == ["S1901M"]
     assert shown["phases"][0]["deeds"] == []
@@ -129,19 +168,20 @@ def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
 
 
 def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
-    save(tmp_path / "game.json", [Record(opening()), Record(opening())])
-    code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a")
+    fall = {**opening(), "phase": torch.tensor([codes.FALL], dtype=torch.int8)}
+    save(tmp_path / "game.json", [Record(opening()), Record(fall)])
+    code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
     assert code == 2
     assert f"{tmp_path / 'game.json'}: phases[0]: has no orders; only the last one" in err
 
 
 def test_a_game_of_the_package_is_shown(capsys, tmp_path):
     package = Path(__file__).parents[1] / "envs" / "diplomacy" / "package_game.json"
-    assert run(capsys, "--game", package, "--out", tmp_path / "a", "--save", tmp_path / "b.json") == (0, "")
-    shown = data_of((tmp_path / "a").read_text())
+    assert run(capsys, "--game", package, "--out", tmp_path / "a.html", "--save", tmp_path / "b.json") == (0, "")
+    shown = data_of((tmp_path / "a.html").read_text())
     assert [phase["name"] for phase in shown["phases"]] == ["S1905M", "S1905R", "F1905M", "W1905A", "END"]
-    assert run(capsys, "--game", tmp_path / "b.json", "--out", tmp_path / "c") == (0, "")
-    assert data_of((tmp_path / "c").read_text())["phases"] == shown["phases"]
+    assert run(capsys, "--game", tmp_path / "b.json", "--out", tmp_path / "c.html") == (0, "")
+    assert data_of((tmp_path / "c.html").read_text())["phases"] == shown["phases"]
 
 
 # ---- nothing is lost

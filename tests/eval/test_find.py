@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from configs.names import UnknownNameError
+from configs.schema import DIPLOMACY, DOGFIGHT
 from eval import find
 from eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run
+from eval.proposals import DIPLOMACY_GAME, DOGFIGHT_GAME
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {"run": "['--ckpt', 'no-name']", "payoff": "['--ckpt', 'no-name']", "export": "['--ckpt', 'no-name']"}
@@ -83,6 +85,41 @@ def test_an_unknown_name_gets_choices_and_the_nearest(root):
     assert "did you mean 'dark-ghost-quickstart'" in message
 
 
+def of_game(run, env_id):
+    (run / "config.yaml").write_text(f"env: {{id: {env_id}}}")
+
+
+def test_each_game_is_offered_its_own(root):
+    """Runs and released policies of another game are not proposed, nor its bots, nor how it is trained."""
+    of_game(root / "dark-ghost-quickstart", DOGFIGHT)
+    of_game(saved(root / "red-fox-diplomacy" / "final.pt").parent, DIPLOMACY)
+    saved(root / "released" / "diplomacy_ppo.pt")
+    lines = {}
+    for game, named in ((DOGFIGHT_GAME, ()), (DIPLOMACY_GAME, ("tiny",))):
+        with pytest.raises(UnknownNameError) as caught:
+            find_checkpoint("nobody", game, named)
+        lines[game] = str(caught.value).partition("choose from ")[2]
+    assert lines[DOGFIGHT_GAME] == (
+        "final.pt, calm-raven-quickstart, dark-ghost-quickstart, released/dogfight_quickstart"
+    )
+    assert lines[DIPLOMACY_GAME] == "final.pt, calm-raven-quickstart, red-fox-diplomacy, tiny, released/diplomacy_ppo"
+
+
+def test_bots_are_asked_for_as_the_game_has_it(root):
+    for text, line in (("dumbbot", "give --bot dumbbot for the bot"), ("ace", "give a path or choose from final.pt, ")):
+        with pytest.raises(UnknownNameError, match=f"no checkpoint '{text}': {line}"):
+            find_checkpoint(text, DIPLOMACY_GAME)
+    with pytest.raises(UnknownNameError, match=r"opponent 'ace': no bot of that name \(random, chaos,.* and no checkp"):
+        find_opponent("ace", DIPLOMACY_GAME)
+
+
+def test_without_any_policy_of_a_game_its_own_run_is_named(empty):
+    for game, run in ((DOGFIGHT_GAME, "quickstart"), (DIPLOMACY_GAME, "diplomacy_ppo")):
+        with pytest.raises(UnknownNameError, match=rf"train one first \(python train\.py \+run={run}\)$"):
+            find_checkpoint("final.pt", game)
+        assert (ROOT / "configs" / "run" / f"{run}.yaml").is_file()
+
+
 def test_without_any_run_the_message_says_how_to_make_one(empty):
     with pytest.raises(UnknownNameError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
         find_checkpoint("final.pt")
@@ -135,7 +172,11 @@ def test_names_in_tables(root, tmp_path):
     names = {"final.pt": "calm", "step_5.pt": "calm/step_5", "pool/snapshot_000003.pt": "calm/pool/snapshot_000003"}
     assert {file: display_name(root / "calm" / file) for file in names} == names
     assert display_name("ace") == "ace"
-    for path in (tmp_path / "x.pt", root / "ace" / "final.pt"):  # a run called like a bot is not taken for it
+    for path in (
+        tmp_path / "x.pt",
+        root / "ace" / "final.pt",
+        root / "dumbbot" / "final.pt",
+    ):  # a run called like a bot is not taken for it
         assert display_name(path) == str(path)
 
 

@@ -39,6 +39,38 @@ def test_whole_numbers_of_any_kind_will_do():
     batch.close()
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**32 + 5, 1.5, "5", None, True])
+def test_a_seed_out_of_range_is_refused_and_writes_no_orders(seed):
+    batch = DiplomacyBatch(2, threads=1)
+    with pytest.raises(InputError, match=rf"seed={seed!r}: must be a whole number in \[0, 4294967295\]"):
+        batch.draw_orders(seed)
+    assert not batch.orders.any()
+    batch.close()
+
+
+def test_no_two_seeds_are_alike():
+    """Also beyond the 31 bits of a positive int, and whatever kind of whole number it is."""
+    batch, drawn = DiplomacyBatch(4, threads=1), []
+    for seed in (0, 5, 2**31 - 1, 2**31, 2**31 + 5, 2**32 - 1):
+        batch.draw_orders(np.int64(seed))
+        drawn.append(batch.orders.clone())
+        batch.draw_orders(seed)
+        assert torch.equal(batch.orders, drawn[-1])
+    batch.close()
+    assert len({tuple(orders.flatten().tolist()) for orders in drawn}) == len(drawn)
+
+
+def test_a_phase_that_could_not_be_decided_is_found_by_check_alone():
+    """`process` does not wait for the device, and promises no more than it does."""
+    batch = DiplomacyBatch(1, threads=1)
+    batch.undecided[0] = 1
+    batch.process()
+    assert "Raises" not in DiplomacyBatch.process.__doc__
+    with pytest.raises(RuntimeError, match="1 movement phases could not be decided"):
+        batch.check()
+    batch.close()
+
+
 @pytest.mark.parametrize("bot", [17, 6, -2])
 def test_a_bot_there_is_not_is_found_by_check(bot):
     """On the device it is too late to say so: the power is given no orders."""

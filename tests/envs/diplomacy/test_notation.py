@@ -1,13 +1,24 @@
 """Orders as people write them: what is understood, what comes back, and what is said of the rest."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.board import POWERS, find_location, location_name
-from envs.diplomacy.notation import OrderError, place_unit, read_order, read_unit, write_order, write_unit
+from envs.diplomacy.board import ARMY, FLEET, POWERS, find_location, location_name, standard_board
+from envs.diplomacy.notation import (
+    OrderError,
+    place_unit,
+    read_order,
+    read_unit,
+    unit_location,
+    unit_name,
+    write_order,
+    write_unit,
+)
 
 WORDS = [
     *("A", "F", "PAR", "BUR", "STP/SC", "STP(NC)", "SPAIN", "Mid-Atlantic", "-", "->", "to", "S", "H", "C", "R", "D"),
@@ -149,3 +160,20 @@ def test_units_that_cannot_stand_there_are_refused(unit, said):
 def test_a_fleet_has_the_form_of_its_coast():
     units = [place_unit("", 0, "F", find_location(place))[1] for place in ("NTH", "SPA/NC", "SPA/SC")]
     assert [(unit - 1) // codes.NUM_POWERS for unit in units] == [1, 2, 3]
+
+
+def test_a_unit_has_one_name_wherever_it_is_written():
+    """Every unit of the board: named by kind and place, written from its code, in its order, and where it is built."""
+    board, written = standard_board(), 0
+    for kind, location in product((ARMY, FLEET), range(codes.NUM_LOCATIONS)):
+        province, name = int(board.province_of[location]), unit_name(kind, location)
+        try:
+            assert read_unit(name, 0)[0] == province
+        except OrderError:
+            continue
+        unit = read_unit(name, 0)[1]
+        assert (write_unit(unit, province), unit_location(unit, province)) == (name, location)
+        assert write_order(codes.pack(codes.HOLD), province, unit) == f"{name} H"
+        assert write_order(codes.pack(codes.BUILD, location, kind), province, 0) == f"{name} B"
+        written += 1
+    assert written == 56 + 19 + 39 + 6  # armies on land; fleets at sea, on whole coasts, and on coasts of split ones

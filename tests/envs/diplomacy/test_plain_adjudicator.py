@@ -1,15 +1,15 @@
-"""The kernels against `plain_adjudicator.py`, on crowds of units where convoys, rings and paradoxes meet."""
+"""The kernels against `benchmarks/diplomacy_plain.py`, on crowds of units where convoys, rings and paradoxes meet."""
 
 import numpy as np
 import pytest
 import torch
 
+from benchmarks.diplomacy_crowds import crowds
+from benchmarks.diplomacy_plain import Outcome, Phase
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch, position
 from envs.diplomacy.board import standard_board
 from envs.diplomacy.notation import write_order
-from tests.envs.diplomacy.dense import crowds
-from tests.envs.diplomacy.plain_adjudicator import Outcome, Phase
 
 POSITIONS = 1500
 

@@ -199,7 +199,7 @@ def test_no_game_of_the_environment_begins_won():
     env = parallel_env()
     env.reset()
     before = env.text()
-    with pytest.raises(InputError, match="position: FRANCE has 18 centres and has won; give a game that goes on"):
+    with pytest.raises(InputError, match="position: FRANCE has 18 centres and has won, but done and winner do not"):
         env.reset(options={"position": won(18, winner=-1, done=0)})
     assert env.text() == before
     env.close()
@@ -232,4 +232,45 @@ def test_the_last_year_there_is_ends_the_game():
     batch.set_position(0, {**opening(), "year": torch.tensor([30_000]), "phase": torch.tensor([codes.WINTER])})
     batch.process()
     assert (int(batch.year[0]), bool(batch.done[0]), int(batch.winner[0])) == (30_000, True, -1)
+    batch.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("units", "PAR", 30, r"units\[\d+\]=30: must be in \[0, 28\]"),
+        ("units", "NTH", 1, r"units\[\d+\] \(NTH\): an army cannot stand at sea"),
+        ("units", "PAR", 8, r"units\[\d+\] \(PAR\): no fleet of form 1 can stand there"),
+        ("units", "STP", 8, r"units\[\d+\] \(STP\): no fleet of form 1"),
+        ("units", "LON", 15, r"units\[\d+\] \(LON\): no fleet of form 2"),
+        ("origin", "LON", 78, r"origin\[\d+\]=78: must be in \[0, 77\]"),
+        ("dislodged", "LON", 1, r"dislodged\[\d+\] \(LON\): nobody has to retreat in spring"),
+        ("year", None, 1900, r"year=1900: must be in \[1901, 30000\]"),
+        ("phase", None, 5, r"phase=5: must be in \[0, 4\]"),
+        ("winner", None, 7, r"winner=7: must be in \[-1, 6\]"),
+        ("done", None, 2, r"done=2: must be in \[0, 1\]"),
+    ],
+)
+def test_impossible_positions_change_nothing(name, place, value, message):
+    batch = DiplomacyBatch(2, threads=1)
+    batch.draw_orders(1)
+    before = {field: getattr(batch, field).clone() for field in (*STATE, "orders")}
+    state = opening()
+    state[name][(0, standard_board().provinces.index(place)) if place else 0] = value
+    with pytest.raises(InputError, match=message):
+        batch.set_position(1, state)
+    assert all(torch.equal(getattr(batch, field), values) for field, values in before.items())
+    batch.close()
+
+
+def test_positions_of_the_wrong_shape_are_refused():
+    batch = DiplomacyBatch(1, threads=1)
+    state = opening()
+    with pytest.raises(InputError, match=r"units: shape \(75,\) is not \(1, 75\)"):
+        batch.set_position(0, {**state, "units": state["units"][0]})
+    del state["owner"]
+    with pytest.raises(InputError, match="owner: missing from the position"):
+        batch.set_position(0, state)
+    with pytest.raises(InputError, match=r"game=1: must be a whole number in \[0, 0\]"):
+        batch.set_position(1, opening())
     batch.close()

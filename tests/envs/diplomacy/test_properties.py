@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.diplomacy_crowds import crowds
 from envs.diplomacy import codes
 from envs.diplomacy.batch import STATE, DiplomacyBatch, position
 from envs.diplomacy.board import COAST, INLAND, SEA, standard_board
-from tests.envs.diplomacy.dense import crowds
+from envs.diplomacy.tensors import form_of
 
 GAMES, PHASES = 96, 40
 BOARD = standard_board()
@@ -118,7 +119,7 @@ def test_units_stand_where_they_can(course, crowd):
     split = torch.tensor([bool(coasts) for coasts in BOARD.coasts_of])
     for _, after in (*course, crowd):
         for rows in (after["units"], after["dislodged"]):
-            form = torch.as_tensor(codes.form_of(rows.numpy()))
+            form = form_of(rows)
             assert not ((form >= codes.FLEET_FORM) & (terrain == INLAND)).any()
             assert not ((form == codes.ARMY_FORM) & (terrain == SEA)).any()
             assert not ((form > codes.FLEET_FORM) & ~(split & (terrain == COAST))).any()
@@ -202,7 +203,7 @@ def test_draws_depend_on_the_place_in_the_batch_and_the_seed_alone(course):
 
 def renamed(units, names):
     """Unit codes with every power renamed."""
-    power, form = codes.power_of(units.numpy()), codes.form_of(units.numpy())
+    power, form = codes.power_of(units.numpy()), form_of(units).numpy()
     return torch.as_tensor(np.where(power < 0, 0, 1 + names[power] + codes.NUM_POWERS * form)).to(torch.uint8)
 
 

@@ -15,8 +15,8 @@ from envs.diplomacy import codes
 from envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from envs.diplomacy.board import POWERS, standard_board
 from envs.diplomacy.history import History, Record
-from envs.diplomacy.notation import write_order
-from envs.diplomacy.saved_game import KEYS, load, read_game, save, write_game
+from envs.diplomacy.notation import read_order, write_order
+from envs.diplomacy.saved_game import KEYS, load, load_players, read_game, save, write_game
 
 BOARD = standard_board()
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,29 +96,54 @@ def test_recorded_arrays_are_phase_by_phase(played):
 
 
 def test_every_result_and_order_has_words():
-    """A position read with every mark, every result and every kind of order, told apart from each other."""
-    state = opening()
-    for number, result in enumerate([*range(1, 7), *range(8, 15)]):
-        results = np.zeros(75, dtype=np.uint8)
-        results[number] = result
-        game = [Record(state, np.zeros(75, dtype=np.int32), results), Record(state)]
+    """Every result of an order to hold, and those that a unit without an order can have."""
+    vienna, holds = BOARD.provinces.index("VIE"), codes.pack(codes.HOLD)
+    for order, result in [*((holds, result) for result in (*range(1, 7), *range(8, 15))), (0, 0), (0, 8)]:
+        orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
+        orders[vienna], results[vienna] = order, result
+        game = [Record(opening(), orders, results), Record(in_phase(1901, codes.FALL))]
         assert same(read_game(write_game(game)), game)
+
+
+def in_phase(year, phase, **values):
+    """The opening's units and owners in another phase."""
+    changed = {"year": year, "phase": phase, **values}
+    return {**opening(), **{name: torch.tensor([value], dtype=STATE[name][1]) for name, value in changed.items()}}
 
 
 @pytest.mark.parametrize(
     ("order", "where", "message"),
     [
-        (codes.pack(codes.MOVE, 100), "PAR", r"location 100: must be in \[0, 80\]"),
+        (codes.pack(codes.MOVE, 100), "PAR", "order 1602 in PAR: there are no words for it"),
         (codes.pack(codes.HOLD), "BUR", "order 1 in BUR: nobody can have given it"),
         (12, "PAR", "order 12 in PAR: there are no words for it"),
+        (-1, "PAR", "order -1 in PAR: there are no words for it"),
         (codes.pack(codes.HOLD, 3), "PAR", "order 49 in PAR: there are no words for it"),
+        (codes.pack(codes.BUILD, BOARD.provinces.index("PAR"), 3), "PAR", "there are no words for it"),
     ],
 )
-def test_orders_without_words_are_not_written(order, where, message):
-    orders = np.zeros(75, dtype=np.int32)
-    orders[BOARD.provinces.index(where)] = order
-    with pytest.raises(InputError, match=message):
-        write_game([Record(opening(), orders, np.zeros(75, dtype=np.uint8))])
+def test_orders_without_words_are_refused_by_their_phase_before_anything_is_written(order, where, message, tmp_path):
+    orders, results, path = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8), tmp_path / "game.json"
+    first, last = Record(opening(), orders, results), Record(in_phase(1902, codes.SPRING))
+    save(path, [first, Record(in_phase(1901, codes.FALL), orders, results), last])
+    before = path.read_bytes()
+    wrong = orders.copy()
+    wrong[BOARD.provinces.index(where)] = order
+    with pytest.raises(InputError, match=rf"^phases\[1\]\.orders: .*{message}"):
+        save(path, [first, Record(in_phase(1901, codes.FALL), wrong, results), last])
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_order_of_the_wrong_season_has_words():
+    """A unit told in spring to be built, and in winter to move: void, and yet orders."""
+    paris, words = BOARD.provinces.index("PAR"), ("A PAR B", "A PAR - BUR")
+    for phase, text in zip((codes.SPRING, codes.WINTER), words, strict=True):
+        orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
+        orders[paris], results[paris] = read_order(text).order, codes.VOID
+        game = [Record(in_phase(1901, phase), orders, results)]
+        assert write_game(game)["phases"][0]["orders"] == {"FRANCE": [text]}
+        assert same(read_game(write_game(game)), game)
 
 
 def test_the_page_shows_a_game_that_is_read_and_names_every_field_and_result():
@@ -138,9 +163,10 @@ def test_the_page_shows_a_game_that_is_read_and_names_every_field_and_result():
     assert names >= {"units", "dislodged", "origin", "centres"}
 
 
-def test_python_on_the_page(tmp_path):
+def test_python_on_the_page(tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names = {"path": tmp_path / "game.json"}
+    monkeypatch.chdir(tmp_path)
+    names = {}
     exec(compile(code, "diplomacy_saved_games.md", "exec"), names)
     assert torch.equal(names["batch"].units[:1], names["history"].game(2)[5].position["units"])
     names["batch"].close()
@@ -216,7 +242,7 @@ def ours():
         "map": "standard",
         "phases": [
             {
-                "name": "S1902M",
+                "name": "F1902M",
                 "state": {
                     "units": {"FRANCE": ["A PAR", "F BRE"], "ITALY": ["F STP/NC"]},
                     "centres": {"FRANCE": ["PAR", "BRE"]},
@@ -316,7 +342,7 @@ def test_more_than_34_units_are_refused():
     data = ours()
     land = [code for code, terrain in zip(BOARD.provinces, BOARD.terrain, strict=True) if terrain != 2]
     data["phases"][0]["state"]["units"] = {"FRANCE": [f"A {code}" for code in land[:34]]}
-    data["phases"][0]["orders"] = {}
+    data["phases"][0] |= {"orders": {}, "results": {}}
     assert read_game(data)
     data["phases"][0]["state"]["units"]["ITALY"] = ["F NTH"]
     with pytest.raises(InputError, match=r"phases\[0\]\.state: units: 35 of them; there are never more than 34"):
@@ -329,7 +355,7 @@ def test_more_than_34_units_are_refused():
         (("map",), "modern", r"map: must be 'standard', not 'modern'"),
         (("phases", 0, "name"), "SPRING 1901", r"phases\[0\]\.name: 'SPRING 1901' is no phase"),
         (("phases", 0, "name"), "COMPLETED", r"phases\[0\]: COMPLETED needs a phase before it"),
-        (("phases", 1, "name"), "COMPLETED", r"phases\[2\]: follows the phase COMPLETED"),
+        (("phases", 1, "name"), "COMPLETED", r"phases\[2\]: follows phases\[1\], with which the game was over"),
         (("phases", 0, "state"), None, r"phases\[0\]: 'state' is missing"),
         (
             ("phases", 0, "state", "units", "GERMANY", 1),
@@ -379,6 +405,28 @@ def test_files_that_are_no_game_are_refused(text, message, tmp_path):
     path.write_text(text)
     with pytest.raises(InputError, match=rf"game\.json: {message}"):
         load(path)
+
+
+def test_paths_may_be_text(played, tmp_path):
+    path = str(tmp_path / "game.json")
+    save(path, played.game(1), players=["a", "b", "c", "d", "e", "f", "g"])
+    assert same(load(path), played.game(1))
+    assert load_players(path) == ("a", "b", "c", "d", "e", "f", "g")
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_folder_that_is_missing_is_named(played, tmp_path, kind):
+    folder = tmp_path / "games"
+    path = kind(folder / "one.json")
+    for attempt in (lambda: save(path, played.game(1)), lambda: load(path), lambda: load_players(path)):
+        with pytest.raises(InputError, match=rf"one\.json: .*there is no folder '{folder}'"):
+            attempt()
+    assert not folder.exists()
+
+
+def test_a_place_where_no_file_can_be_is_answered_in_one_line(played, tmp_path):
+    with pytest.raises(InputError, match=rf"{tmp_path}: cannot be written \(Is a directory\); give another place"):
+        save(tmp_path, played.game(1))
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):
@@ -440,47 +488,3 @@ def test_a_game_with_something_else_anywhere_is_read_or_refused(played):
         except InputError:
             refused += 1
     assert 200 < refused < 400
-
-
-# Positions as arrays
-
-
-@pytest.mark.parametrize(
-    ("name", "place", "value", "message"),
-    [
-        ("units", "PAR", 30, r"units\[\d+\]=30: must be in \[0, 28\]"),
-        ("units", "NTH", 1, r"units\[\d+\] \(NTH\): an army cannot stand at sea"),
-        ("units", "PAR", 8, r"units\[\d+\] \(PAR\): no fleet of form 1 can stand there"),
-        ("units", "STP", 8, r"units\[\d+\] \(STP\): no fleet of form 1"),
-        ("units", "LON", 15, r"units\[\d+\] \(LON\): no fleet of form 2"),
-        ("origin", "LON", 78, r"origin\[\d+\]=78: must be in \[0, 77\]"),
-        ("dislodged", "LON", 1, r"dislodged\[\d+\] \(LON\): nobody has to retreat in spring"),
-        ("year", None, 1900, r"year=1900: must be in \[1901, 30000\]"),
-        ("phase", None, 5, r"phase=5: must be in \[0, 4\]"),
-        ("winner", None, 7, r"winner=7: must be in \[-1, 6\]"),
-        ("done", None, 2, r"done=2: must be in \[0, 1\]"),
-    ],
-)
-def test_impossible_positions_change_nothing(name, place, value, message):
-    batch = DiplomacyBatch(2, threads=1)
-    batch.draw_orders(1)
-    before = {field: getattr(batch, field).clone() for field in (*STATE, "orders")}
-    state = opening()
-    state[name][(0, BOARD.provinces.index(place)) if place else 0] = value
-    with pytest.raises(InputError, match=message):
-        batch.set_position(1, state)
-    assert all(torch.equal(getattr(batch, field), values) for field, values in before.items())
-    batch.close()
-
-
-def test_positions_of_the_wrong_shape_are_refused():
-    batch = DiplomacyBatch(1, threads=1)
-    state = opening()
-    with pytest.raises(InputError, match=r"units: shape \(75,\) is not \(1, 75\)"):
-        batch.set_position(0, {**state, "units": state["units"][0]})
-    del state["owner"]
-    with pytest.raises(InputError, match="owner: missing from the position"):
-        batch.set_position(0, state)
-    with pytest.raises(InputError, match=r"game=1: must be a whole number in \[0, 0\]"):
-        batch.set_position(1, opening())
-    batch.close()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from configs.names import InputError
-from envs.diplomacy.batch import DiplomacyBatch
+from envs.diplomacy.batch import DiplomacyBatch, opening
 from envs.diplomacy.history import History, WatchedBatch
 from envs.diplomacy.saved_game import load, load_players, read_players, save, write_game
 from tests.envs.diplomacy.test_saved_game import PACKAGE, same
@@ -44,6 +44,33 @@ def test_a_game_that_waits_for_others_is_not_kept():
     batch.process()
     assert torch.equal(batch.past()[0].position["units"], batch.units)
     assert len(batch.past()) == 2
+    batch.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "forgets"),
+    [
+        (lambda batch: batch.reset(), True),
+        (lambda batch: batch.load(opening()), True),
+        (lambda batch: batch.set_position(1, opening()), True),
+        (lambda batch: batch.set_position(0, opening()), False),
+        (lambda batch: batch.copy([0], torch.tensor([1])), True),
+        (lambda batch: batch.copy([1, 1], [0, 2]), False),
+        (lambda batch: batch.copy([1], [1]), False),
+    ],
+)
+def test_what_was_kept_is_of_one_game(change, forgets):
+    """A game that is set from outside has not come to where it is by what was played before; it can be saved all the
+    same, which two games after one another cannot."""
+    batch = WatchedBatch(3, watched=1, threads=1)
+    for _ in range(2):
+        batch.draw_orders(4)
+        batch.process()
+    change(batch)
+    batch.draw_orders(5)
+    batch.process()
+    assert len(batch.past()) == (2 if forgets else 4)
+    assert write_game(batch.past())
     batch.close()
 
 

@@ -8,22 +8,20 @@ supposed: for every combination of arrivals the rest is decided, and the combina
     paradox   armies whose arrival depends on itself, the smallest such group first: if exactly one combination of their
               arrivals comes true it is what happens, otherwise none of the group arrives (Szykman)
 
-Written from the rules and not from the kernels; the tables of the board are all they share.
+Written from the rules and not from the kernels; the tables of the board are all they share. `diplomacy_voyages.py` has
+the chains of seas and the circles of armies.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 
 import numpy as np
 
+from benchmarks.diplomacy_voyages import Ways, consistent, linked, sailing, smallest_circle
 from envs.diplomacy import codes
 from envs.diplomacy.board import SEA, standard_board
-
-Ways = dict[int, bool]
-"""Armies at sea by province, and whether they arrive."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +40,6 @@ class Outcome:
     """armies whose convoy did not hold"""
     paradoxes: int
     rings: int
-
-
-@cache
-def sailing(location: int) -> frozenset[int]:
-    """Locations next to one, for a fleet."""
-    return frozenset(map(int, np.flatnonzero(standard_board().fleet_next[location])))
-
-
-@cache
-def shore(province: int) -> frozenset[int]:
-    """Seas that touch a province."""
-    board = standard_board()
-    found = {sea for place in (province, *board.coasts_of[province]) for sea in sailing(place)}
-    return frozenset(sea for sea in found if sea < codes.NUM_PROVINCES and board.terrain[sea] == SEA)
-
-
-def linked(seas: frozenset[int], start: int, goal: int) -> bool:
-    """Whether `seas` make an unbroken chain between two coasts."""
-    board = standard_board()
-    if SEA in (board.terrain[start], board.terrain[goal]):
-        return False
-    reached: set[int] = set()
-    fresh = shore(start) & seas
-    while fresh:
-        reached |= fresh
-        fresh = frozenset(sea for last in fresh for sea in sailing(last) if sea in seas) - reached
-    return bool(reached & shore(goal))
 
 
 class Phase:
@@ -326,34 +297,3 @@ class Phase:
 
     def standing(self, place: int, location: int) -> tuple[int, bool, int]:
         return self.power(place), self.is_fleet(place), location
-
-
-def depends(number: int, on: int, table: dict[tuple[bool, ...], tuple[bool, ...]]) -> bool:
-    """Whether the arrival of one army ever differs with that of another."""
-    for combination, truth in table.items():
-        flipped = tuple(value != (place == on) for place, value in enumerate(combination))
-        if truth[number] != table[flipped][number]:
-            return True
-    return False
-
-
-def smallest_circle(armies: list[int], table: dict[tuple[bool, ...], tuple[bool, ...]]) -> list[int]:
-    """Armies that depend on each other and on nobody else; one alone if it depends on nobody."""
-    size = len(armies)
-    reach = [{on for on in range(size) if depends(number, on, table)} | {number} for number in range(size)]
-    for _ in range(size):
-        reach = [set().union(*(reach[on] for on in found)) for found in reach]
-    return [armies[number] for number in min(reach, key=len)]
-
-
-def consistent(
-    group: list[int], armies: list[int], table: dict[tuple[bool, ...], tuple[bool, ...]]
-) -> dict[int, bool] | None:
-    """The one combination of the group's arrivals that comes true; None if there is none, or more than one."""
-    inside = [armies.index(army) for army in group]
-    found = {
-        tuple(combination[number] for number in inside)
-        for combination, truth in table.items()
-        if all(combination[number] == truth[number] for number in inside)
-    }
-    return dict(zip(group, found.pop(), strict=True)) if len(found) == 1 else None
