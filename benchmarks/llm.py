@@ -113,6 +113,7 @@ def report(args: argparse.Namespace, found: dict[str, Found]) -> str:
             f"{ours['perfect_hit_rate']:.1%}.\n",
             f"## A step of ours at {size}, one year of games\n",
             table(STEP_COLUMNS, step_rows(step)),
+            f"The mask, all that keeps answers legal, takes {step['mask']:.1%} of such a step.\n",
             f"Peak memory: {step['peak']:.0f} MiB.",
         ]
     )

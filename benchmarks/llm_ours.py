@@ -19,6 +19,7 @@ from agents.grpo.plan import RolloutPlan, draw_plan
 from agents.grpo.rollout import Rollouts
 from agents.llm.adapters import BASE, Adapters
 from agents.llm.backend import Decision
+from agents.llm.constraint import Constraint, Walks
 from agents.llm.context import Context
 from agents.llm.prefill import CacheCounts
 from agents.llm.transformers_backend import TransformersBackend
@@ -35,6 +36,8 @@ MODEL_CALLS = (
     (torch.Tensor, "backward"),
 )
 """All that computes with the model's weights."""
+CONSTRAINT_CALLS = ((Constraint, "compile"), (Walks, "allowed"), (Walks, "take"), (Walks, "steps"))
+"""All that keeps answers legal: tries, what may come next, what was chosen."""
 
 
 class Ours:
@@ -94,12 +97,15 @@ def measure_step(size: Size, *, threads: int) -> dict[str, float]:
         batch = rollouts.play(_plan(ours.config, step=1))
     with Clock() as learning:
         ours.learn([turn.decision for turn in batch.turns])
+    with Clock(CONSTRAINT_CALLS) as masking:
+        rollouts.play(_plan(ours.config, step=1))
     rollouts.close()
     found = {"decisions": float(len(batch.turns)), "rollout": playing.seconds, "learning": learning.seconds}
-    found["outside_rollout"] = 1.0 - playing.model / playing.seconds
-    found["outside_learning"] = 1.0 - learning.model / learning.seconds
+    found["outside_rollout"] = 1.0 - playing.within / playing.seconds
+    found["outside_learning"] = 1.0 - learning.within / learning.seconds
     whole = playing.seconds + learning.seconds
-    return found | {"outside": 1.0 - (playing.model + learning.model) / whole}
+    found["mask"] = masking.within / (masking.seconds + learning.seconds)
+    return found | {"outside": 1.0 - (playing.within + learning.within) / whole}
 
 
 def perfect_hit_rate(decisions: Sequence[Decision]) -> float:
@@ -127,15 +133,15 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 class Clock:
-    """`seconds` of what is done within, and of these the `model`'s."""
+    """`seconds` of what is done meanwhile, and of these those `within` calls, the model's unless others are given."""
 
-    def __init__(self) -> None:
-        self.seconds = self.model = 0.0
-        self._inside = False
+    def __init__(self, calls: Sequence[tuple[Any, str]] | None = None) -> None:
+        self.seconds = self.within = 0.0
+        self._calls, self._inside = MODEL_CALLS if calls is None else calls, False
 
     def __enter__(self) -> Clock:
         self._patches = ExitStack()
-        for owner, name in MODEL_CALLS:
+        for owner, name in self._calls:
             self._patches.enter_context(patch.object(owner, name, self._watched(getattr(owner, name))))
         self._began = time.perf_counter()
         return self
@@ -160,7 +166,7 @@ class Clock:
         try:
             yield
         finally:
-            self.model += time.perf_counter() - began
+            self.within += time.perf_counter() - began
             self._inside = False
 
 

@@ -30,7 +30,12 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(?P<key>[^`]+)` \|[^|]*\|[^|]*\|(?P<when>[^|]*)\|$", re.MULTILINE)
 NAMES = [*BOTS, *DIPLOMACY_BOTS]
 AGENTS = ["challenger", "base_model", *DIPLOMACY_BOTS, r"checkpoint_\d{6}"]
-PLACEHOLDERS = {"<opponent>": [*NAMES, "selfplay"], "<bot>": NAMES, "<regime>": REGIMES, "<i>": ["0", "1"]}
+PLACEHOLDERS = {
+    "<opponent>": [*NAMES, "selfplay", "base_model"],
+    "<bot>": NAMES,
+    "<regime>": REGIMES,
+    "<i>": ["0", "1"],
+}
 PLACEHOLDERS |= {"<agent>": AGENTS, "<category>": CATEGORIES}
 GRPO = "## Language models: GRPO\n"
 
@@ -123,10 +128,11 @@ def rows(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def grpo_rows(tmp_path_factory):
-    """The rows of two steps against six DumbBots, with a policy in the league after each and every correction on."""
+    """The rows of two steps against DumbBots, a policy in the league and a check after each, every correction on."""
     folder = tmp_path_factory.mktemp("grpo")
     places = [f"model.name={toy_folder(folder / 'toy')}", f"checkpoint_dir={folder}", "name=documented"]
     switches = ["grpo.use_importance_correction=true", "league.dumbbot_game_probability=1", "league.checkpoint_every=1"]
+    switches += ["evaluation.every=1", "evaluation.games=7", "env.last_year=1902"]
     train_by_grpo(small_config(*places, *switches, "grpo.steps=2"))
     return [json.loads(line) for line in (folder / "documented" / "metrics.jsonl").read_text().splitlines()]
 
@@ -138,6 +144,7 @@ def test_the_page_lists_keys_of_every_group():
     assert {key.split("/")[0] for key in of_grpo()} == {
         *("benchmark", "kl", "advantage", "processing", "ppo", "policy", "extraction", "rollout", "cache", "buffer"),
         *("game", "placement", "dumbbot", "pfsp", "league", "elo", "trueskill", "power_law"),
+        "eval",
     }
 
 

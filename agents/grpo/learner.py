@@ -20,8 +20,8 @@ from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from agents.grpo.beta import Beta
-from agents.grpo.importance import correction
-from agents.grpo.kl import kl_to_reference
+from agents.grpo.importance import check_agreement, correction
+from agents.grpo.kl import k3_times_ratio, kl_to_reference
 from agents.grpo.loss import Terms, policy_loss
 from agents.grpo.loss_metrics import loss_metrics
 from agents.grpo.provenance import LogProbs, Source
@@ -34,6 +34,8 @@ from configs.schema import RunConfig
 
 DR_GRPO_LENGTH = 64
 """The constant that dr_grpo divides by: about the decisions that the orders of ten units take."""
+AGREEMENT = 0.01
+"""Nats that sampler and trainer may differ by with the same weights: float32 rounds to 1e-4, a mask moves nats."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ class Learner:
             return [], totals
         self.optimizer.zero_grad(set_to_none=True)
         terms = []
+        samples = [sample for sample, count in zip(samples, counts, strict=True) if count]  # others have no gradient
         for begin in range(0, len(samples), self._run.model.batch_size):
             part = samples[begin : begin + self._run.model.batch_size]
             found = policy_loss(self._tokens(part, tally), totals, self.grpo, beta=self.beta.value)
@@ -164,13 +167,14 @@ class Learner:
         sampled = LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler")
         advantage = torch.tensor([sample.advantage for sample in samples], device=self._device)
         tally.drift(scores.logp.detach() - batch.sampled_logp)
+        self._check_agreement(samples, scores, sampled, tally)
         tokens = Tokens(
             logp=LogProbs(scores.logp, Source.POLICY, self._weights),
             old=sampled,
             sample=scores.sample,
             advantage=advantage,
             entropy=scores.entropy,
-            kl=self._kl(batch, scores),
+            kl=self._kl(batch, scores, tally),
         )
         before = [sample.before for sample in samples if sample.before is not None]
         if not before:
@@ -178,10 +182,24 @@ class Learner:
         old, weight, kept = (torch.cat([getattr(part, name) for part in before]) for name in ("logp", "weight", "kept"))
         return replace(tokens, old=LogProbs(old, Source.TRAINER, self._weights), weight=weight).select(kept)
 
-    def _kl(self, batch: TokenBatch, scores: Scores) -> Tensor:
+    def _check_agreement(self, samples: Sequence[Sample], scores: Scores, sampled: LogProbs, tally: _Tally) -> None:
+        """Before the first move: what the weights of now played must be as likely here as it was there.
+
+        Not where another sampler is expected, nor where the mistake that this would find is made on purpose.
+        """
+        if tally.steps or self.grpo.use_importance_correction or not self.grpo.mask_replay:
+            return
+        own = torch.tensor([sample.decision.policy_version == self.version for sample in samples], device=self._device)
+        kept = own[scores.sample]
+        trainer = LogProbs(scores.logp.detach()[kept], Source.TRAINER, self._weights)
+        check_agreement(trainer, sampled.map(lambda values: values[kept]), at_most=AGREEMENT)
+
+    def _kl(self, batch: TokenBatch, scores: Scores, tally: _Tally) -> Tensor:
         """To the reference at every decision token, with a gradient if it is part of the loss."""
         reference = self.reference.score(lambda: self._score(batch).logps)
         policy = LogProbs(scores.logps, Source.POLICY, self._weights)
+        drawn = reference.values[batch.chosen]
+        tally.k3s.append(k3_times_ratio(scores.logp.detach(), drawn, batch.sampled_logp))
         return kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=self.reference.weights)
 
     def _score(self, batch: TokenBatch) -> Scores:
@@ -229,6 +247,8 @@ class _Tally:
         self.loss, self.steps, self.skipped, self.stopped = 0.0, 0, 0, False
         self.norms: list[float] = []
         self.drifts: list[float] = []
+        self.k3s: list[Tensor] = []
+        """Estimates of the KL to the reference from what was drawn, one for each decision token."""
         self.kl_last = 0.0
 
     def drift(self, log_ratio: Tensor) -> None:
@@ -240,7 +260,8 @@ class _Tally:
     def metrics(self) -> dict[str, float]:
         """In the names the guard knows."""
         finite = [norm for norm in self.norms if math.isfinite(norm)]
-        return {
+        estimated = {"kl/k3_mean": float(torch.cat(self.k3s).mean())} if self.k3s else {}
+        return estimated | {
             "benchmark/loss": self.loss / max(self.steps, 1),
             "benchmark/grad_norm": float(np.mean(finite)) if finite else 0.0,
             "train/skipped_steps": float(self.skipped),

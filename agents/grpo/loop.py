@@ -77,6 +77,8 @@ def _step(run: Run) -> bool:
     run.done += 1
     if verdict is Verdict.GO_ON and is_due(run.done, run.config.league.checkpoint_every):
         run.join_league()
+    if verdict is Verdict.GO_ON and run.evaluation.is_due(run.done):
+        metrics |= _evaluated(run)
     run.home.logger.log(run.decisions, metrics)
     run.home.progress.advance("grpo", _headline(metrics))
     if verdict is Verdict.GO_ON:
@@ -144,10 +146,23 @@ def _results(run: Run, batch: RolloutBatch) -> dict[str, float]:
     run.years += batch.years
     metrics = rollout_metrics(batch, [group.heroes for group in groups], run.grpo.winner_threshold_sc)
     metrics |= league_metrics(run.league, drawn, met)
+    run.slowest = max(run.slowest, batch.seconds)
     metrics |= {"buffer/depth": float(run.depth), "rollout/restarts": float(run.players.restarts)}
+    metrics["rollout/max_total_s"] = run.slowest
     compute = {"cumulative_simulated_years": run.years, "simulated_years_per_step": batch.years}
     compute["reward_at_compute"] = metrics.get("benchmark/reward_mean", 0.0)
     return metrics | {f"power_law/{name}": value for name, value in compute.items()}
+
+
+def _evaluated(run: Run) -> dict[str, float]:
+    """A check against the players that do not change; one that cannot be played is an alert, and no end."""
+    try:
+        check = run.evaluation.check()
+    except InputError as error:
+        run.home.alert(f"no check after step {run.done}: {error}")
+        return {}
+    run.home.logger.event(check.table, kind="eval/summary_table")
+    return check.metrics
 
 
 def _checkpoint(run: Run) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from agents.grpo.evaluation import Evaluation
 from agents.grpo.learner import Learner
 from agents.grpo.plan import RolloutPlan, draw_plan
 from agents.grpo.players import ModelPlayer
@@ -45,11 +46,14 @@ class Run:
         keep_freed_memory()
         self.steps = min(self.grpo.steps, config.max_updates or self.grpo.steps)
         self.done, self.decisions, self.years = 0, 0, 0.0
-        model, _ = load_model(config.model, device=config.device)
+        self.slowest = 0.0
+        """Seconds of the slowest rollout of this sitting."""
+        model, tokenizer = load_model(config.model, device=config.device)
         self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
         if config.model.adapter:
             self.adapters.restore(load_adapter(Path(config.model.adapter), self.adapters.model).weights)
         self.base = base_identity(self.adapters.model)
+        self.evaluation = Evaluation(config, self.adapters, tokenizer, threads=self.threads)
         self.learner = Learner(
             self.adapters.model,
             self.adapters.parameters(),

@@ -49,7 +49,7 @@ def test_a_step_with_its_games_accounts_for_its_time():
     step = llm_ours.measure_step(SIZE, threads=1)
     assert step["decisions"] >= 4
     assert min(step.values()) > 0
-    assert all(0 < step[name] < 1 for name in ("outside", "outside_rollout", "outside_learning"))
+    assert all(0 < step[name] < 1 for name in ("outside", "outside_rollout", "outside_learning", "mask"))
 
 
 def test_trl_learns_from_answers_of_the_length_that_was_asked_for():
@@ -72,7 +72,7 @@ def test_calls_within_calls_count_once(monkeypatch):
     inner = Model.inner
     with llm_ours.Clock() as clock:
         Model().outer()
-    assert 0.02 <= clock.model <= clock.seconds  # counted twice it would be more than all
+    assert 0.02 <= clock.within <= clock.seconds  # counted twice it would be more than all
     assert Model.inner is inner
 
 

@@ -13,7 +13,7 @@ from curriculum.league_file import LeagueFile
 from tests.agents.grpo.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 
-CLOCKS = ("_time_s", "_overlap_s", "time/")
+CLOCKS = ("_time_s", "_overlap_s", "_total_s", "time/")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ def test_a_run_cut_in_two_ends_with_the_same_bits(toy, tmp_path, depth):
     assert any(value.abs().max() > 0 for name, value in weights(whole).items() if "lora_B" in name)
     assert rows(whole) == rows(cut)
     assert len(rows(whole)) == 4
+    assert [row["buffer/lag"] for row in rows(whole)] == [min(step, depth) for step in range(4)]
     assert (whole.parent / "league.json").read_bytes() == (cut.parent / "league.json").read_bytes()
 
 

@@ -92,9 +92,9 @@ def sequences_count(asked):
 
 
 def test_random_walks_are_legal_whole_and_as_encoded(constraint):
-    """A thousand answers to real positions: the chosen options come from the menus, and joined ids are the text's."""
+    """Ten thousand answers to real positions: the chosen options come from the menus, and joined ids are the text's."""
     asked = [asked for _, asked in random_choices()]
-    tokenizer, which = word_tokenizer(), np.arange(1000) % len(asked)
+    tokenizer, which = word_tokenizer(), np.arange(10_000) % len(asked)
     steps = walk(constraint.compile(asked), which, np.random.default_rng(1)).steps()
     for choices, done in zip((asked[number] for number in which), steps, strict=True):
         last = -1

@@ -137,6 +137,21 @@ def test_a_name_on_the_hub_is_not_downloaded(monkeypatch, tmp_path):
         load("nobody/nothing")
 
 
+def test_an_id_of_the_hub_is_found_in_the_cache_on_this_disk(folder, monkeypatch, tmp_path):
+    """Laid out as `hf download` leaves it: the commit that a branch means, and that commit's files."""
+    home = tmp_path / "hub" / "models--nobody--toy"
+    (home / "refs").mkdir(parents=True)
+    (home / "refs" / "main").write_text(commit := "0123456789abcdef0123456789abcdef01234567")
+    (home / "snapshots").mkdir()
+    folder.rename(home / "snapshots" / commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    model, tokenizer = load("nobody/toy")
+    assert model.config.hidden_size == 32
+    Constraint(tokenizer)
+    with pytest.raises(ModelError, match=r"model\.name=nobody/other: "):
+        load("nobody/other")
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(models, "find_spec", lambda name: None if name == "tokenizers" else object())
     with pytest.raises(ModelError, match=r"need the package tokenizers: pip install 'sparring\[llm\]'"):

@@ -1,0 +1,82 @@
+"""Checks while GRPO trains: what they measure, by hand; that they repeat; and that they change nothing else."""
+
+import json
+
+import pytest
+import torch
+
+from agents.grpo import loop
+from agents.grpo.evaluation import OPPONENTS, Evaluation, measured, seated
+from agents.llm.adapter_file import load_adapter
+from agents.llm.adapters import Adapters
+from agents.llm.lora import LoraShape
+from agents.llm.models import load_model
+from configs.names import InputError
+from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.toy_folder import toy_folder
+
+CHECKED = ("evaluation.every=2", "evaluation.games=7", "env.last_year=1901")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return toy_folder(tmp_path_factory.mktemp("toy"))
+
+
+def train(toy, folder, name, *options):
+    places = [f"model.name={toy}", f"checkpoint_dir={folder}", f"name={name}", "grpo.learning_rate=1e-2"]
+    return loop.train(small_config(*places, "grpo.steps=3", "env.last_year=1901", *options))
+
+
+def rows(final, name="metrics.jsonl"):
+    return [json.loads(line) for line in (final.parent / name).read_text().splitlines()]
+
+
+def test_the_learner_has_every_power_as_often_and_six_of_one_kind_the_others():
+    games = seated("dumbbot", 14)
+    assert [game.index("challenger") for game in games] == [*range(7), *range(7)]
+    assert all(game.count("dumbbot") == 6 for game in games)
+
+
+def test_two_games_by_hand():
+    """Austria with 18 centres has won alone; England, the power of the second game, has none."""
+    owner = torch.full((2, 34), -1)
+    owner[0, :18], owner[1, :5] = 0, 0
+    assert measured(owner) == {"win_rate": 0.5, "survival_rate": 0.5, "avg_centers": 9.0}
+
+
+def test_a_check_repeats_and_tells_the_learner_from_its_base(toy):
+    config = small_config(f"model.name={toy}", *CHECKED)
+    model, tokenizer = load_model(config.model)
+    adapters = Adapters(model, LoraShape.of(config.model))
+    evaluation = Evaluation(config, adapters, tokenizer, threads=1)
+    before = evaluation.check()
+    assert evaluation.check() == before
+    assert [key.split("/")[1] for key in before.metrics][::3] == [f"vs_{name}" for name in OPPONENTS]
+    torch.manual_seed(0)
+    adapters.restore({key: torch.randn_like(value) for key, value in adapters.weights().items()})
+    assert evaluation.check() != before
+    assert before.table.splitlines()[2].startswith("| dumbbot | 7 | ")
+
+
+def test_checks_come_when_they_are_due_and_training_is_the_same_without_them(toy, tmp_path):
+    plain, checked = train(toy, tmp_path, "plain"), train(toy, tmp_path, "checked", *CHECKED)
+    assert [any(key.startswith("eval/") for key in row) for row in rows(checked)] == [False, True, False]
+    (table,) = [row for row in rows(checked, "events.jsonl") if row["kind"] == "eval/summary_table"]
+    assert "| base_model | 7 | " in table["event"]
+    weights = [load_adapter(path).weights for path in (plain, checked)]
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    longest = [row["rollout/max_total_s"] for row in rows(checked)]
+    assert longest == sorted(longest)
+    assert longest[-1] == max(row["benchmark/rollout_time_s"] for row in rows(checked))
+
+
+def test_a_check_that_cannot_be_played_is_an_alert_and_training_goes_on(toy, tmp_path, monkeypatch):
+    def refuse(_):
+        raise InputError("the prompt is too long")
+
+    monkeypatch.setattr(Evaluation, "check", refuse)
+    final = train(toy, tmp_path, "alert", *CHECKED)
+    assert len(rows(final)) == 3
+    alerts = [row["event"] for row in rows(final, "events.jsonl") if row["kind"] == "alert"]
+    assert alerts == ["no check after step 2: the prompt is too long"]

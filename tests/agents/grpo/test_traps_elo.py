@@ -1,0 +1,47 @@
+"""Trap 18: ratings reach the reward in their own unit, and conditioning says something only where opponents differ."""
+
+import torch
+
+from agents.grpo.advantages import advantages
+from agents.grpo.plan import draw_plan
+from configs.language import GRPOConfig
+from curriculum.games import Game
+from curriculum.league import CHALLENGER, new_league, record
+from envs.diplomacy.sample_reward import elo_reward
+from tests.agents.grpo.small_games import bots_everywhere
+
+HERO = 0
+
+
+def owners(*counts):
+    """Centres int32 [G, 34] of games that ended with `counts` for the first power, the rest dealt to the others."""
+    rest = torch.arange(34) % 6 + 1
+    return torch.stack([torch.where(torch.arange(34) < count, HERO, rest) for count in counts])
+
+
+def compared(ratings):
+    """Advantages of the first power in four games of one group, rewarded by places against these ratings [4, 7]."""
+    paid = elo_reward(owners(1, 4, 8, 20), ratings, 0.5)[:, HERO]
+    return advantages(paid, torch.zeros(4, dtype=torch.int64), GRPOConfig()).values
+
+
+def test_trap_18_what_all_games_of_a_group_add_alike_is_not_seen_and_what_one_adds_is():
+    equal = torch.full((4, 7), 1000.0)
+    stronger, mixed = equal.clone(), equal.clone()
+    stronger[:, 1:] += 300
+    mixed[0, 1:] += 300
+    assert torch.allclose(compared(stronger), compared(equal), atol=1e-9)
+    change = compared(mixed) - compared(equal)
+    assert change[0] > 0.1  # the same last place was the better one to get
+    assert (change[1:] < 0).all()
+
+
+def test_trap_18_a_plan_carries_elo_points_by_seat(tmp_path):
+    """Bayesian ratings are about 25 with everybody, and would make every expected place the fourth."""
+    league = new_league(("random", "chaos", "dumbbot"), "toy")
+    for _ in range(20):
+        league = record(league, [Game(("dumbbot", CHALLENGER, "random"), (1, 2, 3))])
+    draw = {"draw": bots_everywhere, "league": league, "folder": tmp_path, "seed": 1}
+    (group, *_) = draw_plan(GRPOConfig(), step=0, policy_version=0, **draw).groups
+    assert group.ratings == tuple(league[name].elo for name in group.players)
+    assert max(group.ratings) - min(group.ratings) > 100

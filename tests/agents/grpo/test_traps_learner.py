@@ -1,0 +1,126 @@
+"""Traps 9, 13, 22 and 24 in the learner: the KL, micro-batches, the ratio to who played, arithmetic."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from agents.grpo.importance import DisagreementError
+from agents.grpo.learner import Learner, Sample
+from agents.llm.adapter_file import base_identity
+from agents.llm.adapters import BASE, Adapters
+from agents.llm.backend import Request
+from agents.llm.lora import LoraShape
+from agents.llm.transformers_backend import TransformersBackend
+from configs.language import AGGREGATIONS
+from tests.agents.grpo.small_games import small_config
+from tests.agents.llm.toys import llama, random_choices, word_tokenizer
+
+TEMPERATURE = 0.8
+
+
+def decided(model, count=24):
+    """Decisions of unlike lengths, one of them without a choice."""
+    asked = random_choices()
+    requests = [
+        Request(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()
+    ]
+    return TransformersBackend(model, word_tokenizer(), temperature=TEMPERATURE).decide(requests)
+
+
+def learner(*options):
+    config = small_config("grpo.learning_rate=1e-2", "grpo.target_kl=0", f"model.temperature={TEMPERATURE}", *options)
+    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
+    return Learner(
+        adapters.model,
+        adapters.parameters(),
+        config,
+        base=base_identity(adapters.model),
+        without_adapters=lambda: adapters.playing(BASE),
+        seed=5,
+    )
+
+
+def samples_of(decisions):
+    return [Sample(decision, (-1.0) ** number * (1 + number % 3)) for number, decision in enumerate(decisions)]
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_trap_13_the_gradient_does_not_know_how_many_samples_the_model_takes_at_once(aggregation):
+    """One at a time, five, or all; Adam would hide a wrong scale, so loss and norm are compared."""
+    found = []
+    for size in (1, 5, 64):
+        trained = learner(f"model.batch_size={size}", f"grpo.aggregation={aggregation}", "grpo.kl_beta=0.1")
+        trained.learn(samples_of(decided(trained.model)))  # so that ratios and KL are no longer 1 and 0
+        metrics = trained.learn(samples_of(decided(llama(word_tokenizer()))))
+        found.append([metrics[key] for key in ("benchmark/loss", "benchmark/grad_norm", "kl/mean", "ppo/ratio_mean")])
+    assert found[0] == pytest.approx(found[2], rel=1e-3)
+    assert found[1] == pytest.approx(found[2], rel=1e-3)
+    assert found[2][2] > 1e-5
+
+
+def plain_logprobs(model, decision):
+    """Of the decision tokens, by full logits of one text and -inf for what was not allowed."""
+    text = torch.tensor(np.concatenate([decision.prompt_ids, decision.token_ids])[None], dtype=torch.long)
+    with torch.no_grad():
+        logits = model(text).logits[0].double() / TEMPERATURE
+    cuts, found = np.split(decision.allowed_ids, np.cumsum(decision.allowed_counts)[:-1]), []
+    for step, allowed in enumerate(cuts):
+        if len(allowed) > 1:
+            masked = torch.full((logits.shape[1],), -torch.inf, dtype=torch.double)
+            masked[allowed] = logits[len(decision.prompt_ids) + step - 1][allowed]
+            found.append(float(torch.log_softmax(masked, 0)[decision.token_ids[step]]))
+    return np.array(found)
+
+
+def test_trap_22_the_ratio_of_an_old_sample_is_to_the_weights_that_played_it():
+    """Played by version 0, learned from by version 2: pi now over pi then, not 1."""
+    trained = learner()
+    old = decided(trained.model)
+    for _ in range(2):
+        trained.learn(samples_of(old))
+    gaps = [
+        plain_logprobs(trained.model, decision) - decision.logprobs[decision.allowed_counts > 1]
+        for decision in old
+        if decision.prompt_ids.size
+    ]
+    ratios = np.exp(np.concatenate(gaps))
+    metrics = trained.learn(samples_of(old))
+    assert (trained.version, old[0].policy_version) == (3, 0)
+    assert metrics["ppo/ratio_mean"] == pytest.approx(float(ratios.mean()), rel=1e-4)
+    assert metrics["ppo/ratio_std"] == pytest.approx(float(ratios.std()), rel=1e-3)
+    assert metrics["ppo/ratio_std"] > 0.01
+
+
+def shifted(decisions, by):
+    return [replace(decision, logprobs=decision.logprobs + np.float32(by)) for decision in decisions]
+
+
+def test_trap_24_a_sampler_of_the_same_weights_that_disagrees_stops_the_step():
+    """Before anything has moved; what older weights played may differ, and so may it where that is corrected for."""
+    trained = learner()
+    decisions = decided(trained.model)
+    before = {name: parameter.clone() for name, parameter in trained.parameters.items()}
+    with pytest.raises(DisagreementError, match=r"in the trainer and .* at most 0\.01 apart"):
+        trained.learn(samples_of(shifted(decisions, -0.02)))
+    assert all(torch.equal(value, before[name]) for name, value in trained.parameters.items())
+    learner("grpo.use_importance_correction=true").learn(samples_of(shifted(decisions, -0.02)))
+    trained.learn(samples_of(shifted(decisions, -0.001)))
+    trained.learn(samples_of(shifted(decisions, -0.02)))  # version 0's, and by now it is 1
+    assert trained.version == 2
+
+
+def test_trap_9_the_estimate_from_what_was_drawn_is_k3_to_the_base_model():
+    """Reported beside the exact KL, which it scatters around; here of draws of the very weights that are measured."""
+    trained = learner("grpo.kl_beta=0", "grpo.learning_rate=2e-3", "grpo.minibatch_samples=1000")
+    first = trained.learn(samples_of(decided(trained.model)))
+    decisions = decided(trained.model, count=48)
+    asked = [decision for decision in decisions if decision.prompt_ids.size]
+    policy = np.concatenate([plain_logprobs(trained.model, decision) for decision in asked])
+    with trained.model.disable_adapter():
+        base = np.concatenate([plain_logprobs(trained.model, decision) for decision in asked])
+    metrics = trained.learn(samples_of(decisions))
+    assert first["kl/mean"] == first["kl/k3_mean"] == pytest.approx(0, abs=1e-6)
+    assert metrics["kl/k3_mean"] == pytest.approx(float(np.mean(np.expm1(base - policy) - (base - policy))), rel=1e-3)
+    assert 0.3 < metrics["kl/k3_mean"] / metrics["kl/mean"] < 3

@@ -1,0 +1,36 @@
+"""docs/grpo_traps.md and the tests agree: every mistake has a row, every row names tests that there are."""
+
+import re
+from fnmatch import fnmatch
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / "tests" / "agents" / "grpo"
+PAGE = (ROOT / "docs" / "grpo_traps.md").read_text(encoding="utf-8")
+ROWS = {int(number): cells for number, cells in re.findall(r"^\| (\d+) \| (.*) \|$", PAGE, re.MULTILINE)}
+NAMED = re.compile(r"`([\w./]+\.py)::([\w*]+)`")
+OF_CHESS = {25, 26}
+
+
+def names_of(path):
+    return re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_every_mistake_has_a_row_and_tests():
+    assert list(ROWS) == list(range(1, 33))
+    assert {number for number, row in ROWS.items() if not NAMED.search(row)} == OF_CHESS
+
+
+def test_what_a_row_names_is_there():
+    for number, row in ROWS.items():
+        for file, pattern in NAMED.findall(row):
+            assert [name for name in names_of(HOME / file) if fnmatch(name, pattern)], (number, file, pattern)
+
+
+def test_every_test_with_a_number_stands_in_its_row():
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name in names_of(path):
+            if found := re.match(r"test_trap_(\d+)_", name):
+                listed = NAMED.findall(ROWS[int(found[1])])
+                files = {(HOME / file).resolve() for file, pattern in listed if fnmatch(name, pattern)}
+                assert path in files, (path.name, name)
