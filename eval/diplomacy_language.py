@@ -13,10 +13,9 @@ import torch
 from tqdm import tqdm
 
 from agents.llm.endpoint.backend import EndpointBackend
-from agents.llm.games import Cast, play_games
+from agents.llm.games import Cast, one_against_six, play_games
 from agents.llm.transformers_backend import TransformersBackend
 from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.codes import NUM_POWERS
 from envs.diplomacy.history import WatchedBatch
 from envs.diplomacy.positions import FIRST_YEAR
 from envs.diplomacy.recording import phases_of
@@ -36,20 +35,12 @@ def cells_of(opponents: Sequence[str], protocol: str = "both") -> list[tuple[str
     return [pair for name in opponents for pair in ((POLICY, name),) * alone + ((name, POLICY),) * six]
 
 
-def seated(cells: Cells, games: int) -> list[list[str]]:
-    """The seven players of every game, cell by cell: the one in seat i % 7 of a cell's game i."""
-    return [
-        [one if power == game % NUM_POWERS else six for power in range(NUM_POWERS)]
-        for one, six in cells
-        for game in range(games)
-    ]
-
-
 def play_language(options: Options, player: LanguagePlayer, device: str, threads: int) -> Played:
     """Play all games; with --replay the first with the last opponent is kept, one with the policy alone if there is."""
     protocol = options.protocol or "both"
     cells, games = cells_of(options.opponents, protocol), options.games
-    cast = Cast(seated(cells, games), player.models, player.rules)
+    players = [game for one, six in cells for game in one_against_six(one, six, games)]
+    cast = Cast(players, player.models, player.rules)
     watched = (len(cells) - (2 if protocol == "both" else 1)) * games
     batch = make_batch(options, len(cast.players), watched, device, threads)
     batch.game_id.copy_(torch.arange(games).repeat(len(cells)))

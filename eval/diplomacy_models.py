@@ -140,9 +140,11 @@ def _player(
     from agents.llm.transformers_backend import TransformersBackend
     from envs.diplomacy.prompts import PromptRules
 
-    options: dict[str, Any] = {"temperature": temperature, "constraint": Constraint(tokenizer)}
-    options |= {"batch_size": config.batch_size, "max_prompt_tokens": config.max_prompt_tokens}
-    models = {name: TransformersBackend(model, tokenizer, playing=how, **options) for name, how in playing.items()}
+    asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer)
+    models = {
+        name: TransformersBackend.of(asked, model, tokenizer, constraint=constraint, playing=how)
+        for name, how in playing.items()
+    }
     return LanguagePlayer(models, PromptRules.of(config), about)
 
 

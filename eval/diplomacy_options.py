@@ -21,7 +21,6 @@ LAST_YEAR = 1920
 """Where nobody named a year, and who is evaluated was not trained with one."""
 TEMPERATURE = "[0, 10]"
 PROTOCOLS = ("both", "alone", "six")
-_OPTION = {"settings": "set"}
 _WHO = ("bot", "ckpt", "ladder", "league")
 
 _EXAMPLES = f"""\
@@ -111,9 +110,13 @@ def _check_who(values: dict[str, Any]) -> None:
     known = [name for name in values["opponents"] if name != BASE_MODEL]
     for name in (*known, *([values["bot"]] if values["bot"] else [])):
         choose("bot", name, (*BOTS, BASE_MODEL) if values["ckpt"] else BOTS)
-    for name in ("temperature", "protocol", "settings"):
-        if not values["ckpt"] and values[name] not in (None, {}):
-            raise InputError(f"--{_OPTION.get(name, name)}: is not for bots; it goes with --ckpt and a language model")
+    for option, given in (
+        ("temperature", values["temperature"] is not None),
+        ("protocol", values["protocol"] is not None),
+        ("set", bool(values["settings"])),
+    ):
+        if given and not values["ckpt"]:
+            raise InputError(f"--{option}: is not for bots; it goes with --ckpt and a language model")
     if values["protocol"] is not None:
         choose("protocol", values["protocol"], PROTOCOLS)
     if values["league"] and values["replay"]:

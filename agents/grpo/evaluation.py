@@ -7,7 +7,7 @@ plays the same games with the likeliest token each time, so that two checks diff
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 
 from agents.llm.adapters import BASE, LEARNER, Adapters
 from agents.llm.constraint import Constraint
-from agents.llm.games import Cast, play_games
+from agents.llm.games import Cast, one_against_six, play_games
 from agents.llm.transformers_backend import TransformersBackend
 from configs.schema import RunConfig
 from curriculum.league import BASE_MODEL, CHALLENGER
@@ -48,12 +48,10 @@ class Evaluation:
             constraint = Constraint(tokenizer)
             names = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
             self._models = {
-                name: TransformersBackend(
+                name: TransformersBackend.of(
+                    replace(config.model, temperature=0.0),
                     adapters.model,
                     tokenizer,
-                    temperature=0.0,
-                    batch_size=config.model.batch_size,
-                    max_prompt_tokens=config.model.max_prompt_tokens,
                     constraint=constraint,
                     playing=partial(adapters.playing, own),
                     name=name,
@@ -69,7 +67,8 @@ class Evaluation:
     def check(self) -> Check:
         """Play all games, and say how they went. Raises `InputError` where the model cannot be asked."""
         games = self._config.evaluation.games
-        cast = Cast([game for name in OPPONENTS for game in seated(name, games)], self._models, self._rules)
+        players = [game for name in OPPONENTS for game in one_against_six(CHALLENGER, name, games)]
+        cast = Cast(players, self._models, self._rules)
         batch = DiplomacyBatch(len(cast.players), last_year=self._config.env.last_year, threads=self._threads)
         try:
             batch.game_id.copy_(torch.arange(games).repeat(len(OPPONENTS)))
@@ -80,13 +79,6 @@ class Evaluation:
         found = {name: measured(owner) for name, owner in zip(OPPONENTS, owners, strict=True)}
         metrics = {f"eval/vs_{name}/{key}": value for name, part in found.items() for key, value in part.items()}
         return Check(metrics, _table(found, games))
-
-
-def seated(opponent: str, games: int) -> list[list[str]]:
-    """The seven players of each game: the learner has power i % 7 of game i, six of `opponent` the others."""
-    return [
-        [CHALLENGER if power == game % NUM_POWERS else opponent for power in range(NUM_POWERS)] for game in range(games)
-    ]
 
 
 def measured(owner: torch.Tensor) -> dict[str, float]:

@@ -59,12 +59,10 @@ class ModelPlayer:
 
     def _backend_of(self, name: str) -> TransformersBackend:
         if name not in self._backends:
-            self._backends[name] = TransformersBackend(
+            self._backends[name] = TransformersBackend.of(
+                self._config,
                 self._adapters.model,
                 self._tokenizer,
-                temperature=self._config.temperature,
-                batch_size=self._config.batch_size,
-                max_prompt_tokens=self._config.max_prompt_tokens,
                 constraint=self._constraint,
                 playing=lambda: self._as(name),
                 name=name,

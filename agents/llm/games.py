@@ -31,6 +31,13 @@ class Cast:
     rules: PromptRules
 
 
+def one_against_six(one: str, six: str, games: int) -> list[list[str]]:
+    """The seven players of each game: `one` has power i % 7 of game i, `six` the others."""
+    return [
+        [one if power == game % codes.NUM_POWERS else six for power in range(codes.NUM_POWERS)] for game in range(games)
+    ]
+
+
 def play_games(
     batch: DiplomacyBatch,
     cast: Cast,

@@ -22,6 +22,7 @@ from agents.llm.head import check_head, plain
 from agents.llm.line_tokens import beginning, encode
 from agents.llm.prefill import CacheCounts
 from agents.llm.sampling import sample
+from configs.language import LanguageModelConfig
 from configs.names import InputError
 from envs.diplomacy.board import POWERS
 
@@ -63,6 +64,13 @@ class TransformersBackend:
         self.name, self.policy_version, self.counts = name, 0, CacheCounts()
         self._model, self._tokenizer, self._playing = model, tokenizer, playing
         self._begin = beginning(tokenizer)
+
+    @classmethod
+    def of(cls, config: LanguageModelConfig, model: Any, tokenizer: Any, **options: Any) -> TransformersBackend:
+        """One with the temperature and sizes of `config`; `options` are this class's others."""
+        for name in ("temperature", "batch_size", "max_prompt_tokens"):
+            options[name] = getattr(config, name)
+        return cls(model, tokenizer, **options)
 
     @property
     def exact(self) -> bool:

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from agents.llm.games import one_against_six
 from curriculum.fixed_references import reference_table
 from curriculum.games import Game
 from curriculum.league import enter_checkpoint, new_league, record
@@ -13,7 +14,6 @@ from curriculum.league_file import LeagueFile
 from envs.diplomacy.board import POWERS
 from eval import find
 from eval.diplomacy import main, read_options
-from eval.diplomacy_language import seated
 from eval.diplomacy_models import LanguagePlayer, load
 from eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
@@ -53,10 +53,9 @@ def refused(capsys, *arguments):
 
 
 def test_every_power_is_played_as_often():
-    games = seated([("policy", "dumbbot"), ("dumbbot", "policy")], 14)
-    assert [game.count("policy") for game in games] == [1] * 14 + [6] * 14
-    for power in range(7):
-        assert [sum(game[power] == "policy" for game in part) for part in (games[:14], games[14:])] == [2, 12]
+    games = one_against_six("policy", "dumbbot", 14)
+    assert [game.index("policy") for game in games] == [*range(7), *range(7)]
+    assert all(game.count("dumbbot") == 6 for game in games)
 
 
 def test_what_a_name_means(adapter, tmp_path, monkeypatch):

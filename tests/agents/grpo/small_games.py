@@ -1,7 +1,11 @@
 """A GRPO configuration so small that a rollout takes a second, and a toy model to play it."""
 
+from agents.grpo.learner import Learner
 from agents.grpo.plan import draw_plan
 from agents.grpo.rollout import Rollouts
+from agents.llm.adapter_file import base_identity
+from agents.llm.adapters import BASE, Adapters
+from agents.llm.lora import LoraShape
 from agents.llm.transformers_backend import TransformersBackend
 from configs.load import load
 from curriculum.league import new_league
@@ -37,3 +41,16 @@ def toy_backend(*, seed=0, temperature=0.8):
 def toy_rollouts(config, backend=None):
     backend = backend or toy_backend()
     return Rollouts(config, lambda name: backend)
+
+
+def toy_learner(*options: str):
+    config = small_config("grpo.learning_rate=1e-2", *options)
+    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
+    return Learner(
+        adapters.model,
+        adapters.parameters(),
+        config,
+        base=base_identity(adapters.model),
+        without_adapters=lambda: adapters.playing(BASE),
+        seed=5,
+    )

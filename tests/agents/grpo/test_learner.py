@@ -7,12 +7,9 @@ import pytest
 import torch
 
 from agents.grpo.groups import group_ids
-from agents.grpo.learner import Learner, Sample
-from agents.llm.adapter_file import base_identity
-from agents.llm.adapters import BASE, Adapters
-from agents.llm.lora import LoraShape
+from agents.grpo.learner import Sample
 from agents.llm.transformers_backend import TransformersBackend
-from tests.agents.grpo.small_games import plan_of, small_config, toy_rollouts
+from tests.agents.grpo.small_games import plan_of, small_config, toy_learner, toy_rollouts
 from tests.agents.llm.toys import llama, word_tokenizer
 
 
@@ -26,25 +23,12 @@ def played(tmp_path_factory):
     return batch.turns
 
 
-def make(*options):
-    config = small_config("grpo.learning_rate=1e-2", *options)
-    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
-    return Learner(
-        adapters.model,
-        adapters.parameters(),
-        config,
-        base=base_identity(adapters.model),
-        without_adapters=lambda: adapters.playing(BASE),
-        seed=5,
-    )
-
-
 def samples_of(turns, sign=1.0):
     return [Sample(turn.decision, sign * (1.0 if number % 2 else -1.0)) for number, turn in enumerate(turns)]
 
 
 def test_before_any_update_every_ratio_is_one_and_the_kl_is_zero(played):
-    metrics = make().learn(samples_of(played))  # one minibatch: everything is measured before the first step
+    metrics = toy_learner().learn(samples_of(played))  # one minibatch: everything is measured before the first step
     assert metrics["ppo/ratio_mean"] == pytest.approx(1.0, abs=1e-5)
     assert metrics["ppo/ratio_std"] < 1e-5
     assert metrics["kl/max"] < 1e-10
@@ -52,7 +36,7 @@ def test_before_any_update_every_ratio_is_one_and_the_kl_is_zero(played):
 
 
 def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
-    learner = make("grpo.kl_beta=0", "grpo.target_kl=0")
+    learner = toy_learner("grpo.kl_beta=0", "grpo.target_kl=0")
     for _ in range(5):
         metrics = learner.learn(samples_of(played))
     assert metrics["benchmark/loss"] < -0.05
@@ -61,12 +45,12 @@ def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
 
 
 def test_the_mask_left_out_makes_ratios_far_from_one(played):
-    metrics = make("grpo.mask_replay=false").learn(samples_of(played))
+    metrics = toy_learner("grpo.mask_replay=false").learn(samples_of(played))
     assert metrics["ppo/ratio_mean"] < 0.2
 
 
 def test_nothing_to_learn_from_changes_nothing_and_is_counted(played):
-    learner = make()
+    learner = toy_learner()
     before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
     metrics = learner.learn([])
     assert metrics["processing/empty_batches"] == 1.0
@@ -76,7 +60,7 @@ def test_nothing_to_learn_from_changes_nothing_and_is_counted(played):
 
 
 def test_a_gradient_that_is_not_finite_is_skipped(played):
-    learner = make()
+    learner = toy_learner()
     before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
     metrics = learner.learn([Sample(sample.decision, float("inf")) for sample in samples_of(played)])
     assert metrics["train/skipped_steps"] == 1.0
@@ -84,7 +68,7 @@ def test_a_gradient_that_is_not_finite_is_skipped(played):
 
 
 def test_one_bad_minibatch_does_not_spoil_the_others(played):
-    learner = make("grpo.minibatch_samples=2", "grpo.target_kl=0")
+    learner = toy_learner("grpo.minibatch_samples=2", "grpo.target_kl=0")
     found = samples_of(played)
     most = max(range(len(found)), key=lambda number: int((found[number].decision.allowed_counts > 1).sum()))
     found[most] = Sample(found[most].decision, float("nan"))
@@ -98,7 +82,7 @@ def test_one_bad_minibatch_does_not_spoil_the_others(played):
 def test_decisions_that_are_not_exact_are_refused(played):
     rough = replace(played[0].decision, exact=False)
     with pytest.raises(ValueError, match="exact"):
-        make().learn([Sample(rough, 1.0)])
+        toy_learner().learn([Sample(rough, 1.0)])
 
 
 def test_a_sampler_with_other_weights_is_corrected_for(played):
@@ -107,16 +91,16 @@ def test_a_sampler_with_other_weights_is_corrected_for(played):
         Sample(replace(sample.decision, logprobs=sample.decision.logprobs - np.float32(1.0)), sample.advantage)
         for sample in samples_of(played)
     ]
-    metrics = make(*options).learn(shifted)
+    metrics = toy_learner(*options).learn(shifted)
     assert metrics["ppo/is_ratio_mean"] == pytest.approx(np.e, rel=0.02)
     assert metrics["ppo/ratio_mean"] == pytest.approx(1.0, abs=1e-5)  # clipped around the trainer's own
-    masked = make(*options, "grpo.importance_mask=true").learn(shifted)
+    masked = toy_learner(*options, "grpo.importance_mask=true").learn(shifted)
     assert masked["ppo/is_masked_fraction"] == 1.0
     assert masked["processing/empty_batches"] == 1.0
 
 
 def test_a_learner_continues_bit_for_bit_from_its_state(played):
-    whole, cut = make("grpo.use_ema_reference=true"), make("grpo.use_ema_reference=true")
+    whole, cut = toy_learner("grpo.use_ema_reference=true"), toy_learner("grpo.use_ema_reference=true")
     whole.learn(samples_of(played))
     cut.load_state_dict(whole.state_dict())
     one, other = whole.learn(samples_of(played, -1.0)), cut.learn(samples_of(played, -1.0))

@@ -7,14 +7,11 @@ import pytest
 import torch
 
 from agents.grpo.importance import DisagreementError
-from agents.grpo.learner import Learner, Sample
-from agents.llm.adapter_file import base_identity
-from agents.llm.adapters import BASE, Adapters
+from agents.grpo.learner import Sample
 from agents.llm.backend import Request
-from agents.llm.lora import LoraShape
 from agents.llm.transformers_backend import TransformersBackend
 from configs.language import AGGREGATIONS
-from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 
 TEMPERATURE = 0.8
@@ -30,16 +27,7 @@ def decided(model, count=24):
 
 
 def learner(*options):
-    config = small_config("grpo.learning_rate=1e-2", "grpo.target_kl=0", f"model.temperature={TEMPERATURE}", *options)
-    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
-    return Learner(
-        adapters.model,
-        adapters.parameters(),
-        config,
-        base=base_identity(adapters.model),
-        without_adapters=lambda: adapters.playing(BASE),
-        seed=5,
-    )
+    return toy_learner("grpo.target_kl=0", f"model.temperature={TEMPERATURE}", *options)
 
 
 def samples_of(decisions):

@@ -1,7 +1,5 @@
 """A server that fails: the run goes on with a fallback that is counted by its cause, or stops and names it."""
 
-import time
-
 import pytest
 
 from agents.llm.backend import FALLBACK, STOP
@@ -126,10 +124,9 @@ def test_a_decision_takes_no_longer_than_the_total():
     asked = requests(2, lines=4)
     options = {"structured": "choice", "model": "toy", "timeout_seconds": 0.4, "total_seconds": 0.5}
     with server(delay=0.2) as host, endpoint(host, **options) as backend:
-        begun = time.monotonic()
         with pytest.raises(InputError, match=r"has not answered|not made after 0\.5 s"):
             backend.decide(asked)
-        assert time.monotonic() - begun < 2.0
+        assert len(host.bodies) <= 2 * 3  # begun after 0, 0.2 and 0.4 s; nothing is after 0.5
 
 
 def test_ten_megabytes_are_refused_and_the_rest_goes_on():

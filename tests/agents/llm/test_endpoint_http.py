@@ -117,10 +117,9 @@ def test_retry_after_in_seconds(header, seconds):
     assert seconds_of(header) == seconds
 
 
-def test_retry_after_as_a_date():
-    from email.utils import formatdate
-
-    assert 50 < seconds_of(formatdate(time.time() + 60, usegmt=True)) <= 61
+def test_retry_after_as_a_date(monkeypatch):
+    monkeypatch.setattr("agents.llm.endpoint.failure.time", lambda: 1_800_000_000.0)  # 15 January 2027, 08:00:00
+    assert seconds_of("Fri, 15 Jan 2027 08:01:00 GMT") == 60.0
     assert seconds_of("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
 
 

@@ -25,7 +25,7 @@ def test_its_tokenizer_is_the_one_this_tree_makes():
 
 
 def test_it_orders_as_the_bot_does_in_games_it_never_saw():
-    """More than half of the orders; of the legal ones a random choice would be right for about a tenth."""
+    """More than half of the orders."""
     model, tokenizer = load_model(LanguageModelConfig(name="tiny"))
     games = BotGames(8, bot="dumbbot", last_year=1910, seed=77)
     found = HeldOut(Lessons(games, tokenizer, PromptRules()), tokenizer).check(model)
