@@ -24,8 +24,9 @@ from agents.llm.context import Context
 from agents.llm.prefill import CacheCounts
 from agents.llm.transformers_backend import TransformersBackend
 from benchmarks.llm_work import BETA, LAST_YEAR, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
+from configs.language import DIPLOMACY_BOTS
 from configs.load import load
-from configs.schema import DIPLOMACY_BOTS, RunConfig
+from configs.schema import RunConfig
 from curriculum.league import new_league
 from curriculum.matchmaking import Opponents
 

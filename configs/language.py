@@ -13,6 +13,7 @@ LORA_TARGETS = ("attention", "all")
 MATCHMAKINGS = ("category", "win_rate", "rating")
 WIN_RATE_FORMS = ("hard", "variance")
 PLAYS = ("league", "self_play")
+DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a folder or an id on Hugging Face's hub")
 BACKENDS = ("transformers", "endpoint")
 APIS = ("completions", "chat")
@@ -90,7 +91,7 @@ class EndpointConfig:
 class CloneConfig:
     """Behaviour cloning of a bot (`trainer=clone`)."""
 
-    bot: str = option("dumbbot", ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot"))
+    bot: str = option("dumbbot", DIPLOMACY_BOTS)
     hidden: int = option(128, "[16, 8192]")
     layers: int = option(4, "[1, 100]")
     heads: int = option(4, "[1, 128]")
@@ -115,7 +116,9 @@ class GRPOConfig:
     rollout_long_horizon_years: int = option(6, "[1, 100]")
     rollout_long_horizon_chance: float = option(0.2, PROBABILITY)
     rollout_warmup_phases: int = option(6, "[0, 1000]")
-    """At most this many phases are played by bots before the fork."""
+    """At most this many phases are played before the fork."""
+    rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, "base_model"))
+    """Who plays them, in all seats."""
     rollout_no_warmup_chance: float = option(0.2, PROBABILITY)
     buffer_depth: int = option(3, "[0, 64]")
     """Rollout batches prefetched by other processes while training; 0 plays them in this one."""

@@ -17,7 +17,6 @@ RULES = ("classic", "challenge")
 BOT_RATES = ("tick", "agent")
 SPAWNS = ("random", "fixed")
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
-DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
 LEVELS = ("none", "narrow", "full")
 REGIMES = (
     "default",

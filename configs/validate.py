@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 from configs.allowed import Allowed, Form, complaint
+from configs.language import DIPLOMACY_BOTS
 from configs.names import ConfigError
 from configs.schema import (
     BOTS,
     DIPLOMACY,
-    DIPLOMACY_BOTS,
     DOGFIGHT,
     EvaluationConfig,
     PhaseConfig,

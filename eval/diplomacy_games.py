@@ -68,15 +68,10 @@ def _check(options: Options, player: LanguagePlayer | ActorCritic | None) -> Non
     """Raise `InputError` for options that this player does not go with."""
     language = isinstance(player, LanguagePlayer)
     if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
-        what = "a model without an adapter, so it is its own base model" if language else "a policy, not an adapter"
+        what = "a model on a server" if language else "a policy, not an adapter"
         raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
-    for name, given in {
-        "temperature": options.temperature,
-        "protocol": options.protocol,
-        "set": options.settings,
-    }.items():
-        if given not in (None, {}) and not language:
-            raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
+    for name in () if language else options.language_only:
+        raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
 
 
 def _play_cells(options: Options, network: ActorCritic | None, device: str, threads: int) -> Played:

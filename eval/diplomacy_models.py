@@ -102,11 +102,12 @@ def _served_model(url: str, temperature: float, settings: Settings) -> LanguageP
 
 
 def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -> LanguagePlayer:
+    """A model without an adapter, which is its own base model."""
     from agents.llm.models import load_model
 
     model, tokenizer = load_model(config, device=device)
     about = {"model": find.display_path(Path(config.name)) if config.name not in NAMED else config.name}
-    return _player({POLICY: nullcontext}, model, tokenizer, config, temperature, about)
+    return _player({POLICY: nullcontext, BASE_MODEL: nullcontext}, model, tokenizer, config, temperature, about)
 
 
 def _adapted_model(path: Path, content: dict[str, Any], temperature: float, device: str) -> LanguagePlayer:

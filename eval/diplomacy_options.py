@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from configs.allowed import complaint
 from configs.names import InputError, choose
@@ -37,9 +36,9 @@ examples:
 
 bots: {", ".join(BOTS)}
 language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
-against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter. What an
-order was worth to them is on the page of --replay, exactly: point at it. Or the address of a server that speaks
-OpenAI's protocol, with the options of docs/llm_endpoints.md in --set.
+against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter; one that
+has none is its own. What an order was worth to them is on the page of --replay, exactly: point at it. Or the address of
+a server that speaks OpenAI's protocol, with the options of docs/llm_endpoints.md in --set.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
@@ -71,6 +70,16 @@ class Options:
     command: str
 
     @property
+    def language_only(self) -> list[str]:
+        """Those that were given and are for language models alone, as on the command line."""
+        given = {
+            "temperature": self.temperature is not None,
+            "protocol": self.protocol is not None,
+            "set": bool(self.settings),
+        }
+        return [name for name, there in given.items() if there]
+
+    @property
     def cells(self) -> list[tuple[str, str]]:
         """Who plays alone, and who plays the other six."""
         ones = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
@@ -82,44 +91,40 @@ def read_options(arguments: Sequence[str]) -> Options:
     values = _parser().read(arguments)
     values["opponents"] = read_names("--opponents", values["opponents"])
     values["settings"] = read_settings(values.pop("set"))
-    _check_who(values)
     values["last_year_given"] = values["last_year"] is not None
     values["last_year"] = values["last_year"] if values["last_year_given"] else LAST_YEAR
+    options = Options(**values)
+    _check_who(options)
     limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
-    if values["temperature"] is not None:
+    if options.temperature is not None:
         limits["temperature"] = TEMPERATURE
     for name, allowed in limits.items():
         check_number(f"--{name.replace('_', '-')}", values[name], allowed)
-    if values["games"] % NUM_POWERS:
-        whole = values["games"] + -values["games"] % NUM_POWERS
+    if options.games % NUM_POWERS:
+        whole = options.games + -options.games % NUM_POWERS
         raise InputError(
-            f"--games {values['games']}: must be a multiple of 7, so that all powers are played as often; try {whole}"
+            f"--games {options.games}: must be a multiple of 7, so that all powers are played as often; try {whole}"
         )
-    if wrong := complaint(values["device"], DEVICE):
-        raise InputError(f"--device {values['device']!r}: {wrong}")
-    return Options(**values)
+    if wrong := complaint(options.device, DEVICE):
+        raise InputError(f"--device {options.device!r}: {wrong}")
+    return options
 
 
-def _check_who(values: dict[str, Any]) -> None:
-    if [bool(values[name]) for name in _WHO].count(True) != 1:
+def _check_who(options: Options) -> None:
+    if [bool(getattr(options, name)) for name in _WHO].count(True) != 1:
         raise InputError(
             "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"
         )
-    if BASE_MODEL in values["opponents"] and not values["ckpt"]:
+    if BASE_MODEL in options.opponents and not options.ckpt:
         raise InputError(f"--opponents {BASE_MODEL}: is what --ckpt, an adapter, was trained on; give --ckpt as well")
-    known = [name for name in values["opponents"] if name != BASE_MODEL]
-    for name in (*known, *([values["bot"]] if values["bot"] else [])):
-        choose("bot", name, (*BOTS, BASE_MODEL) if values["ckpt"] else BOTS)
-    for option, given in (
-        ("temperature", values["temperature"] is not None),
-        ("protocol", values["protocol"] is not None),
-        ("set", bool(values["settings"])),
-    ):
-        if given and not values["ckpt"]:
-            raise InputError(f"--{option}: is not for bots; it goes with --ckpt and a language model")
-    if values["protocol"] is not None:
-        choose("protocol", values["protocol"], PROTOCOLS)
-    if values["league"] and values["replay"]:
+    known = [name for name in options.opponents if name != BASE_MODEL]
+    for name in (*known, *([options.bot] if options.bot else [])):
+        choose("bot", name, (*BOTS, BASE_MODEL) if options.ckpt else BOTS)
+    for name in () if options.ckpt else options.language_only:
+        raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+    if options.protocol is not None:
+        choose("protocol", options.protocol, PROTOCOLS)
+    if options.league and options.replay:
         raise InputError("--replay does not go with --league, which plays nothing; leave one of them out")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agents.grpo.loop import train as train_by_grpo
+from configs.language import DIPLOMACY_BOTS
 from configs.schema import (
     DIPLOMACY,
-    DIPLOMACY_BOTS,
     CloneConfig,
     EnvConfig,
     EvaluationConfig,

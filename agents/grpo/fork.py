@@ -1,36 +1,83 @@
-"""Positions to begin from: games that bots have played for a few phases, then forked.
+"""Positions to begin from: games that a bot or the base model has played for a few phases, then forked.
 
-Each group's master game is played by DumbBots for as many phases as its plan says; then every fork is a copy of it.
+Each group's master game has that one player in all seats for as many phases as its plan says; every fork is a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
+from agents.grpo.asking import ask
 from agents.grpo.plan import GroupPlan
+from agents.llm.backend import Backend
+from agents.llm.seats import mix, seat_bots, seats
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch, opening
+from envs.diplomacy.prompts import PromptRules
 
-WARMUP_BOT = codes.BOTS.index("dumbbot")
+BEFORE_THE_FORK = 1
+"""Sets the draws of a model before the fork apart from those after it."""
 
 
-def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan]) -> dict[str, torch.Tensor]:
-    """Positions [G, ...] of the groups, a snapshot; `masters` has a game for each and is used up."""
+@dataclass(frozen=True)
+class Warmup:
+    """Who plays before the fork, by a bot's or model's name; what a model is shown, and where models are had."""
+
+    player: str
+    rules: PromptRules
+    backend_of: Callable[[str], Backend]
+
+
+@dataclass
+class Masters:
+    """Positions [G, ...] of the groups, a snapshot; of those that could not be played on, why."""
+
+    positions: dict[str, torch.Tensor]
+    failed: dict[int, str] = field(default_factory=dict)
+
+
+def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup) -> Masters:
+    """Play the groups' games to their forks; `masters` has a game for each and is used up."""
     masters.load(opening())
-    masters.players.fill_(WARMUP_BOT)
+    seat_bots(masters, _players(groups, warmup))
     masters.game_id.copy_(torch.tensor([group.seed for group in groups]))
     phases = torch.tensor([group.warmup_phases for group in groups], device=masters.device)
+    failed: dict[int, str] = {}
     for phase in range(int(phases.max())):
         masters.done.copy_((phases <= phase).to(masters.done.dtype))  # these wait
+        masters.orders.copy_(torch.from_numpy(_orders(masters, groups, warmup, phase, failed)))
         masters.draw_orders(phase)
         masters.process()
     masters.check()
     masters.done.zero_()
-    return masters.snapshot()
+    return Masters(masters.snapshot(), failed)
 
 
 def forked(positions: dict[str, torch.Tensor], samples: int) -> dict[str, torch.Tensor]:
     """Every position `samples` times [G x samples, ...], the forks of a group one after the other."""
     return {name: values.repeat_interleave(samples, dim=0) for name, values in positions.items()}
+
+
+def _players(groups: Sequence[GroupPlan], warmup: Warmup) -> list[list[str]]:
+    return [[warmup.player] * codes.NUM_POWERS for _ in groups]
+
+
+def _orders(
+    masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup, phase: int, failed: dict[int, str]
+) -> np.ndarray:
+    """What a model orders, int32 [G, 75]; nothing where a bot plays. Games that it cannot go on with join `failed`."""
+    orders = np.zeros((masters.num_games, codes.NUM_PROVINCES), dtype=np.int32)
+    waiting = seats(masters, _players(groups, warmup), warmup.rules)
+    decided = ask(
+        lambda: warmup.backend_of(warmup.player),
+        [seat for seat in waiting if seat.game not in failed],
+        seed=lambda seat: mix(groups[seat.game].seed, seat.game, phase, seat.power, BEFORE_THE_FORK),
+        fail=lambda games, why: failed.update(dict.fromkeys(games, why)),
+    )
+    for seat, decision in decided:
+        seat.choices.write(decision.chosen, orders[seat.game])
+    return orders

@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from agents.grpo.fork import forked, warmed_up
+from agents.grpo.fork import Masters, forked
 from agents.grpo.groups import BeforeMove
 from agents.grpo.plan import GroupPlan, RolloutPlan
 from agents.llm.seats import Seat, mix, seat_bots, seats
@@ -32,10 +32,10 @@ class Ending:
 class ForkedGames:
     """The games of one plan: who plays what in which, and which of them go on."""
 
-    def __init__(self, batch: DiplomacyBatch, masters: DiplomacyBatch, plan: RolloutPlan) -> None:
+    def __init__(self, batch: DiplomacyBatch, masters: Masters, plan: RolloutPlan) -> None:
         self.batch, self.plan, self.games = batch, plan, batch.num_games
         self.failed: dict[int, str] = {}
-        batch.load(forked(warmed_up(masters, plan.groups), plan.samples))
+        batch.load(forked(masters.positions, plan.samples))
         self._players = [self.group(game).players for game in range(self.games)]
         seat_bots(batch, self._players)
         batch.game_id.copy_(torch.tensor([mix(self.group(game).seed, game) for game in range(self.games)]))
@@ -45,6 +45,8 @@ class ForkedGames:
         begun_late = self._season > codes.SPRING
         self._until = self._begun + begun_late + np.array([self.group(game).years for game in range(self.games)])
         self._stop_those_over()
+        for group, why in masters.failed.items():
+            self.fail(set(range(group * plan.samples, (group + 1) * plan.samples)), why)
 
     @property
     def playing(self) -> np.ndarray:

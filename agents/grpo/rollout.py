@@ -10,15 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
 
+from agents.grpo.asking import ask
+from agents.grpo.fork import Warmup, warmed_up
 from agents.grpo.forked_games import Ending, ForkedGames
 from agents.grpo.groups import BeforeMove
 from agents.grpo.plan import RolloutPlan
-from agents.llm.backend import Backend, Decision, Request
-from configs.names import InputError
+from agents.llm.backend import Backend, Decision
 from configs.schema import RunConfig
 from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.prompts import PromptRules
@@ -63,6 +65,7 @@ class Rollouts:
         self._backend_of = backend_of
         self._last_year = config.env.last_year
         self._rules = PromptRules.of(model)
+        self._warmup = Warmup(grpo.rollout_warmup_player, self._rules, backend_of)
         self.rewards = RewardRules(
             win_bonus=grpo.win_bonus,
             winner_threshold_sc=grpo.winner_threshold_sc,
@@ -80,7 +83,7 @@ class Rollouts:
     def play(self, plan: RolloutPlan) -> RolloutBatch:
         """Play the plan's games; the same plan and weights give the same batch."""
         begun = time.perf_counter()
-        table = ForkedGames(self._batch, self._masters, plan)
+        table = ForkedGames(self._batch, warmed_up(self._masters, plan.groups, self._warmup), plan)
         scorer = Scorer({"strategic" if self.rewards.use_strategic_step_scoring else "dense": 1.0})
         scorer.begin(table.batch.state)
         turns: list[Turn] = []
@@ -113,14 +116,9 @@ class Rollouts:
         """Write the orders of every language model, and return what the learner decided."""
         seats, orders, turns = table.seats(self._rules), table.orders(), []
         for player in sorted({seat.player for seat in seats}):
-            asked = [seat for seat in seats if seat.player == player]
-            requests = [Request(seat.prompt, seat.choices, table.seed(phase, seat)) for seat in asked]
-            try:
-                decisions = self._backend_of(player).decide(requests)
-            except InputError as error:
-                table.fail({seat.game for seat in asked}, str(error))
-                continue
-            for seat, decision in zip(asked, decisions, strict=True):
+            asked = [seat for seat in seats if seat.player == player and seat.game not in table.failed]
+            decided = ask(partial(self._backend_of, player), asked, seed=partial(table.seed, phase), fail=table.fail)
+            for seat, decision in decided:
                 seat.choices.write(decision.chosen, orders[seat.game])
                 if seat.power in table.group(seat.game).heroes:
                     turns.append(Turn(decision, seat.game, seat.power, phase, table.known(seat), seat.choices.lines))

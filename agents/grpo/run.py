@@ -26,8 +26,9 @@ from agents.llm.models import load_model
 from agents.machine import keep_freed_memory, set_threads
 from agents.ppo.guard import Guard
 from agents.run_home import Home
+from configs.language import DIPLOMACY_BOTS
 from configs.machine import choose_device
-from configs.schema import DIPLOMACY_BOTS, RunConfig
+from configs.schema import RunConfig
 from curriculum.inheritance import inherit
 from curriculum.league import League, enter_checkpoint, new_league
 from curriculum.league_file import LeagueFile

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from configs.names import InputError
 from envs.diplomacy.choices import Choices, Option
 
 STOP, FALLBACK = "stop", "fallback"
@@ -66,6 +67,14 @@ class Decision:
         return "\n".join(option.text for option in self.chosen)
 
 
+class PromptError(InputError):
+    """Prompts that a model cannot read; `places` are those of their requests among all that were made."""
+
+    def __init__(self, text: str, places: Sequence[int]) -> None:
+        super().__init__(text)
+        self.places = tuple(places)
+
+
 class Backend(Protocol):
     """A model that answers requests."""
 
@@ -80,7 +89,11 @@ class Backend(Protocol):
         ...
 
     def decide(self, requests: Sequence[Request]) -> list[Decision]:
-        """One decision for each request, in order. Raises `InputError` where the model cannot be reached at all."""
+        """One decision for each request, in order.
+
+        Raises `InputError` where the model cannot be reached at all, or a prompt is too long for it: `PromptError`,
+        where the others may be asked for again.
+        """
         ...
 
     def close(self) -> None:

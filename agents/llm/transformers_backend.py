@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from agents.llm.alternatives import LineOdds, line_odds
-from agents.llm.backend import Decision, Request
+from agents.llm.backend import Decision, PromptError, Request
 from agents.llm.constraint import Constraint, Steps, Walks
 from agents.llm.context import check_context
 from agents.llm.draws import seeds_of
@@ -23,7 +23,6 @@ from agents.llm.line_tokens import beginning, encode
 from agents.llm.prefill import CacheCounts
 from agents.llm.sampling import sample
 from configs.language import LanguageModelConfig
-from configs.names import InputError
 from envs.diplomacy.board import POWERS
 
 
@@ -80,11 +79,12 @@ class TransformersBackend:
     def decide(self, requests: Sequence[Request]) -> list[Decision]:
         """One decision for each request, in order; those without a line to write are answered without the model.
 
-        Raises `InputError` for a prompt that is too long, before anything is drawn.
+        Raises `PromptError` for prompts that are too long or empty, before anything is drawn.
         """
         places = [place for place, request in enumerate(requests) if request.choices.lines]
         asked = [requests[place] for place in places]
         prompts = self._encode(asked)
+        self._check_prompts(asked, prompts, places)
         automaton = self.constraint.compile([request.choices for request in asked])
         order = sorted(range(len(asked)), key=lambda row: (-asked[row].choices.lines, -len(prompts[row]), row))
         decisions = [self._nothing()] * len(requests)
@@ -118,26 +118,32 @@ class TransformersBackend:
         unlike = list(dict.fromkeys(request.prompt for request in requests))
         encoded = (np.array([*self._begin, *ids], dtype=np.int64) for ids in encode(self._tokenizer, unlike))
         ids = dict(zip(unlike, encoded, strict=True))
-        for request in requests:
-            self._check_length(request, len(ids[request.prompt]))
         return [ids[request.prompt] for request in requests]
 
-    def _check_length(self, request: Request, tokens: int) -> None:
+    def _check_prompts(self, requests: Sequence[Request], prompts: Sequence[np.ndarray], places: Sequence[int]) -> None:
+        found = [self._complaint(request, len(prompt)) for request, prompt in zip(requests, prompts, strict=True)]
+        wrong = {place: complaint for place, complaint in zip(places, found, strict=True) if complaint}
+        if wrong:
+            raise PromptError(next(iter(wrong.values())), tuple(wrong))
+
+    def _complaint(self, request: Request, tokens: int) -> str:
+        """What is wrong with a prompt of so many tokens; nothing where it can be read."""
         power = POWERS[request.choices.power]
         if not tokens:
-            raise InputError(f"the prompt for {power} is empty: it ends with the line that begins the orders")
+            return f"the prompt for {power} is empty: it ends with the line that begins the orders"
         if tokens > self.max_prompt_tokens:
-            raise InputError(
+            return (
                 f"model.max_prompt_tokens={self.max_prompt_tokens}: the prompt for {power} has {tokens} tokens;"
                 " allow more, or show less of the board"
             )
         answer = request.choices.lines * int(self.constraint.lines.lengths.max()) + len(self.constraint.lines.closing)
         reach = getattr(plain(self._model).config, "max_position_embeddings", None)
         if reach and tokens + answer > reach:
-            raise InputError(
+            return (
                 f"the prompt for {power} has {tokens} tokens and its answer may have {answer},"
                 f" but the model {self.name} reads {reach} at most: show less of the board"
             )
+        return ""
 
     def _decision(self, prompt: np.ndarray, steps: Steps) -> Decision:
         return Decision(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from configs.schema import DIPLOMACY_BOTS
+from configs.language import DIPLOMACY_BOTS
 from curriculum.league import League, enter_checkpoint, new_league
 
 

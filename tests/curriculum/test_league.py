@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from configs.language import DIPLOMACY_BOTS
 from configs.names import InputError, UnknownNameError
-from configs.schema import DIPLOMACY_BOTS
 from curriculum.bayesian import Belief, beliefs_after
 from curriculum.games import Game
 from curriculum.league import CHALLENGER, KINDS, STARTING_ELO, enter, enter_checkpoint, is_due, new_league, record

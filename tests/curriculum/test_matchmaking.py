@@ -6,8 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from configs.language import DIPLOMACY_BOTS
 from configs.names import InputError, UnknownNameError
-from configs.schema import DIPLOMACY_BOTS, LeagueConfig
+from configs.schema import LeagueConfig
 from curriculum.games import Game
 from curriculum.league import CHALLENGER, new_league, record
 from curriculum.matchmaking import category, category_rates, chances, draw_opponents, shares

@@ -72,7 +72,7 @@ def test_what_a_name_means(adapter, tmp_path, monkeypatch):
     assert beside(adapter.with_name("step_000010.pt"))[1] == "eval.step_000010"
 
 
-def test_a_cloned_model_plays_with_its_runs_options_and_without_a_base_model(adapter, capsys, tmp_path):
+def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(adapter, tmp_path):
     final = toy_folder(tmp_path / "final")
     (tmp_path / "config.yaml").write_text(
         (adapter.parent / "config.yaml").read_text().replace("show_map_windows: false", "show_map_windows: true")
@@ -80,7 +80,9 @@ def test_a_cloned_model_plays_with_its_runs_options_and_without_a_base_model(ada
     player = load(final, temperature=0.0, device="cpu")
     assert isinstance(player, LanguagePlayer)
     assert player.rules.show_map_windows
-    assert "a model without an adapter" in refused(capsys, "--ckpt", str(final), "--opponents", "base_model", *QUICK)
+    assert main(["--ckpt", str(final), "--opponents", "base_model", "--protocol", "alone", *QUICK, "--quiet"]) == 0
+    (found,) = json.loads((tmp_path / "eval.json").read_text())["records"]
+    assert (found["one"], found["six"], found["games"]) == (str(final), "base_model", 7)
 
 
 # ---- what is refused

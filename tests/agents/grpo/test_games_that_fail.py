@@ -10,12 +10,12 @@ from agents.grpo.plan import draw_plan
 from agents.grpo.rollout import Rollouts
 from agents.grpo.rollout_metrics import rollout_metrics
 from agents.llm.adapter_file import load_adapter
-from agents.llm.backend import FALLBACK
+from agents.llm.backend import FALLBACK, PromptError
 from configs.names import InputError
 from curriculum.league import enter_checkpoint, new_league
 from curriculum.league_file import LeagueFile
 from curriculum.matchmaking import Opponents
-from tests.agents.grpo.small_games import small_config, toy_backend
+from tests.agents.grpo.small_games import plan_of, small_config, toy_backend, toy_rollouts
 from tests.agents.grpo.toy_folder import toy_folder
 
 FROZEN = "checkpoint_000001"
@@ -69,6 +69,40 @@ def test_games_of_a_player_that_cannot_answer_fail_and_the_others_are_the_same(b
     assert told(hurt, {2, 3}) == told(whole, {2, 3}) != []
     assert [ending.group for ending in hurt.endings] == [1, 1]
     assert hurt.alerts == ["a game failed: step_000001.pt: is damaged"]
+
+
+class Forgetful:
+    """A backend that cannot read the prompts of one game as soon as it has moved `moves` times."""
+
+    name, exact = "forgetful", True
+
+    def __init__(self, game, moves):
+        self._backend, self._game, self._moves, self.asked = toy_backend(), game, moves, 0
+        self.policy_version = 0
+
+    def decide(self, requests):
+        self.asked += 1
+        if self.asked == self._moves:
+            raise PromptError("the prompt for ITALY has 3000 tokens", [self._game])
+        return self._backend.decide(requests)
+
+    def close(self):
+        pass
+
+
+def test_a_prompt_that_cannot_be_read_fails_its_own_game_alone(tmp_path):
+    """One learner's seat in each of four games, so a request's place is its game."""
+    config = small_config()
+    batches = []
+    for moves in (0, 2):
+        rollouts = toy_rollouts(config, Forgetful(game=1, moves=moves))
+        batches.append(rollouts.play(plan_of(config, folder=tmp_path)))
+        rollouts.close()
+    whole, hurt = batches
+    assert (whole.failed, hurt.failed) == (0, 1)
+    assert told(hurt, {1}) == []
+    assert told(hurt, {0, 2, 3}) == told(whole, {0, 2, 3}) != []
+    assert hurt.alerts == ["a game failed: the prompt for ITALY has 3000 tokens"]
 
 
 def test_failed_games_are_counted_and_no_others(batches):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from agents.llm.backend import Request
+from agents.llm.backend import PromptError, Request
 from agents.llm.constraint import Constraint
 from agents.llm.scoring import score
 from agents.llm.token_batch import collate
@@ -156,6 +156,16 @@ def test_a_long_prompt_is_refused_by_name(model, constraint):
         backend(model, constraint, max_prompt_tokens=50).decide([request])
     with pytest.raises(InputError, match="512 at most"):
         backend(model, constraint).decide([Request("Year 1\n" * 165 + "<orders>\n", request.choices, 1)])
+
+
+def test_every_prompt_that_cannot_be_read_is_told_of(model, constraint):
+    """Also where a request in between has nothing to write, and so no prompt."""
+    short, idle = "Year 1\n<orders>\n", menu_of([], 0, 0)
+    texts = [short, "", short * 9, short, short * 8]
+    asked = [Request(text, by_kind(0, lines=2)[0] if text else idle, 1) for text in texts]
+    with pytest.raises(PromptError, match="has 45 tokens") as caught:
+        backend(model, constraint, max_prompt_tokens=30).decide(asked)
+    assert caught.value.places == (2, 4)
 
 
 def test_broken_weights_are_named(constraint):
