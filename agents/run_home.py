@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.logger import open_logger
-from agents.ppo.progress import Progress
+from agents.progress import Progress
 from agents.run_folder import RunFolder
 from agents.run_lock import RunLock
 from agents.state_folder import StateFolder, TrainingState

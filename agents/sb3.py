@@ -25,8 +25,8 @@ from agents.early import check_sb3
 from agents.ppo.dogfight_task import DogfightTask
 from agents.ppo.loop import anneal
 from agents.ppo.run import Run
-from agents.ppo.stopwatch import Stopwatch
 from agents.sb3_weights import ACTIVATIONS, to_actor_critic
+from agents.stopwatch import Stopwatch
 from configs.names import ConfigError
 from configs.schema import EventConfig, PPOConfig, RunConfig
 from curriculum.schedule import Plan

@@ -40,7 +40,7 @@ AGREEMENT = 0.01
 
 @dataclass(frozen=True)
 class GuardLimits:
-    """What `agents.ppo.guard.Guard` asks of a learner's configuration."""
+    """What `agents.guard.Guard` asks of a learner's configuration."""
 
     target_kl: float
 

@@ -18,8 +18,8 @@ from agents.grpo.learner import Sample
 from agents.grpo.rollout import RolloutBatch
 from agents.grpo.rollout_metrics import rollout_metrics
 from agents.grpo.run import Run
-from agents.ppo.guard import LearningFailed, Verdict
-from agents.ppo.interrupt import Stopped, StopRequest
+from agents.guard import LearningFailed, Verdict
+from agents.interrupt import Stopped, StopRequest
 from configs.names import InputError
 from configs.schema import RunConfig
 from curriculum.games import Game, ranks

@@ -19,12 +19,12 @@ from agents.grpo.plan import RolloutPlan, draw_plan
 from agents.grpo.players import ModelPlayer
 from agents.grpo.prefetch import InProcess, Task, Workers
 from agents.grpo.stored_plans import read_plan, write_plan
+from agents.guard import Guard
 from agents.llm.adapter_file import base_identity, load_adapter, save_adapter
 from agents.llm.adapters import BASE, Adapters
 from agents.llm.lora import LoraShape
 from agents.llm.models import load_model
 from agents.machine import keep_freed_memory, set_threads
-from agents.ppo.guard import Guard
 from agents.run_home import Home
 from configs.language import DIPLOMACY_BOTS
 from configs.machine import choose_device

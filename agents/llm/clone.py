@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from agents.interrupt import Stopped, StopRequest
 from agents.llm.clone_run import CloneRun
 from agents.llm.imitation import learning_rate
 from agents.llm.packing import batches, pack
-from agents.ppo.interrupt import Stopped, StopRequest
-from agents.ppo.stopwatch import Stopwatch
+from agents.stopwatch import Stopwatch
 from configs.names import InputError
 from configs.schema import RunConfig
 

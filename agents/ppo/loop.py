@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from agents.guard import LearningFailed, Verdict
+from agents.interrupt import Stopped, StopRequest
 from agents.ppo.calibrate import estimate_seconds
-from agents.ppo.guard import LearningFailed, Verdict
-from agents.ppo.interrupt import Stopped, StopRequest
 from agents.ppo.parallel import Processes, joined
-from agents.ppo.progress import forecast
 from agents.ppo.run import Run
 from agents.ppo.salvage import salvaging
-from agents.ppo.stopwatch import Stopwatch
+from agents.progress import forecast
+from agents.stopwatch import Stopwatch
 from configs.names import InputError
 from configs.schema import EventConfig, RunConfig
 from curriculum.schedule import Plan, Position

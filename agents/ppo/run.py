@@ -15,19 +15,19 @@ import numpy as np
 import torch
 
 from agents.checkpoint import CheckpointError, save_checkpoint
+from agents.guard import Guard
 from agents.logger import open_logger, silent_logger
 from agents.machine import keep_freed_memory, make_deterministic, set_threads
-from agents.ppo.guard import Guard
 from agents.ppo.network import ActorCritic
 from agents.ppo.networks import build_network
 from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.precision import Autocast
-from agents.ppo.progress import Progress
 from agents.ppo.rollout import Rollout
 from agents.ppo.share import Noise
 from agents.ppo.task import Task, make_task
 from agents.ppo.training_state import capture, has_episodes, inexact, restore, summary
 from agents.ppo.update import Learner
+from agents.progress import Progress
 from agents.run_folder import RunFolder
 from agents.run_home import open_home
 from agents.run_lock import RunLock

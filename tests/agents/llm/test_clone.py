@@ -10,11 +10,11 @@ pytest.importorskip("transformers")
 
 from transformers import AutoModelForCausalLM
 
+from agents.interrupt import Stopped
 from agents.llm import clone, clone_run
 from agents.llm.clone import train
 from agents.llm.imitation import Imitator, learning_rate
 from agents.llm.saved_model import verify_model
-from agents.ppo.interrupt import Stopped
 from agents.run_lock import RunLock, RunLockedError
 from agents.state_folder import read_state
 from agents.trainers import trainer

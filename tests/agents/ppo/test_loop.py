@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from agents.checkpoint import load_checkpoint
+from agents.interrupt import Stopped
 from agents.ppo import loop
 from agents.ppo.checks import Checks
-from agents.ppo.interrupt import Stopped
 from agents.ppo.loop import anneal, train
 from agents.ppo.rollout import Rollout
 from agents.run_folder import RunFolderError

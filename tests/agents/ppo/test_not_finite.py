@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from agents.checkpoint import load_checkpoint
+from agents.guard import LearningFailed
 from agents.ppo import loop
-from agents.ppo.guard import LearningFailed
 from agents.ppo.network import ActorCritic
 from agents.ppo.rollout import Rollout
 from agents.ppo.update import Learner

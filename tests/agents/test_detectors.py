@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.ppo.detectors import COOL_DOWN, ENOUGH, HOLD, Detectors
-from agents.ppo.guard import Guard, Verdict
+from agents.detectors import COOL_DOWN, ENOUGH, HOLD, Detectors
+from agents.guard import Guard, Verdict
 from configs.schema import GuardConfig, PPOConfig
 
 USUAL = {"train/entropy": 0.5, "rollout/action_size": 0.4, "train/value_loss": 0.02, "train/grad_norm": 0.3}

@@ -10,15 +10,15 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agents.checkpoint import load_checkpoint
+from agents.guard import Guard, LearningFailed, Verdict
+from agents.interrupt import Stopped
 from agents.ppo import loop
-from agents.ppo.guard import Guard, LearningFailed, Verdict
-from agents.ppo.interrupt import Stopped
 from agents.ppo.network import ActorCritic
 from agents.ppo.precision import Autocast
-from agents.ppo.progress import Progress
 from agents.ppo.rollout import Rollout
 from agents.ppo.run import Run
 from agents.ppo.update import Learner
+from agents.progress import Progress
 from agents.state_folder import StateFolder
 from configs.schema import GuardConfig, NetworkConfig, PPOConfig
 from envs.dogfight.batch import DogfightBatch

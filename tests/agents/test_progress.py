@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.ppo.progress import Progress, duration, forecast
+from agents.progress import Progress, duration, forecast
 from configs.schema import PhaseConfig, StageConfig
 from curriculum.schedule import Schedule
 

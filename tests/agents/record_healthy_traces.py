@@ -1,4 +1,4 @@
-"""Record the traces that no detector may fire on: `python tests/agents/ppo/record_healthy_traces.py` (some minutes).
+"""Record the traces that no detector may fire on: `python tests/agents/record_healthy_traces.py` (some minutes).
 
 Twenty short runs that learn as they should, with different seeds, networks, learning rates and bots, each through a
 curriculum, a transition with an event, and self-play in widening physics. What the guard reads of every update is
@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 if not __package__:
-    sys.path[0] = str(Path(__file__).resolve().parents[3])
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from agents.ppo.loop import train
 from configs.plain import from_plain

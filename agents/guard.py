@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from agents.ppo.detectors import Detectors
+from agents.detectors import Detectors
 from configs.files import write_atomically
 from configs.schema import GuardConfig
 
