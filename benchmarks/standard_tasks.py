@@ -118,7 +118,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5, help="runs per task, seeds 1 to N")
     parser.add_argument("--folder", default="checkpoints/standard_tasks", help="where the runs are kept")
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
-    args = parser.parse_args()
+    parser.add_argument("overrides", nargs="*", help="options of train.py for all, such as ppo.precision=bf16")
+    args = parser.parse_intermixed_args()
     if args.seeds < 2:
         parser.error(f"--seeds={args.seeds}: an interval needs at least 2")
     return args
@@ -127,7 +128,7 @@ def parse() -> argparse.Namespace:
 def result(task: Task, seed: int, args: argparse.Namespace) -> tuple[float, float, float]:
     """Train one seed, or go on where it was stopped; (recent training return, deterministic return, steps)."""
     place = [f"checkpoint_dir={args.folder}", f"name={task.id}-{seed}", "threads=1", "checkpoint_every=100000"]
-    final = train(load([*task.options, f"env.id={task.id}", f"seed={seed}", *place]))
+    final = train(load([*task.options, f"env.id={task.id}", f"seed={seed}", *place, *args.overrides]))
     training = load_checkpoint(final).training
     return training["recent_return"], play(final, seed=1000 + seed), training["env_steps"]
 

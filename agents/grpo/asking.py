@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agents.llm.backend import Backend, Decision, PromptError, Request
+from agents.llm.backend import Backend, Decision, PromptError
 from agents.llm.seats import Seat
 from configs.names import InputError
 
@@ -23,7 +23,7 @@ def ask(
     """
     if not seats:
         return []
-    requests = [Request(seat.prompt, seat.choices, seed(seat)) for seat in seats]
+    requests = [seat.request(seed(seat)) for seat in seats]
     try:
         return list(zip(seats, player().decide(requests), strict=True))
     except PromptError as error:

@@ -6,7 +6,7 @@ backend that could not get one from its model falls back on the first option of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,11 +24,15 @@ def _no_ids() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Request:
-    """A decision to be made; `seed` decides its draws, whatever else is asked at the same time."""
+    """A decision to be made; `seed` decides its draws, whatever else is asked at the same time.
+
+    `position` is the game as it stands, a row of each array of `envs.diplomacy.batch.STATE`, for who reads no prompt.
+    """
 
     prompt: str
     choices: Choices
     seed: int
+    position: Mapping[str, np.ndarray] | None = None
 
 
 @dataclass(frozen=True)

@@ -75,5 +75,5 @@ def _decided(batch: DiplomacyBatch, cast: Cast, seed: int) -> Iterator[tuple[Sea
     for player in sorted({seat.player for seat in waiting}):
         own = [seat for seat in waiting if seat.player == player]
         draws = [mix(seed, games[seat.game], when[seat.game], seat.power) for seat in own]
-        requests = [Request(seat.prompt, seat.choices, draw) for seat, draw in zip(own, draws, strict=True)]
+        requests = [seat.request(draw) for seat, draw in zip(own, draws, strict=True)]
         yield from zip(own, requests, cast.models[player].decide(requests), strict=True)

@@ -5,8 +5,9 @@ Everything that is to be decided at a time, by all powers in all games, is one c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
@@ -24,13 +25,20 @@ class LLMPolicy:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    def act(self, prompts: Sequence[str], choices: Sequence[Choices], seeds: Sequence[int]) -> list[Decision]:
+    def act(
+        self,
+        prompts: Sequence[str],
+        choices: Sequence[Choices],
+        seeds: Sequence[int],
+        positions: Sequence[Mapping[str, np.ndarray]] | None = None,
+    ) -> list[Decision]:
         """One decision for each prompt; equal seeds draw equally, whatever else is asked at the same time.
 
-        A power with nothing to order needs no prompt: "" will do.
+        A power with nothing to order needs no prompt: "" will do. Scripted bots need `positions` instead.
         """
-        asked = zip(prompts, choices, seeds, strict=True)
-        return self.backend.decide([Request(prompt, may, seed) for prompt, may, seed in asked])
+        known = positions if positions is not None else repeat(None, len(prompts))
+        asked = zip(prompts, choices, seeds, known, strict=True)
+        return self.backend.decide([Request(*one) for one in asked])
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class Player:
         prompts = [self._prompt(seat, choices) for seat, choices in zip(seats, asked, strict=True)]
         seeds = range((self.seed << 40) + self.decided, (self.seed << 40) + self.decided + len(seats))
         self.decided += len(seats)
-        decisions = self.policy.act(prompts, asked, seeds)
+        decisions = self.policy.act(prompts, asked, seeds, [seat.env.row() for seat in seats])
         return [(_action(seat, decision), decision) for seat, decision in zip(seats, decisions, strict=True)]
 
     def _prompt(self, seat: Seat, choices: Choices) -> str:

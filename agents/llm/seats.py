@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from agents.llm.backend import Request
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch
 from envs.diplomacy.choices import Choices, choices
@@ -23,6 +24,11 @@ class Seat:
     player: str
     choices: Choices
     prompt: str
+    position: Mapping[str, np.ndarray]
+
+    def request(self, seed: int) -> Request:
+        """What its player is asked, with the draws of `seed`."""
+        return Request(self.prompt, self.choices, seed, self.position)
 
 
 def seat_bots(batch: DiplomacyBatch, players: Sequence[Sequence[str]]) -> None:
@@ -42,7 +48,7 @@ def seats(batch: DiplomacyBatch, players: Sequence[Sequence[str]], rules: Prompt
             options = choices(row, listed, power)
             if options.lines:
                 prompt = render(row, power, options, rules, last_year=batch.last_year)
-                found.append(Seat(game, power, players[game][power], options, prompt))
+                found.append(Seat(game, power, players[game][power], options, prompt, row))
     return found
 
 

@@ -1,0 +1,88 @@
+"""Bots as backends order what the same bots order in the kernels, and nobody learns from them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agents.llm.backend import Request
+from agents.llm.bot_backend import BotBackend
+from agents.llm.bot_games import BotGames
+from agents.llm.policy import LLMPolicy, Player
+from configs.names import InputError, UnknownNameError
+from envs.diplomacy.board import POWERS
+from envs.diplomacy.choices import Choices
+from envs.diplomacy.codes import BOTS, FALL, PHASES, SPRING
+from envs.diplomacy.parallel import parallel_env
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "language_models.md"
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """Requests of 16 games in which all kinds of phases stand side by side."""
+    games = BotGames(16, bot="dumbbot", last_year=1908, seed=4)
+    decisions = [one for _ in range(6) for game in games.next() for one in game]
+    games.close()
+    return [Request("", one.choices, seed, one.row) for seed, one in enumerate(decisions)]
+
+
+def told(decisions):
+    return [decision.text for decision in decisions]
+
+
+@pytest.mark.parametrize("bot", BOTS)
+def test_every_power_gets_a_complete_legal_answer(asked, bot):
+    decisions = BotBackend(bot).decide(asked)
+    assert [len(decision.chosen) for decision in decisions] == [request.choices.lines for request in asked]
+    assert {int(request.position["phase"]) for request in asked} == set(range(len(PHASES)))
+    assert not any(decision.exact or len(decision.token_ids) for decision in decisions)
+
+
+def test_a_decision_depends_on_its_own_request_alone(asked):
+    whole = BotBackend("random").decide(asked)
+    assert told(BotBackend("random").decide(asked[5:9])) == told(whole[5:9])
+    other = [Request("", request.choices, request.seed + 10**6, request.position) for request in asked]
+    assert told(BotBackend("random").decide(other)) != told(whole)
+
+
+def test_it_is_the_bot_of_its_name(asked):
+    """A defensive bot never moves; a chaos bot does wherever it can."""
+    moves = {
+        bot: [
+            " - " in option.text and " S " not in option.text
+            for request, decision in zip(asked, BotBackend(bot).decide(asked), strict=True)
+            for option in decision.chosen
+            if int(request.position["phase"]) in (SPRING, FALL)
+        ]
+        for bot in ("defensive", "chaos")
+    }
+    assert not any(moves["defensive"])
+    assert sum(moves["chaos"]) > 0.95 * len(moves["chaos"])
+
+
+def test_it_plays_the_environment_with_others():
+    env = parallel_env(last_year=1902)
+    env.reset(seed=1)
+    players = [Player(LLMPolicy(BotBackend(bot)), seed=2) for bot in ("dumbbot", "random")]
+    while env.agents:
+        env.step(players[0].act(env, env.agents[:1]) | players[1].act(env, env.agents[1:]))
+    assert int(env.row()["done"]) == 1
+    env.close()
+
+
+def test_without_a_position_it_says_what_is_missing(asked):
+    bot, power = BotBackend("dumbbot"), asked[0].choices.power
+    with pytest.raises(InputError, match=rf"a request for {POWERS[power]} without its position: .*row"):
+        bot.decide([Request("a prompt", asked[0].choices, 1)])
+    assert bot.decide([Request("", Choices(0, (), (), 0), 1)])[0].chosen == ()
+    with pytest.raises(UnknownNameError, match="did you mean 'dumbbot'"):
+        BotBackend("dumbot")
+
+
+def test_the_example_of_the_page_runs():
+    (code,) = re.findall(r"## From Python\n\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    scope = {}
+    exec(code.replace("1903", "1901"), scope)
+    assert int(scope["env"].row()["done"]) == 1
+    scope["env"].close()
