@@ -57,7 +57,8 @@ class LanguageModelConfig:
     batch_size: int = option(128, "[1, 65536]")
     """Decisions sampled at once."""
     lora_rank: int = option(16, "[1, 1024]")
-    lora_alpha: float = option(32.0, "(0, 10000]")
+    lora_alpha: float = option(0.0, "[0, 10000]")
+    """0 is twice the rank."""
     lora_targets: str = option("attention", LORA_TARGETS)
     """attention: q, k, v and o; all: gate, up and down as well."""
 

@@ -18,6 +18,7 @@ from agents.llm.seats import mix, seat_bots, seats
 from envs.diplomacy import codes
 from envs.diplomacy.batch import DiplomacyBatch, opening
 from envs.diplomacy.prompts import PromptRules
+from envs.diplomacy.rewards import first_influence, influence_after
 
 BEFORE_THE_FORK = 1
 """Sets the draws of a model before the fork apart from those after it."""
@@ -34,32 +35,52 @@ class Warmup:
 
 @dataclass
 class Masters:
-    """Positions [G, ...] of the groups, a snapshot; of those that could not be played on, why."""
+    """Positions [G, ...] of the groups, a snapshot; of those that could not be played on, why.
+
+    `influence` [G, 75] is whose each province was in the games that led there (`envs.diplomacy.scorer`).
+    """
 
     positions: dict[str, torch.Tensor]
+    influence: torch.Tensor
     failed: dict[int, str] = field(default_factory=dict)
 
 
 def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup) -> Masters:
-    """Play the groups' games to their forks; `masters` has a game for each and is used up."""
+    """Play the groups' games to their forks; `masters` has a game for each and is used up.
+
+    No game is played beyond the beginning of its last year, and one that ends before stays in the position before that.
+    """
     masters.load(opening())
     seat_bots(masters, _players(groups, warmup))
     masters.game_id.copy_(torch.tensor([group.seed for group in groups]))
     phases = torch.tensor([group.warmup_phases for group in groups], device=masters.device)
+    ended = torch.zeros(len(groups), dtype=torch.bool, device=masters.device)
+    influence = first_influence(masters.units)
     failed: dict[int, str] = {}
     for phase in range(int(phases.max())):
-        masters.done.copy_((phases <= phase).to(masters.done.dtype))  # these wait
+        waiting = ended | (phases <= phase) | (masters.year >= masters.last_year)
+        masters.done.copy_(waiting)
+        before = masters.snapshot()
         masters.orders.copy_(torch.from_numpy(_orders(masters, groups, warmup, phase, failed)))
         masters.draw_orders(phase)
         masters.process()
+        over = ~waiting & (masters.done > 0)
+        for name, values in before.items():
+            masters.state[name][over] = values[over]
+        influence, ended = influence_after(influence, masters.units), ended | over
     masters.check()
     masters.done.zero_()
-    return Masters(masters.snapshot(), failed)
+    return Masters(masters.snapshot(), influence, failed)
 
 
-def forked(positions: dict[str, torch.Tensor], samples: int) -> dict[str, torch.Tensor]:
-    """Every position `samples` times [G x samples, ...], the forks of a group one after the other."""
-    return {name: values.repeat_interleave(samples, dim=0) for name, values in positions.items()}
+def forked(masters: Masters, samples: int) -> Masters:
+    """Everything `samples` times [G x samples, ...], the forks of a group one after the other."""
+
+    def many(values: torch.Tensor) -> torch.Tensor:
+        return values.repeat_interleave(samples, dim=0)
+
+    failed = {group * samples + fork: why for group, why in masters.failed.items() for fork in range(samples)}
+    return Masters({name: many(values) for name, values in masters.positions.items()}, many(masters.influence), failed)
 
 
 def _players(groups: Sequence[GroupPlan], warmup: Warmup) -> list[list[str]]:

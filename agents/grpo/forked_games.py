@@ -35,7 +35,9 @@ class ForkedGames:
     def __init__(self, batch: DiplomacyBatch, masters: Masters, plan: RolloutPlan) -> None:
         self.batch, self.plan, self.games = batch, plan, batch.num_games
         self.failed: dict[int, str] = {}
-        batch.load(forked(masters.positions, plan.samples))
+        begun = forked(masters, plan.samples)
+        batch.load(begun.positions)
+        self.influence = begun.influence
         self._players = [self.group(game).players for game in range(self.games)]
         seat_bots(batch, self._players)
         batch.game_id.copy_(torch.tensor([mix(self.group(game).seed, game) for game in range(self.games)]))
@@ -45,8 +47,8 @@ class ForkedGames:
         begun_late = self._season > codes.SPRING
         self._until = self._begun + begun_late + np.array([self.group(game).years for game in range(self.games)])
         self._stop_those_over()
-        for group, why in masters.failed.items():
-            self.fail(set(range(group * plan.samples, (group + 1) * plan.samples)), why)
+        for game, why in begun.failed.items():
+            self.fail({game}, why)
 
     @property
     def playing(self) -> np.ndarray:

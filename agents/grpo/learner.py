@@ -104,6 +104,8 @@ class Learner:
                 parts.append(self._minibatch(chosen, tally))
                 if self._too_far(tally):
                     break
+            if tally.stopped:
+                break
         return self._end(parts, tally) | corrected
 
     def state_dict(self) -> dict[str, Any]:
@@ -157,6 +159,7 @@ class Learner:
             found = policy_loss(self._tokens(part, tally), totals, self.grpo, beta=self.beta.value)
             found.loss.backward()
             terms.append(found)
+        tally.end_minibatch()
         self._step(tally, sum(float(term.loss.detach()) for term in terms))
         return terms, totals
 
@@ -247,15 +250,21 @@ class _Tally:
         self.loss, self.steps, self.skipped, self.stopped = 0.0, 0, 0, False
         self.norms: list[float] = []
         self.drifts: list[float] = []
+        self._log_ratios: list[Tensor] = []
         self.k3s: list[Tensor] = []
         """Estimates of the KL to the reference from what was drawn, one for each decision token."""
         self.kl_last = 0.0
 
     def drift(self, log_ratio: Tensor) -> None:
-        """How far the policy has come from the one that played: mean of r - 1 - log r over a micro-batch."""
-        if len(log_ratio):
-            self.kl_last = float((log_ratio.expm1() - log_ratio).mean())
-            self.drifts.append(self.kl_last)
+        """Policy over the one that played, log r of a micro-batch's decision tokens."""
+        self._log_ratios.append(log_ratio)
+
+    def end_minibatch(self) -> None:
+        """How far the policy has come from the one that played: mean of r - 1 - log r over a minibatch."""
+        log_ratio = torch.cat(self._log_ratios)
+        self._log_ratios = []
+        self.kl_last = float((log_ratio.expm1() - log_ratio).mean())
+        self.drifts.append(self.kl_last)
 
     def metrics(self) -> dict[str, float]:
         """In the names the guard knows."""

@@ -85,7 +85,7 @@ class Rollouts:
         begun = time.perf_counter()
         table = ForkedGames(self._batch, warmed_up(self._masters, plan.groups, self._warmup), plan)
         scorer = Scorer({"strategic" if self.rewards.use_strategic_step_scoring else "dense": 1.0})
-        scorer.begin(table.batch.state)
+        scorer.begin(table.batch.state, table.influence)
         turns: list[Turn] = []
         steps: list[torch.Tensor] = []
         while table.playing.any():

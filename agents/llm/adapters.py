@@ -31,16 +31,15 @@ class AdapterError(InputError):
 class Adapters:
     """LoRA on `model`, which is wrapped by it for good: use `self.model`, a model of peft's.
 
-    The learner's first weights are drawn by `seed`; `dropout` is the learner's, in training mode alone. Names of
-    frozen adapters are any but "learner" and "base".
+    The learner's first weights are drawn by `seed`. Names of frozen adapters are any but "learner" and "base".
     """
 
-    def __init__(self, model: Any, shape: LoraShape, *, dropout: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, model: Any, shape: LoraShape, *, seed: int = 0) -> None:
         self.shape = shape
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # what transformers tells peft is nobody else's concern
             torch.manual_seed(seed)
-            self.model: Any = get_peft_model(model, lora_config(model, shape, dropout=dropout), adapter_name=LEARNER)
+            self.model: Any = get_peft_model(model, lora_config(model, shape), adapter_name=LEARNER)
         self._frozen: dict[str, tuple[LoraShape, dict[str, Tensor]]] = {}
         self._slots: dict[LoraShape, str] = {}
         self._held: dict[str, str] = {}
@@ -79,14 +78,6 @@ class Adapters:
     def remove(self, name: str) -> None:
         """Forget a frozen adapter."""
         del self._frozen[choose("adapter", name, self._frozen)]
-        self._held = {slot: held for slot, held in self._held.items() if held != name}
-
-    @torch.no_grad()
-    def blend(self, name: str, tau: float) -> None:
-        """Move a frozen adapter to tau times itself + (1 - tau) times the learner: an exponential moving average."""
-        kept = self._frozen[choose("adapter", name, self._frozen)][1]
-        for key, parameter in self.parameters().items():
-            kept[key].mul_(tau).add_(parameter.to("cpu"), alpha=1 - tau)
         self._held = {slot: held for slot, held in self._held.items() if held != name}
 
     @contextmanager

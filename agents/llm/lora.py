@@ -1,7 +1,7 @@
 """LoRA: which layers of a model get low-rank additions, and what these are called.
 
 A weight W of a chosen layer becomes W + (alpha / r) B A, with B = 0 at first (Hu et al. 2021), so that a new adapter
-plays as the base does. Dropout is no part of an adapter: it matters only while one is trained on given answers.
+plays as the base does. There is no dropout: the policy that learns would not be the one that played.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class LoraShape:
     @classmethod
     def of(cls, model: LanguageModelConfig) -> LoraShape:
         """The shape that a configuration asks for."""
-        return cls(model.lora_rank, model.lora_alpha, model.lora_targets)
+        return cls(model.lora_rank, model.lora_alpha or 2.0 * model.lora_rank, model.lora_targets)
 
 
-def lora_config(model: Any, shape: LoraShape, *, dropout: float = 0.0) -> LoraConfig:
+def lora_config(model: Any, shape: LoraShape) -> LoraConfig:
     """What peft needs to know; raises `ModelError` for a model whose layers have other names."""
     choose("lora_targets", shape.targets, LORA_TARGETS)
     names = [name for name, _ in model.named_modules()]
@@ -46,7 +46,6 @@ def lora_config(model: Any, shape: LoraShape, *, dropout: float = 0.0) -> LoraCo
             return LoraConfig(
                 r=shape.rank,
                 lora_alpha=shape.alpha,  # type: ignore[arg-type]
-                lora_dropout=dropout,
                 target_modules=list(wanted),
                 fan_in_fan_out=layers is GPT2_LAYERS,
                 task_type="CAUSAL_LM",

@@ -44,9 +44,9 @@ class Scorer:
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
 
-    def begin(self, state: State) -> None:
-        """The games begin from here; nothing is known of their past."""
-        self.influence = first_influence(state["units"])
+    def begin(self, state: State, influence: Tensor | None = None) -> None:
+        """The games begin from here, with the `influence` of their past, if it is known."""
+        self.influence = first_influence(state["units"]) if influence is None else influence
 
     def score(self, before: State, after: State, results: Tensor) -> Tensor:
         """Rewards float64 [G, 7] of the phase between two positions, with final scores where it ended a game."""

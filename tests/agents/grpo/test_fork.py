@@ -10,8 +10,12 @@ from agents.grpo.rollout import Rollouts
 from agents.llm.backend import PromptError
 from configs.names import ConfigError
 from curriculum.league import BASE_MODEL, CHALLENGER
-from envs.diplomacy.batch import DiplomacyBatch
+from envs.diplomacy.batch import DiplomacyBatch, opening
+from envs.diplomacy.codes import FALL, FALL_RETREATS, SPRING
 from envs.diplomacy.prompts import PromptRules
+from envs.diplomacy.rewards import first_influence, influence_after
+from envs.diplomacy.scorer import Scorer
+from envs.diplomacy.scoring import count_centres
 from tests.agents.grpo.small_games import plan_of, small_config, toy_backend
 
 PHASES = (0, 2, 4)
@@ -34,14 +38,14 @@ class Noting:
         return self._backend.decide(requests)
 
 
-def groups(folder, seeds=(1, 2, 3)):
+def groups(folder, seeds, phases):
     (group, *_) = plan_of(small_config(), folder=folder).groups
-    return [replace(group, warmup_phases=phases, seed=seed) for phases, seed in zip(PHASES, seeds, strict=True)]
+    return [replace(group, warmup_phases=phase, seed=seed) for phase, seed in zip(phases, seeds, strict=True)]
 
 
-def warmed(folder, player=BASE_MODEL, backends=None, seeds=(1, 2, 3)):
-    masters = DiplomacyBatch(len(PHASES), threads=1)
-    found = warmed_up(masters, groups(folder, seeds), Warmup(player, PromptRules(), backends or Noting()))
+def warmed(folder, player=BASE_MODEL, backends=None, seeds=(1, 2, 3), phases=PHASES, last_year=1935):
+    masters = DiplomacyBatch(len(PHASES), threads=1, last_year=last_year)
+    found = warmed_up(masters, groups(folder, seeds, phases), Warmup(player, PromptRules(), backends or Noting()))
     masters.close()
     return found
 
@@ -79,6 +83,43 @@ def test_a_prompt_that_cannot_be_read_fails_its_group_and_no_other(tmp_path):
     whole, hurt = warmed(tmp_path), warmed(tmp_path, backends=Noting(unreadable=(2,)))
     assert hurt.failed == {1: "the prompt for RUSSIA has 3000 tokens"}
     assert same(whole.positions, hurt.positions)[2]
+
+
+def test_no_game_is_played_beyond_the_beginning_of_its_last_year(tmp_path):
+    """However many phases it may have: there is a year left to learn in."""
+    found = warmed(tmp_path, "dumbbot", phases=(0, 500, 900), last_year=1904)
+    assert found.positions["year"].tolist() == [1901, 1904, 1904]
+    assert found.positions["phase"].tolist() == [SPRING] * 3
+    assert not found.positions["done"].any()
+
+
+def test_a_game_that_somebody_wins_stays_in_the_position_before(tmp_path):
+    """With these seeds DumbBots win in 1923, 1925 and 1922, once centres are counted after an autumn."""
+    found = warmed(tmp_path, "dumbbot", seeds=(18, 39, 40), phases=(160,) * 3, last_year=1930)
+    centres = count_centres(found.positions["owner"])
+    assert found.positions["year"].tolist() == [1923, 1925, 1922]
+    assert set(found.positions["phase"].tolist()) == {FALL, FALL_RETREATS}
+    assert (centres.max(1).values >= 12).all()
+    assert not found.positions["done"].any()
+    assert (found.positions["winner"] < 0).all()
+
+
+def test_whose_a_province_was_before_the_fork_is_known_after_it(tmp_path, monkeypatch):
+    """Provinces that a unit has left are its power's still, so coming back is nothing new."""
+    config, seen, begin = small_config("grpo.rollout_no_warmup_chance=0"), [], Scorer.begin
+
+    def noting(scorer, state, influence=None):
+        seen.append((state["units"].clone(), influence))
+        begin(scorer, state, influence)
+
+    monkeypatch.setattr(Scorer, "begin", noting)
+    rollouts = Rollouts(config, Noting())
+    rollouts.play(plan_of(config, folder=tmp_path))
+    rollouts.close()
+    ((units, influence),) = seen
+    known = influence_after(first_influence(opening()["units"]), units)
+    assert (influence[units > 0] == known[units > 0]).all()
+    assert ((influence >= 0) & (first_influence(units) < 0)).any()
 
 
 def test_games_of_a_group_that_failed_before_the_fork_are_counted(tmp_path):

@@ -115,3 +115,27 @@ def test_groups_are_formed_before_anybody_moved(played):
         assert len({(turn.before.fork, turn.power, turn.before.step) for turn in members}) == 1
     first = [turn for turn in played if turn.before.step == 0]
     assert len({(turn.before.fork, turn.before.position) for turn in first}) == len({t.before.fork for t in first})
+
+
+def test_a_step_that_has_gone_too_far_ends_in_whatever_epoch_it_is(played):
+    """Two minibatches: the first is where all began, after the second the policy is known to have moved."""
+    options = ("grpo.minibatch_samples=2", "grpo.kl_beta=0", "grpo.epochs=4")
+    stopped, free = toy_learner(*options, "grpo.target_kl=1e-9"), toy_learner(*options, "grpo.target_kl=0")
+    metrics = stopped.learn(samples_of(played))
+    assert metrics["train/kl_stop"] == 1
+    assert steps_of(stopped) == 2
+    free.learn(samples_of(played))
+    assert steps_of(free) == 4 * -(-len(played) // 2)
+
+
+def test_how_far_a_step_went_does_not_depend_on_how_many_samples_the_model_takes_at_once(played):
+    options = ("grpo.minibatch_samples=12", "grpo.kl_beta=0", "grpo.target_kl=0", "grpo.epochs=2")
+    found = [toy_learner(f"model.batch_size={size}", *options).learn(samples_of(played)) for size in (12, 5, 1)]
+    for metrics in found[1:]:
+        assert metrics["train/kl_max"] == pytest.approx(found[0]["train/kl_max"], rel=1e-3)
+        assert metrics["train/approx_kl"] == pytest.approx(found[0]["train/approx_kl"], rel=1e-3)
+
+
+def steps_of(learner):
+    """Steps that the optimizer has taken."""
+    return max(int(state["step"]) for state in learner.optimizer.state.values())

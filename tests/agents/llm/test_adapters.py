@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agents.llm.adapter_file import base_identity, load_adapter, save_adapter
 from agents.llm.adapters import BASE, LEARNER, AdapterError, Adapters
@@ -14,6 +12,7 @@ from agents.llm.lora import LoraShape
 from agents.llm.scoring import score
 from agents.llm.token_batch import collate
 from agents.llm.transformers_backend import TransformersBackend
+from configs.language import LanguageModelConfig
 from configs.names import UnknownNameError
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
@@ -168,35 +167,6 @@ def test_a_removed_adapter_is_gone_and_its_name_free():
         assert torch.equal(logits(adapters.model), learner)
 
 
-@given(tau=st.floats(0, 1), steps=st.integers(1, 4))
-@settings(max_examples=8, deadline=None)
-def test_a_blend_is_the_moving_average_by_hand(tau, steps):
-    adapters = adapted()
-    adapters.add("ema", adapters.weights())
-    key = next(iter(adapters.parameters()))
-    expected = adapters.weights()[key].double()
-    for step in range(steps):
-        stir(adapters, step)
-        adapters.blend("ema", tau)
-        expected = tau * expected + (1 - tau) * adapters.weights()[key].double()
-    assert torch.allclose(adapters.weights("ema")[key].double(), expected, atol=1e-6)
-
-
-def test_a_blend_plays_at_once_and_its_ends_are_exact():
-    adapters = adapted()
-    adapters.add("ema", adapters.weights())
-    with adapters.playing("ema"):
-        first = logits(adapters.model)
-    stir(adapters)
-    adapters.blend("ema", 1.0)
-    with adapters.playing("ema"):
-        assert torch.equal(logits(adapters.model), first)
-    adapters.blend("ema", 0.0)
-    learner = logits(adapters.model)
-    with adapters.playing("ema"):
-        assert torch.equal(logits(adapters.model), learner)
-
-
 def test_files_bring_adapters_back_to_the_bit(tmp_path):
     adapters = adapted()
     stir(adapters)
@@ -260,8 +230,13 @@ def test_backends_of_several_adapters_share_a_model():
     assert len({value.sum().item() for value in scores.values()}) == 3
 
 
+def test_alpha_is_twice_the_rank_unless_it_is_given():
+    shapes = [LoraShape.of(LanguageModelConfig(**options)) for options in ({"lora_rank": 8}, {"lora_alpha": 3.0})]
+    assert [(shape.rank, shape.alpha) for shape in shapes] == [(8, 16.0), (16, 3.0)]
+
+
 def test_gradients_reach_the_adapter_through_scores():
-    adapters = adapted(dropout=0.5)
+    adapters = adapted()
     asked = [Request(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
     decisions = TransformersBackend(adapters.model, word_tokenizer()).decide(asked)
     adapters.model.train()
