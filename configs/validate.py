@@ -23,7 +23,7 @@ from configs.schema import (
     StageConfig,
 )
 from configs.validate_language import LANGUAGE_TRAINERS, check_language
-from configs.whose import kind_of, whose
+from configs.whose import kind_of, trainers_of, whose
 
 BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
 """The bots that a game has."""
@@ -34,6 +34,7 @@ def validate(config: RunConfig) -> None:
     _check_whose(config)
     for key, value, option in options(config):
         _check_option(key, value, option)
+    _check_games(config)
     if config.trainer in LANGUAGE_TRAINERS:
         check_language(config)
         return
@@ -77,24 +78,33 @@ def _check_option(key: str, value: Any, option: Field[Any]) -> None:
 
 
 def _check_whose(config: RunConfig) -> None:
-    """Refuse options that mean nothing to this environment; phases say so in words of their own."""
+    """Refuse options that mean nothing to this environment or trainer; phases say so in words of their own."""
     kind, usual = kind_of(config.env.id), {key: value for key, value, _ in options(RunConfig(phases=[]))}
     for key, value, _ in options(config):
-        owners = whose(key)
-        if key in usual and owners and kind not in owners and value != usual[key]:
-            whom = f"an option of {' and '.join(owners)}, not of {config.env.id}"
-            raise ConfigError(f"{key}={value}: is {whom}; leave it out")
+        if key not in usual or value == usual[key]:
+            continue
+        for owners, own, name in (
+            (whose(key), kind, config.env.id),
+            (trainers_of(key), config.trainer, f"trainer={config.trainer}"),
+        ):
+            if owners and own not in owners:
+                raise ConfigError(f"{key}={value}: is an option of {' and '.join(owners)}, not of {name}; leave it out")
 
 
 def _check_env(config: RunConfig) -> None:
-    """How many games an environment plays at once, and in a check."""
-    env, games = config.env, config.evaluation.games
+    """How many games an environment plays at once."""
+    env = config.env
     if env.id == DOGFIGHT and env.num_envs < 2:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be at least 2, so that the learner sits on both seats")
-    if env.id != DIPLOMACY:
-        return
-    if env.num_envs % 7:
+    if env.id == DIPLOMACY and env.num_envs % 7:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be a multiple of 7, so that it plays every power alike")
+
+
+def _check_games(config: RunConfig) -> None:
+    """How many games are played in a check; a clone's are looked at and not played."""
+    games = config.evaluation.games
+    if config.env.id != DIPLOMACY or config.trainer == "clone":
+        return
     if games % 7 and (config.evaluation.every or games != EvaluationConfig.games):
         whole = games + -games % 7
         why = "so that it plays every power alike"

@@ -51,6 +51,11 @@ def _check_grpo(config: RunConfig) -> None:
     grpo = config.grpo
     if grpo.first_decision_only and not grpo.use_trajectory_level_rewards:
         raise ConfigError("grpo.first_decision_only=true: needs grpo.use_trajectory_level_rewards=true")
+    if grpo.use_token_level_loss and grpo.aggregation == "dr_grpo":
+        raise ConfigError(
+            "grpo.use_token_level_loss=true: weighs samples by their tokens, and grpo.aggregation=dr_grpo weighs none;"
+            " choose one of them"
+        )
     if grpo.kl_target > 0 and grpo.kl_beta == 0:
         raise ConfigError(
             f"grpo.kl_target={grpo.kl_target}: multiplies grpo.kl_beta, which is 0; give that a value such as 0.01"

@@ -1,4 +1,4 @@
-"""Whose an option is: some mean something to one game only, and set for another they would be silently ignored."""
+"""Whose an option is: some mean something to one game or trainer only, and would be silently ignored by another."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ _OWNERS = {
 }
 """By key without the numbers of items; one of a group stands for its members, except those named themselves."""
 
+_POLICIES, _LANGUAGE = ("ppo", "sb3"), ("grpo", "clone")
+_TRAINERS = {
+    "env.num_envs": _POLICIES,
+    "network": _POLICIES,
+    "ppo": _POLICIES,
+    "self_play": _POLICIES,
+    "model": _LANGUAGE,
+    "endpoint": ("grpo",),
+    "grpo": ("grpo",),
+    "league": ("grpo",),
+    "clone": ("clone",),
+}
+
 
 def kind_of(env_id: str) -> str:
     """Which of `KINDS` an environment is."""
@@ -41,6 +54,15 @@ def kind_of(env_id: str) -> str:
 
 def whose(key: str) -> tuple[str, ...]:
     """The kinds of environment an option such as `phases.0.stages.0.at` means something to; empty for all."""
+    return _lookup(key, _OWNERS)
+
+
+def trainers_of(key: str) -> tuple[str, ...]:
+    """The trainers that an option means something to; empty for all."""
+    return _lookup(key, _TRAINERS)
+
+
+def _lookup(key: str, owners: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
     parts = re.sub(r"\.\d+(?=\.|$)", "", key).split(".")
     groups = [".".join(parts[:size]) for size in range(len(parts), 0, -1)]
-    return next((_OWNERS[group] for group in groups if group in _OWNERS), ())
+    return next((owners[group] for group in groups if group in owners), ())

@@ -17,6 +17,9 @@ def refusal(**plain):
     return str(caught.value)
 
 
+LANGUAGE = {"trainer": "grpo", "env": {"id": "sparring/Diplomacy-v0"}}
+
+
 def phase(**entries):
     return {"updates": 10, "stages": [STAGE], **entries}
 
@@ -41,6 +44,17 @@ def phase(**entries):
         (
             {"env": {"id": "CartPole-v1"}},
             "phases.0.stages: only sparring/Dogfight-v0 and sparring/Diplomacy-v0 have opponents",
+        ),
+        ({"grpo": {"steps": 3}}, "grpo.steps=3: is an option of grpo, not of trainer=ppo; leave it out"),
+        (
+            {**LANGUAGE, "ppo": {"learning_rate": 0.5}},
+            "ppo.learning_rate=0.5: is an option of ppo and sb3, not of trainer=grpo; leave it out",
+        ),
+        ({**LANGUAGE, "clone": {"hidden": 64}}, "clone.hidden=64: is an option of clone, not of trainer=grpo"),
+        ({**LANGUAGE, "evaluation": {"every": 1}}, "evaluation.games=100: must be a multiple of 7, so that it plays"),
+        (
+            {**LANGUAGE, "grpo": {"aggregation": "dr_grpo", "use_token_level_loss": True}},
+            "grpo.use_token_level_loss=true: weighs samples by their tokens, and grpo.aggregation=dr_grpo weighs none;",
         ),
         ({"seed": -1}, "seed=-1: must be in [0, 2147483647]; the default is 1"),
         ({"env": {"rules": "clasic"}}, "env.rules=clasic: choose from classic, challenge; did you mean 'classic'?"),
