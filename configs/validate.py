@@ -71,16 +71,21 @@ def _check_option(key: str, value: Any, option: Field[Any]) -> None:
     wrong = complaint(value, allowed)
     if wrong:
         default = f"; the default is {option.default}" if isinstance(option.default, int | float) else ""
-        shown = f"{value:g}" if isinstance(value, float) else value
-        if isinstance(allowed, Form) and allowed.private:
-            shown = "(not shown)"
-        raise ConfigError(f"{key}={shown}: {wrong}{default}")
+        raise ConfigError(f"{key}={_shown(value, option)}: {wrong}{default}")
+
+
+def _shown(value: Any, option: Field[Any]) -> str:
+    """A value as messages have it; not what may be somebody's secret."""
+    allowed = option.metadata.get("allowed")
+    if isinstance(allowed, Form) and allowed.private:
+        return "(not shown)"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _check_whose(config: RunConfig) -> None:
     """Refuse options that mean nothing to this environment or trainer; phases say so in words of their own."""
     kind, usual = kind_of(config.env.id), {key: value for key, value, _ in options(RunConfig(phases=[]))}
-    for key, value, _ in options(config):
+    for key, value, option in options(config):
         if key not in usual or value == usual[key]:
             continue
         for owners, own, name in (
@@ -88,7 +93,8 @@ def _check_whose(config: RunConfig) -> None:
             (trainers_of(key), config.trainer, f"trainer={config.trainer}"),
         ):
             if owners and own not in owners:
-                raise ConfigError(f"{key}={value}: is an option of {' and '.join(owners)}, not of {name}; leave it out")
+                whom = f"an option of {' and '.join(owners)}, not of {name}"
+                raise ConfigError(f"{key}={_shown(value, option)}: is {whom}; leave it out")
 
 
 def _check_env(config: RunConfig) -> None:

@@ -40,7 +40,6 @@ _TRAINERS = {
     "ppo": _POLICIES,
     "self_play": _POLICIES,
     "model": _LANGUAGE,
-    "endpoint": ("grpo",),
     "grpo": ("grpo",),
     "league": ("grpo",),
     "clone": ("clone",),

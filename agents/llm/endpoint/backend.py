@@ -35,6 +35,9 @@ from envs.diplomacy.completion import OPENING
 
 Prompt = str | list[int]
 
+HOPELESS = 4
+"""Decisions that failed one after the other, and none that was made: then a server is given up."""
+
 
 class EndpointBackend:
     """Decisions of the server that `config` names.
@@ -73,6 +76,7 @@ class EndpointBackend:
         self.why_inexact, self.exact = self._judge.reason, not self._judge.reason
         self.name = f"{self._asker.model} at {config.url}"
         self.policy_version = 0
+        self._failed_in_a_row = 0
         self._pool = ThreadPoolExecutor(config.concurrency, thread_name_prefix="endpoint")
 
     def decide(self, requests: Sequence[Request]) -> list[Decision]:
@@ -141,14 +145,20 @@ class EndpointBackend:
         return self._judge.decision(prompt, request.choices, writing)
 
     def _check(self, futures: Sequence[Future[Decision]], asked: int) -> None:
-        """Wait for all; raises `InputError` at once where an error concerns all of `asked`, or when all have failed."""
+        """Wait for all; raises `InputError` at once where an error concerns every request, or when it is `HOPELESS`.
+
+        It is where all of `asked` have failed, and with those before them that many in a row.
+        """
         errors = []
         for future in as_completed(futures):
             error = future.exception()
             if isinstance(error, EndpointError):
                 errors.append(error)
-            if errors and (errors[-1].unusable or len(errors) == asked):
+            hopeless = len(errors) == asked and self._failed_in_a_row + asked >= HOPELESS
+            if errors and (errors[-1].unusable or hopeless):
                 raise InputError(f"endpoint: {errors[-1]}") from errors[-1]
+        if asked:
+            self._failed_in_a_row = self._failed_in_a_row + asked if len(errors) == asked else 0
 
     def _outcome(self, future: Future[Decision], request: Request) -> Decision:
         """What a thread returned, or the fallback where the server did not answer."""

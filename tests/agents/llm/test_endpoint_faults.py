@@ -111,6 +111,16 @@ def test_when_nothing_gets_through_the_cause_is_named(fault, said):
         backend.decide(requests(5))
 
 
+def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_are_the_end():
+    """As in the last phases of an evaluation, where one game is left; an answer in between begins the count anew."""
+    options = {"structured": "none", "model": "toy", "retries": 0}
+    with server(faults=["refusing"] * 3 + [""] + ["refusing"] * 4) as host, endpoint(host, **options) as backend:
+        found = [backend.decide(requests(1))[0].finish_reason for _ in range(7)]
+        assert found[:3] == found[4:] == [FALLBACK] * 3
+        with pytest.raises(InputError, match="too long"):
+            backend.decide(requests(1))
+
+
 def test_a_server_that_is_down_is_named_when_it_is_opened():
     with server() as host:
         pass
@@ -121,12 +131,12 @@ def test_a_server_that_is_down_is_named_when_it_is_opened():
 
 def test_a_decision_takes_no_longer_than_the_total():
     """Every line is answered just in time for itself; together they are not, and the decision falls back."""
-    asked = requests(2, lines=4)
+    asked = requests(4, lines=4)
     options = {"structured": "choice", "model": "toy", "timeout_seconds": 0.4, "total_seconds": 0.5}
     with server(delay=0.2) as host, endpoint(host, **options) as backend:
         with pytest.raises(InputError, match=r"has not answered|not made after 0\.5 s"):
             backend.decide(asked)
-        assert len(host.bodies) <= 2 * 3  # begun after 0, 0.2 and 0.4 s; nothing is after 0.5
+        assert len(host.bodies) <= 4 * 3  # begun after 0, 0.2 and 0.4 s; nothing is after 0.5
 
 
 def test_ten_megabytes_are_refused_and_the_rest_goes_on():

@@ -54,7 +54,7 @@ def test_no_message_has_it(fault, capfd, caplog):
     options = {"structured": "none", "key_env": VARIABLE, "retries": 1, "timeout_seconds": 0.3}
     with server(always=fault) as host, endpoint(host, **options) as backend:
         with pytest.raises(InputError) as caught:
-            backend.decide(requests(2))
+            backend.decide(requests(4))
         told = "".join(traceback.format_exception(caught.value)) + repr(backend.metrics()) + backend.name
     told += "".join(capfd.readouterr()) + caplog.text
     assert not tells(told)
