@@ -37,17 +37,26 @@ def seat_bots(batch: DiplomacyBatch, players: Sequence[Sequence[str]]) -> None:
 
 
 def seats(batch: DiplomacyBatch, players: Sequence[Sequence[str]], rules: PromptRules) -> list[Seat]:
-    """Everybody who has something to order in a game that goes on and is no bot, game by game."""
+    """Everybody who has something to order in a game that goes on and is no bot, game by game.
+
+    Games that stand alike, as forks do at first, share their choices and prompts, and so what is made of these.
+    """
+    known: dict[tuple[bytes, int], tuple[Choices, str]] = {}
     state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
     found = []
     for game in np.flatnonzero(state["done"] == 0).tolist():
         asked = [power for power, name in enumerate(players[game]) if name not in codes.BOTS]
         row = {name: values[game] for name, values in state.items()}
-        listed = batch.legal_orders(game) if asked else {}
-        for power in asked:
+        alike = b"".join(value.tobytes() for value in row.values())
+        unknown = [power for power in asked if (alike, power) not in known]
+        listed = batch.legal_orders(game) if unknown else {}
+        for power in unknown:
             options = choices(row, listed, power)
+            prompt = render(row, power, options, rules, last_year=batch.last_year) if options.lines else ""
+            known[alike, power] = options, prompt
+        for power in asked:
+            options, prompt = known[alike, power]
             if options.lines:
-                prompt = render(row, power, options, rules, last_year=batch.last_year)
                 found.append(Seat(game, power, players[game][power], options, prompt, row))
     return found
 
