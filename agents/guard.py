@@ -30,6 +30,8 @@ from configs.files import write_atomically
 from configs.schema import GuardConfig
 
 COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quarantined_matches", "alerts")
+GAVE_UP = "the policy keeps breaking"
+"""The guard's own reason to end a run."""
 FACTOR, FASTEST, SLOWEST = 1.5, 10.0, 1e-3
 
 
@@ -128,10 +130,11 @@ class Guard:
             "guard/rate_scale": self.rate_scale
         }
 
-    def report(self, path: Path, update: int, metrics: Mapping[str, float]) -> None:
-        """Write what is known when the run ends: counters, broken updates, the last metrics."""
+    def report(self, path: Path, update: int, metrics: Mapping[str, float], *, reason: str) -> None:
+        """Write what is known when the run ends: why, counters, broken updates, the last metrics."""
         finite = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
-        content = {"update": update, "broken_updates": self._broken, "counts": self.counts, "metrics": finite}
+        content: dict[str, Any] = {"reason": reason, "update": update, "metrics": finite}
+        content |= {"broken_updates": self._broken, "counts": self.counts}
         write_atomically(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
     def state_dict(self) -> dict[str, Any]:

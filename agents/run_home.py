@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agents.inexact import inexact
 from agents.logger import open_logger
 from agents.progress import Progress
 from agents.run_folder import RunFolder
@@ -85,7 +86,7 @@ class Home:
         opened = open_home(config)
         self.folder, self.states, self.found = opened.folder, opened.states, opened.found
         self.fingerprint = opened.fingerprint
-        self._lock, self._opened = opened.lock, opened
+        self._lock, self._opened, self._deterministic = opened.lock, opened, config.deterministic
         logs = opened.found.content["logger"] if opened.found else None
         try:
             self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
@@ -95,8 +96,11 @@ class Home:
         self.progress = Progress(total, shown=config.logger.progress, unit=unit)
         self.states.alert = self.alert
 
-    def greet(self, done: int) -> None:
-        """Say whether the run was resumed, after `done` updates, and what has changed since."""
+    def greet(self, done: int, summary: Mapping[str, Any]) -> None:
+        """Say whether the run was resumed, after `done` updates, and what has changed since.
+
+        `summary` is what `save_state` would now be given.
+        """
         for text in self._opened.alerts:
             self.alert(text)
         if self.found is None:
@@ -107,6 +111,9 @@ class Home:
         self.say(f"resumed after update {done} from {self.found.path.name}")
         for key, (before, now) in self._opened.changed.items():
             self.say(f"option changed: {key} was {before} and is {now}")
+        reasons = inexact(self.found.summary, summary, deterministic=self._deterministic)
+        if reasons:
+            self.say(f"inexact resume: {'; '.join(reasons)}")
 
     def say(self, text: str) -> None:
         """Tell the person at the terminal, and the log."""

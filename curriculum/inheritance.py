@@ -24,7 +24,13 @@ def inherit(league: League, folder: Path, source: Path) -> League:
     """
     if league.records:
         raise ValueError("this league has results already, which would be lost; inherit before the first game")
-    theirs = LeagueFile(source).read()
+    try:
+        return _with_all_of(LeagueFile(source).read(), league, folder, source)
+    except LeagueError as error:
+        raise LeagueError(f"league.inherit={source.name}: {error}") from error
+
+
+def _with_all_of(theirs: League, league: League, folder: Path, source: Path) -> League:
     _check_base_model(league, theirs, source)
     names = {name: _new_name(agent, source) for name, agent in theirs.agents.items() if name != CHALLENGER}
     taken = {names[name]: _taken(theirs[name], names[name], folder, source) for name in names}
@@ -42,7 +48,8 @@ def _check_base_model(league: League, theirs: League, source: Path) -> None:
     ours, other = league[BASE_MODEL].path, theirs[BASE_MODEL].path
     if ours != other:
         raise LeagueError(
-            f"league.inherit={source.name}: its base model is {other!r}, not {ours!r}; give that as model.name"
+            f"its base model is {other!r} and this run's is {ours!r}; train the one that {source / 'config.yaml'} has "
+            "as model.name, or leave league.inherit out"
         )
 
 

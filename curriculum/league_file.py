@@ -19,7 +19,7 @@ from curriculum.games import Game
 from curriculum.league import League
 from curriculum.league_json import read_league, write_league
 
-FILE, LOCK = "league.json", "league.lock"
+FILE, LOCK, DAMAGED = "league.json", "league.lock", ".damaged"
 PATIENCE = 60.0
 """Seconds to wait for others; a change takes a hundredth of one."""
 
@@ -72,6 +72,19 @@ class LeagueFile:
         """Go back to `league`, whatever is there; what others have recorded since is gone."""
         with self._alone():
             self._write(league)
+
+    def put_aside_damaged(self) -> str:
+        """Rename a league that is there and cannot be used; returns what was wrong and its new name, or nothing."""
+        with self._alone():
+            try:
+                self.read()
+            except LeagueError as error:
+                if not self.path.exists():
+                    return ""
+                aside = self.path.with_name(self.path.name + DAMAGED)
+                self.path.replace(aside)
+                return f"{self.path}: cannot be used ({error.__cause__}); it is kept as {aside.name}"
+        return ""
 
     def _write(self, league: League) -> League:
         write_atomically(self.path, json.dumps(write_league(league), indent=1) + "\n")

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 
 from agents.grpo.advantages import advantages
 from agents.grpo.groups import group_ids, mixed_share
+from agents.grpo.importance import DisagreementError
 from agents.grpo.learner import Sample
 from agents.grpo.rollout import RolloutBatch
 from agents.grpo.rollout_metrics import rollout_metrics
 from agents.grpo.run import Run
-from agents.guard import LearningFailed, Verdict
+from agents.grpo.worker import Task
+from agents.guard import GAVE_UP, LearningFailed, Verdict
 from agents.interrupt import Stopped, StopRequest
 from configs.names import InputError
 from configs.schema import RunConfig
@@ -60,15 +63,16 @@ def _train(run: Run, stop: StopRequest) -> None:
 
 
 def _step(run: Run) -> bool:
-    """One step; False where the guard went back instead. Raises `LearningFailed` where it gave up."""
+    """One step; False where the guard went back instead. Raises `LearningFailed` where nothing more can be learned."""
     begun = time.perf_counter()
     run.plan_ahead()
+    task = run.players.tasks[0]
     batch = run.players.next()
     waited = time.perf_counter() - begun
     _check(run, batch)
     run.guard.before(run.done)
     learned = time.perf_counter()
-    metrics = _learn(run, batch)
+    metrics = _learn_or_end(run, task, batch)
     metrics["benchmark/training_time_s"] = time.perf_counter() - learned
     verdict = run.guard.after(run.done, metrics)
     metrics |= _results(run, batch)
@@ -84,7 +88,7 @@ def _step(run: Run) -> bool:
     if verdict is Verdict.GO_ON:
         return True
     if verdict is Verdict.GIVE_UP or not run.roll_back():
-        _give_up(run, metrics)
+        _give_up(run, metrics, GAVE_UP)
     return False
 
 
@@ -99,6 +103,17 @@ def _check(run: Run, batch: RolloutBatch) -> None:
         raise InputError(
             f"step {run.done}: every game failed; {batch.alerts[0] if batch.alerts else 'no reason given'}"
         )
+
+
+def _learn_or_end(run: Run, task: Task, batch: RolloutBatch) -> dict[str, float]:
+    """Learn from the batch of `task`, or end the run where that would be learning from wrong numbers."""
+    try:
+        return _learn(run, batch)
+    except DisagreementError as error:
+        if run.guard.sound:  # nothing has moved in this step, so all that was learned before can be saved
+            run.players.tasks.insert(0, task)
+            _checkpoint(run)
+        _give_up(run, {}, f"{error}; if they are meant to differ, use grpo.use_importance_correction=true")
 
 
 def _learn(run: Run, batch: RolloutBatch) -> dict[str, float]:
@@ -174,14 +189,14 @@ def _checkpoint(run: Run) -> None:
     run.save_state()
 
 
-def _give_up(run: Run, metrics: dict[str, float]) -> None:
+def _give_up(run: Run, metrics: dict[str, float], reason: str) -> NoReturn:
     """End the run with a report; the last training state is as it was."""
     path = run.home.folder.path / "guard_report.json"
     try:
-        run.guard.report(path, run.done, metrics)
+        run.guard.report(path, run.done, metrics, reason=reason)
     except OSError as error:
         run.home.alert(f"{path.name} is not written ({error.strerror})")
-    run.home.alert(f"the run ends after step {run.done}: the policy keeps breaking; see {path}")
+    run.home.alert(f"the run ends after step {run.done}: {reason}; see {path}")
     raise LearningFailed(1)
 
 

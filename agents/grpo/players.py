@@ -30,7 +30,7 @@ NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
 
 
 class ModelPlayer:
-    """Plays plans with the model that `config` names; see `agents.grpo.prefetch.Player`."""
+    """Plays plans with the model that `config` names; see `agents.grpo.worker.Player`."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config.model

@@ -8,41 +8,15 @@ that dies is replaced and its plan played again, and a training state holds them
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from multiprocessing.connection import wait
 
-from agents.grpo.plan import RolloutPlan
 from agents.grpo.rollout import RolloutBatch
+from agents.grpo.worker import Failure, MakePlayer, Task, Worker
 from configs.names import InputError
 from configs.schema import RunConfig
 
 MOST_DEATHS = 3
-
-
-class Player(Protocol):
-    """Plays plans with given weights."""
-
-    def play(self, plan: RolloutPlan, weights: bytes) -> RolloutBatch:
-        """Play a plan; `weights` are the learner's, packed."""
-        ...
-
-    def close(self) -> None:
-        """Release what it holds."""
-        ...
-
-
-MakePlayer = Callable[[RunConfig], Player]
-
-
-@dataclass(frozen=True)
-class Task:
-    """A plan and the weights to play it with."""
-
-    plan: RolloutPlan
-    weights: bytes
 
 
 class InProcess:
@@ -87,7 +61,7 @@ class Workers:
     def next(self) -> RolloutBatch:
         """The batch of the oldest task, once it has been played.
 
-        Raises `InputError` for what the worker refused, or if workers keep dying of it.
+        Raises `InputError` for what the worker refused, or if workers keep dying of it; `RolloutError` for its faults.
         """
         step = self.tasks[0].plan.step
         while step not in self._done:
@@ -104,8 +78,8 @@ class Workers:
         for worker in self._workers:
             worker.end()
 
-    def _begin(self) -> _Worker:
-        return _Worker(self._context, self._config, self._make)
+    def _begin(self) -> Worker:
+        return Worker(self._context, self._config, self._make)
 
     def _hand_out(self) -> None:
         """Give the idle workers what nobody plays yet."""
@@ -115,7 +89,7 @@ class Workers:
         for worker, task in zip(idle, open_tasks, strict=False):
             worker.give(task)
 
-    def _collect(self, worker: _Worker) -> None:
+    def _collect(self, worker: Worker) -> None:
         step = worker.step
         assert step is not None
         try:
@@ -124,64 +98,20 @@ class Workers:
             self._replace(worker, step)
             return
         worker.step = None
-        if isinstance(answer, str):
-            raise InputError(answer)
+        if isinstance(answer, Failure):
+            raise answer.of(step)
         self._done[step] = answer
 
-    def _replace(self, worker: _Worker, step: int) -> None:
+    def _replace(self, worker: Worker, step: int) -> None:
         """Another process for one that died, unless its plan seems to be the reason."""
         self._deaths[step] = self._deaths.get(step, 0) + 1
+        cause = worker.cause_of_death()
         worker.end()
         if self._deaths[step] >= MOST_DEATHS:
             raise InputError(
-                f"rollout of step {step}: {MOST_DEATHS} worker processes died of it, the last with exit code "
-                f"{worker.process.exitcode}; lower grpo.groups or model.batch_size if memory ran out"
+                f"rollout of step {step}: {MOST_DEATHS} worker processes died of it, the last {cause}; "
+                "lower grpo.groups or model.batch_size if memory ran out"
             )
         self.restarts += 1
         self._workers[self._workers.index(worker)] = self._begin()
-        self._alert(f"a worker process died in the rollout of step {step}; another plays it again")
-
-
-class _Worker:
-    """A process and the pipe to it; `step` is what it plays, None while it waits."""
-
-    def __init__(self, context: Any, config: RunConfig, make: MakePlayer) -> None:
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, config, make), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.step: int | None = None
-
-    def give(self, task: Task) -> None:
-        """Let it play; if it is dead, `recv` will tell."""
-        self.step = task.plan.step
-        try:
-            self.pipe.send(task)
-        except OSError:
-            return
-
-    def end(self) -> None:
-        """Close the pipe, which ends it, and see to it that it is gone."""
-        self.pipe.close()
-        self.process.join(timeout=1.0)
-        if self.process.is_alive():
-            self.process.terminate()
-            self.process.join()
-
-
-def _work(pipe: Connection, config: RunConfig, make: MakePlayer) -> None:
-    """What a worker process does until its pipe closes; it leaves signals to the trainer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    player: Player | None = None
-    while True:
-        try:
-            task = pipe.recv()
-        except (EOFError, OSError):
-            break
-        try:
-            player = player or make(config)
-            pipe.send(player.play(task.plan, task.weights))
-        except InputError as error:
-            pipe.send(str(error))
-    if player:
-        player.close()
+        self._alert(f"a worker process died in the rollout of step {step} ({cause}); another plays it again")

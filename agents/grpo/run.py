@@ -10,29 +10,29 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from agents.grpo.evaluation import Evaluation
 from agents.grpo.learner import Learner
 from agents.grpo.plan import RolloutPlan, draw_plan
 from agents.grpo.players import ModelPlayer
-from agents.grpo.prefetch import InProcess, Task, Workers
-from agents.grpo.stored_plans import read_plan, write_plan
+from agents.grpo.prefetch import InProcess, Workers
+from agents.grpo.training_state import capture, check_base, restore, summary
+from agents.grpo.worker import Task
 from agents.guard import Guard
 from agents.llm.adapter_file import base_identity, load_adapter, save_adapter
 from agents.llm.adapters import BASE, Adapters
+from agents.llm.head import check_finite
 from agents.llm.lora import LoraShape
 from agents.llm.models import load_model
-from agents.machine import keep_freed_memory, set_threads
+from agents.machine import keep_freed_memory, make_deterministic, set_threads
 from agents.run_home import Home
+from agents.state_folder import TrainingState
 from configs.language import DIPLOMACY_BOTS
 from configs.machine import choose_device
 from configs.schema import RunConfig
 from curriculum.inheritance import inherit
 from curriculum.league import League, enter_checkpoint, new_league
 from curriculum.league_file import LeagueFile
-from curriculum.league_json import read_league, write_league
+from curriculum.league_json import read_league
 from curriculum.matchmaking import draw_opponents
 from curriculum.tensor_file import pack
 
@@ -44,6 +44,8 @@ class Run:
         self.config, self.grpo = config, config.grpo
         self.device = choose_device(config.device)
         self.threads = set_threads(config.threads)
+        if config.deterministic:
+            make_deterministic()
         keep_freed_memory()
         self.steps = min(self.grpo.steps, config.max_updates or self.grpo.steps)
         self.done, self.decisions, self.years = 0, 0, 0.0
@@ -53,6 +55,7 @@ class Run:
         self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
         if config.model.adapter:
             self.adapters.restore(load_adapter(Path(config.model.adapter), self.adapters.model).weights)
+        check_finite(self.adapters.model)
         self.base = base_identity(self.adapters.model)
         self.evaluation = Evaluation(config, self.adapters, tokenizer, threads=self.threads)
         self.learner = Learner(
@@ -74,12 +77,15 @@ class Run:
         """Begin the league and the players, and go back to the state that was found."""
         self.guard = Guard(self.config.guard, self.learner, alert=self.home.alert)
         self.league_file = LeagueFile(self.home.folder.path)
-        self.league = self.league_file.begin(self._first_league())
+        found = self.home.found
+        if found:
+            check_base(found, self.base, self.config.model.name)
+        self.league = self._saved_league(found) if found else self._first_league()
         self.players = self._players()
         self._saved_at = time.monotonic()
-        if self.home.found:
-            self._restore(self.home.found.content)
-        self.home.greet(self.done)
+        if found:
+            restore(self, found.content)
+        self.home.greet(self.done, summary(self))
 
     def close(self) -> None:
         """End the players, the logs and the bar."""
@@ -125,17 +131,7 @@ class Run:
     def save_state(self) -> None:
         """Publish the training state."""
         self._saved_at = time.monotonic()
-        content = {
-            "done": self.done,
-            "decisions": self.decisions,
-            "years": self.years,
-            "learner": self.learner.state_dict(),
-            "guard": self.guard.state_dict(),
-            "league": write_league(self.league),
-            "tasks": [{"plan": write_plan(task.plan), "weights": _bytes(task.weights)} for task in self.players.tasks],
-        }
-        summary = {"env_steps": self.decisions, "pool": [], "device": str(self.device), "threads": self.threads}
-        self.home.save_state(self.done, content, summary)
+        self.home.save_state(self.done, capture(self), summary(self))
 
     def roll_back(self) -> bool:
         """Go back to the newest good state but keep what the guard learned; False where there is none."""
@@ -145,21 +141,12 @@ class Run:
         kept = self.guard.state_dict()
         self.players.close()
         self.players = self._players()
-        self._restore(found.content)
+        restore(self, found.content)
         self.guard.load_state_dict(kept)
         self.home.logger.rewind(found.content["logger"])
         self.home.progress.skip(self.done)
         self.home.alert(f"rolled back to {found.path.name}")
         return True
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.done, self.decisions, self.years = state["done"], state["decisions"], state["years"]
-        self.learner.load_state_dict(state["learner"])
-        self.guard.load_state_dict(state["guard"])
-        self.league = read_league(state["league"])
-        self.league_file.restore(self.league)
-        for task in state["tasks"]:
-            self.players.submit(Task(read_plan(task["plan"]), task["weights"].numpy().tobytes()))
 
     def _players(self) -> InProcess | Workers:
         if self.depth == 0:
@@ -182,12 +169,18 @@ class Run:
         return pack(self.adapters.weights())
 
     def _first_league(self) -> League:
-        config = self.config.league
+        """The league that is there; where there is none, a new one, or one that begins with another run's."""
+        config, folder = self.config.league, self.home.folder.path
+        if self.league_file.path.exists():
+            return self.league_file.read()
         league = new_league(DIPLOMACY_BOTS, self.base, initial_elo=config.initial_elo)
-        if not config.inherit:
-            return league
-        return inherit(league, self.home.folder.path, self.home.folder.path.parent / config.inherit)
+        return self.league_file.begin(
+            inherit(league, folder, folder.parent / config.inherit) if config.inherit else league
+        )
 
-
-def _bytes(data: bytes) -> torch.Tensor:
-    return torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy())
+    def _saved_league(self, found: TrainingState) -> League:
+        """The league of a training state; a file that cannot be read is kept, as `restore` is about to replace it."""
+        damaged = self.league_file.put_aside_damaged()
+        if damaged:
+            self.home.alert(f"{damaged}, and the league of {found.path.name} is used")
+        return read_league(found.content["league"])

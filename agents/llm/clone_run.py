@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 import numpy as np
-import torch
 
+from agents.inexact import machine
 from agents.llm.bot_games import BotGames
 from agents.llm.held_out import HeldOut
 from agents.llm.imitation import Imitator
@@ -70,7 +70,7 @@ class CloneRun:
         self._saved_at = time.monotonic()
         if self.home.found:
             self._restore(self.home.found.content)
-        self.home.greet(self.updates_done)
+        self.home.greet(self.updates_done, self._summary())
 
     def _games(self, games: int, use: str) -> BotGames:
         clone, last_year = self.config.clone, self.config.env.last_year
@@ -132,12 +132,7 @@ class CloneRun:
 
     def _summary(self) -> dict[str, Any]:
         """What a state's manifest says of it."""
-        return {
-            "env_steps": self.decisions,
-            "device": str(self.device),
-            "torch_threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-        }
+        return {"env_steps": self.decisions, **machine(self.device)}
 
     def _training(self, interrupted: bool) -> dict[str, Any]:
         """What the model's manifest says of how it was made."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from agents.llm.dropout import without_dropout
-from agents.llm.head import ModelError, backbone, plain
+from agents.llm.head import ModelError, backbone, check_computed, plain
 
 SPARE = 1.25
 FULL = "full_attention"
@@ -164,5 +164,6 @@ def check_context(model: Any) -> None:
             alone = torch.cat([backbone(model)(input_ids=i, use_cache=False).last_hidden_state[:, -1] for i in ids])
     except (TypeError, AttributeError, ValueError, IndexError, RuntimeError) as error:
         raise ModelError(f"{name} cannot read a text by pieces ({error})") from error
+    check_computed(model, alone)
     if not torch.allclose(pieces, alone, rtol=TOLERANCE, atol=TOLERANCE * float(alone.abs().max())):
         raise ModelError(f"{name} reads padded texts otherwise than plain ones: it does not go by position ids")

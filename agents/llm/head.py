@@ -44,6 +44,24 @@ def all_logits(model: Any, hidden: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+def check_finite(model: Any) -> None:
+    """Raise `ModelError` naming the first of the model's weights that are infinite or NaN."""
+    for name, parameter in plain(model).named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise ModelError(
+                f"{type(plain(model)).__name__}: its weights are not finite, such as {name}; "
+                "restore the file they are from, or choose another with model.name"
+            )
+
+
+def check_computed(model: Any, values: Tensor) -> None:
+    """Raise `ModelError` where `values` that the model computed are not finite, naming its weights if it is them."""
+    if not bool(torch.isfinite(values).all()):
+        check_finite(model)
+        raise ModelError(f"{type(plain(model)).__name__}: computes what is not finite although its weights are")
+
+
+@torch.no_grad()
 def check_head(model: Any) -> None:
     """Raise `ModelError` unless the model's own logits are the plain product that `allowed_logits` takes them for."""
     inner, name = plain(model), type(plain(model)).__name__
@@ -54,6 +72,7 @@ def check_head(model: Any) -> None:
     with without_dropout(model):
         hidden = backbone(model)(input_ids=tokens, use_cache=False).last_hidden_state[0]
         own = inner(input_ids=tokens, use_cache=False).logits[0].float()
+    check_computed(model, own)
     ids = torch.arange(own.shape[1], device=own.device)
     ours = allowed_logits(model, hidden[-1:], ids, torch.zeros_like(ids))
     if not torch.allclose(ours, own[-1], rtol=1e-2, atol=1e-2 * float(own.abs().max())):

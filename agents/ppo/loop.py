@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agents.guard import LearningFailed, Verdict
+from agents.guard import GAVE_UP, LearningFailed, Verdict
 from agents.interrupt import Stopped, StopRequest
 from agents.ppo.calibrate import estimate_seconds
 from agents.ppo.parallel import Processes, joined
@@ -138,10 +138,10 @@ def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
     path = run.folder.path / "guard_report.json"
     try:
         if run.processes.first:
-            run.guard.report(path, plan.update, metrics)
+            run.guard.report(path, plan.update, metrics, reason=GAVE_UP)
     except OSError as error:
         run.alert(f"{path.name} is not written ({error.strerror})")
-    run.alert(f"the run ends after update {plan.update}: the policy keeps breaking; see {path}")
+    run.alert(f"the run ends after update {plan.update}: {GAVE_UP}; see {path}")
     raise LearningFailed(1)
 
 

@@ -25,7 +25,7 @@ from agents.ppo.precision import Autocast
 from agents.ppo.rollout import Rollout
 from agents.ppo.share import Noise
 from agents.ppo.task import Task, make_task
-from agents.ppo.training_state import capture, has_episodes, inexact, restore, summary
+from agents.ppo.training_state import capture, has_episodes, inexact_reasons, restore, summary
 from agents.ppo.update import Learner
 from agents.progress import Progress
 from agents.run_folder import RunFolder
@@ -120,7 +120,7 @@ class Run:
             self.task.begin_anew()
             self.say("there is no training state yet: the run begins anew")
             return
-        reasons = inexact(found.summary, self)
+        reasons = inexact_reasons(found.summary, self)
         same = found.summary["num_envs"] == self.config.env.num_envs
         restore(self, found.content, episodes=same and has_episodes(found.summary))
         self.phase = found.summary["phase"]

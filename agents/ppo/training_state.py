@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import torch
-
+from agents.inexact import inexact, machine
 from curriculum.schedule import Position
 
 if TYPE_CHECKING:
@@ -56,24 +55,18 @@ def summary(run: Run, *, episodes: bool = True) -> dict[str, Any]:
         "num_envs": run.config.env.num_envs,
         "episodes": episodes,
         "processes": run.processes.size,
-        "device": str(run.device),
-        "torch_threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        **machine(run.device),
         "pool": run.task.files(),
     }
 
 
-def inexact(found: dict[str, Any], run: Run) -> list[str]:
+def inexact_reasons(found: dict[str, Any], run: Run) -> list[str]:
     """Why a run continued from a state with the summary `found` will not go on bit for bit; empty where it will."""
-    now, found = summary(run), {"processes": 1} | found
-    keys = [key for key in ("num_envs", "processes", "device", "torch_threads", "torch") if found.get(key) != now[key]]
-    reasons = [f"{key} was {found.get(key)} and is {now[key]}" for key in keys]
+    reasons = inexact({"processes": 1} | found, summary(run), deterministic=run.config.deterministic)
     if not has_episodes(found):
         reasons.append("the matches were lost with a process and begin anew")
     if run.task.cannot_save:
         reasons.append(run.task.cannot_save)
-    if not keys and run.device.type != "cpu" and not run.config.deterministic:
-        reasons.append("sums on an accelerator have no fixed order without deterministic=true")
     return reasons
 
 

@@ -246,6 +246,7 @@ def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
     report = json.loads((tmp_path / "small" / "guard_report.json").read_text())
     assert (report["update"], report["broken_updates"]) == (1, [1, 2, 1])
     assert report["metrics"]["train/kl_max"] == 9.9
+    assert report["reason"] == "the policy keeps breaking"
     assert "the policy keeps breaking" in events(tmp_path)[-1]
 
 

@@ -11,12 +11,14 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+WARM = ("tests.agents.warm", "tests.agents.grpo.warm_models")
+"""Imported before the first fork; what cannot be imported here is left out."""
 
 
 @cache
 def _context():
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "tests.agents.warm"])
+    context.set_forkserver_preload(["__main__", *WARM])
     with _environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"):
         forkserver.ensure_running()
     return context

@@ -91,12 +91,16 @@ def test_weights_outside_the_runs_are_refused(tmp_path, path):
 
 def test_another_base_model_is_refused(tmp_path):
     old = make_run(tmp_path, "old", new_league(["chaos"], "smollm2"))
-    with pytest.raises(LeagueError, match="its base model is 'smollm2', not 'tiny'"):
+    wanted = (
+        r"^league\.inherit=old: its base model is 'smollm2' and this run's is 'tiny'; "
+        r"train the one that \S+/old/config\.yaml has as model\.name, or leave league\.inherit out$"
+    )
+    with pytest.raises(LeagueError, match=wanted):
         inherit(fresh(), make_run(tmp_path, "new", fresh()), old)
 
 
 def test_a_run_without_a_league_is_named(tmp_path):
-    with pytest.raises(LeagueError, match=r"nobody/league\.json: is missing"):
+    with pytest.raises(LeagueError, match=r"^league\.inherit=nobody: \S+/nobody/league\.json: is missing; "):
         inherit(fresh(), tmp_path, tmp_path / "nobody")
 
 

@@ -56,6 +56,20 @@ def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
     assert file.read() == played()
 
 
+def test_what_cannot_be_used_is_put_aside_and_what_can_stays(tmp_path):
+    file = LeagueFile(tmp_path)
+    assert file.put_aside_damaged() == ""
+    file.begin(played())
+    assert file.put_aside_damaged() == ""
+    for broken in (file.path.read_text()[:-20], file.path.read_text().replace("chaos", "chaps")):
+        file.path.write_text(broken)
+        said = file.put_aside_damaged()
+        assert "league.json: cannot be used (" in said
+        assert said.endswith("); it is kept as league.json.damaged")
+        assert (tmp_path / "league.json.damaged").read_text() == broken
+        assert file.begin(played()) == played()
+
+
 WRITER = """
 import sys
 sys.path.insert(0, '.')

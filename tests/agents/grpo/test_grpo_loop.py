@@ -1,39 +1,20 @@
 """The whole of GRPO at toy size: it runs, it reproduces, it resumes bit for bit, and its workers may die."""
 
-import json
 import os
 import signal
 
 import pytest
 import torch
 
-from agents.grpo.loop import train
-from agents.llm.adapter_file import load_adapter
+from agents.grpo.worker import Worker
 from curriculum.league_file import LeagueFile
-from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.small_runs import rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
-
-CLOCKS = ("_time_s", "_overlap_s", "_total_s", "time/")
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
     return toy_folder(tmp_path_factory.mktemp("toy"))
-
-
-def run(toy, folder, name, *options):
-    places = [f"model.name={toy}", f"checkpoint_dir={folder}", f"name={name}", "checkpoint_every=1"]
-    return train(small_config(*places, "league.checkpoint_every=2", "league.cold_start_steps=1", *options))
-
-
-def rows(path):
-    """Metrics without those that a clock makes."""
-    lines = [json.loads(line) for line in (path.parent / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if not any(clock in key for clock in CLOCKS)} for line in lines]
-
-
-def weights(path):
-    return load_adapter(path).weights
 
 
 @pytest.mark.parametrize("depth", [0, 2])
@@ -60,10 +41,8 @@ def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
 
 
 def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
-    from agents.grpo import prefetch
-
     killed = []
-    give = prefetch._Worker.give
+    give = Worker.give
 
     def give_and_kill(worker, task):
         give(worker, task)
@@ -73,7 +52,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):
 
     options = ("grpo.buffer_depth=1", "grpo.steps=2")
     whole = run(toy, tmp_path, "whole", *options)
-    monkeypatch.setattr(prefetch._Worker, "give", give_and_kill)
+    monkeypatch.setattr(Worker, "give", give_and_kill)
     hurt = run(toy, tmp_path, "hurt", *options)
     assert killed
     assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformers import MambaConfig, MambaForCausalLM, MistralConfig, MistralForCausalLM
 
 from agents.llm.context import Context, check_context
-from agents.llm.head import ModelError
+from agents.llm.head import ModelError, check_finite, check_head
 from tests.agents.llm.toys import gpt2, llama, word_tokenizer
 
 MODELS = {"llama": llama(word_tokenizer()), "gpt2": gpt2(word_tokenizer())}
@@ -75,3 +75,22 @@ def test_a_model_that_keeps_something_else_is_refused():
     model = MambaForCausalLM(MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, state_size=4))
     with pytest.raises(ModelError, match="MambaForCausalLM does not attend to whole texts"):
         check_context(model)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("check", [check_head, check_context, check_finite])
+def test_weights_that_are_not_finite_are_named(check, value):
+    model = llama(word_tokenizer())
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[3, 4] = value
+    with pytest.raises(ModelError, match=r"not finite, such as model\.layers\.1\.mlp\.up_proj\.weight; restore"):
+        check(model)
+
+
+def test_what_overflows_is_not_blamed_on_the_weights():
+    model = llama(word_tokenizer())
+    with torch.no_grad():
+        model.model.norm.weight.fill_(3e38)
+    check_finite(model)
+    with pytest.raises(ModelError, match="LlamaForCausalLM: computes what is not finite although its weights are"):
+        check_head(model)

@@ -1,0 +1,68 @@
+"""What a GRPO run is between two steps, as plain data and tensors, and a run set back to that moment.
+
+The learner, the league, what the guard knows, and the plans under way with the weights that they are played with. All
+of it means nothing on another base model, so a state knows its own by a hash.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from agents.grpo.stored_plans import read_plan, write_plan
+from agents.grpo.worker import Task
+from agents.inexact import machine
+from agents.state_folder import StateError, TrainingState
+from curriculum.league_json import read_league, write_league
+
+if TYPE_CHECKING:
+    from agents.grpo.run import Run
+
+
+def capture(run: Run) -> dict[str, Any]:
+    """The state of `run` between two steps, for `curriculum.tensor_file.pack`."""
+    return {
+        "done": run.done,
+        "decisions": run.decisions,
+        "years": run.years,
+        "base": run.base,
+        "learner": run.learner.state_dict(),
+        "guard": run.guard.state_dict(),
+        "league": write_league(run.league),
+        "tasks": [{"plan": write_plan(task.plan), "weights": _bytes(task.weights)} for task in run.players.tasks],
+    }
+
+
+def restore(run: Run, state: dict[str, Any]) -> None:
+    """Set `run`, whose players have nothing to do yet, back to `state`."""
+    run.done, run.decisions, run.years = state["done"], state["decisions"], state["years"]
+    run.learner.load_state_dict(state["learner"])
+    run.guard.load_state_dict(state["guard"])
+    run.league = read_league(state["league"])
+    run.league_file.restore(run.league)
+    for task in state["tasks"]:
+        run.players.submit(Task(read_plan(task["plan"]), task["weights"].numpy().tobytes()))
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """What a state's manifest says of it, for people and for whoever tidies up."""
+    return {"env_steps": run.decisions, "pool": [], **machine(run.device)}
+
+
+def check_base(found: TrainingState, base: str, model: str) -> None:
+    """Raise `StateError` unless the state was trained on the base model of this identity, which `model` names.
+
+    States written before they knew their base model are taken at their word.
+    """
+    before = found.content.get("base", base)
+    if before != base:
+        raise StateError(
+            f"{found.path}: was trained on the base model {before}, but model.name={model} is now {base}; "
+            "put that model back, or begin a new run under another name="
+        )
+
+
+def _bytes(data: bytes) -> torch.Tensor:
+    return torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy())

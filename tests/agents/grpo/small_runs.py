@@ -1,0 +1,30 @@
+"""Whole GRPO runs of a toy model, and what they leave behind."""
+
+import json
+
+from agents.grpo.loop import train
+from agents.llm.adapter_file import load_adapter
+from tests.agents.grpo.small_games import small_config
+
+CLOCKS = ("_time_s", "_overlap_s", "_total_s", "time/")
+
+
+def run(toy, folder, name, *options):
+    """Train the model in the folder `toy`; returns the path of the final adapter."""
+    places = [f"model.name={toy}", f"checkpoint_dir={folder}", f"name={name}", "checkpoint_every=1"]
+    return train(small_config(*places, "league.checkpoint_every=2", "league.cold_start_steps=1", *options))
+
+
+def rows(path):
+    """Metrics without those that a clock makes."""
+    lines = [json.loads(line) for line in (path.parent / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if not any(clock in key for clock in CLOCKS)} for line in lines]
+
+
+def events(path):
+    """All that was said, and every alert."""
+    return (path.parent / "events.jsonl").read_text()
+
+
+def weights(path):
+    return load_adapter(path).weights

@@ -1,0 +1,75 @@
+"""Runs that cannot go on: they end with one line that says why, and lose nothing that was learned."""
+
+import json
+
+import pytest
+import torch
+
+import train
+from agents.grpo import learner
+from agents.grpo.loop import train as train_grpo
+from tests.agents.grpo.small_games import SMALL, small_config
+from tests.agents.grpo.small_runs import events, rows, run, weights
+from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.llm.toys import llama, word_tokenizer
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return toy_folder(tmp_path_factory.mktemp("toy"))
+
+
+def test_a_disagreement_ends_the_run_with_a_report_and_the_run_can_be_continued(toy, tmp_path, monkeypatch):
+    """The sampler's numbers are off by a nat in the second step; with the cause gone, the run ends as if never hurt."""
+    options = ("grpo.steps=2", "grpo.learning_rate=1e-2", "checkpoint_every=100")
+    whole = run(toy, tmp_path, "whole", *options)
+    check, calls = learner.check_agreement, []
+
+    def off(trainer, sampler, *, at_most):
+        calls.append(len(trainer.values))
+        hurt = sampler.map(lambda values: values - 1.0) if hurts() else sampler
+        check(trainer, hurt, at_most=at_most)
+
+    def hurts():
+        return len(rows(tmp_path / "hurt" / "final.pt")) == 1
+
+    monkeypatch.setattr(learner, "check_agreement", off)
+    with pytest.raises(SystemExit) as ended:
+        run(toy, tmp_path, "hurt", *options)
+    assert ended.value.code == 1
+    assert any(calls)
+    hurt = tmp_path / "hurt" / "final.pt"
+    reason = json.loads((tmp_path / "hurt" / "guard_report.json").read_text())["reason"]
+    assert "in the trainer and" in reason
+    assert "use grpo.use_importance_correction=true" in reason
+    assert f"the run ends after step 1: {reason}" in events(hurt)
+    monkeypatch.setattr(learner, "check_agreement", check)
+    run(toy, tmp_path, "hurt", *options)
+    assert "resumed after update 1" in events(hurt)
+    assert rows(hurt) == rows(whole)
+    assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())
+
+
+def test_a_base_model_that_is_not_finite_is_answered_before_there_is_a_run(tmp_path, capsys):
+    model = llama(word_tokenizer())
+    with torch.no_grad():
+        model.get_input_embeddings().weight.fill_(float("inf"))
+    model.save_pretrained(tmp_path / "broken")
+    word_tokenizer().save_pretrained(tmp_path / "broken")
+    capsys.readouterr()
+    places = [f"model.name={tmp_path / 'broken'}", f"checkpoint_dir={tmp_path}", "name=run"]
+    assert train.main([*SMALL, *places]) == 2
+    line = capsys.readouterr().err
+    assert "its weights are not finite, such as model.embed_tokens.weight" in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_is_told_to_sums_in_a_fixed_order(toy, tmp_path):
+    places = [f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=fixed"]
+    assert not torch.are_deterministic_algorithms_enabled()
+    try:
+        train_grpo(small_config(*places, "deterministic=true", "grpo.steps=1"))
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)

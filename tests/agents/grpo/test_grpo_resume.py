@@ -1,0 +1,101 @@
+"""A run that is continued: what it was trained on must be there, and what is different from then is said."""
+
+import shutil
+
+import pytest
+
+import train
+from agents.llm.adapter_file import base_identity
+from agents.state_folder import StateFolder
+from curriculum.league_file import LeagueFile
+from tests.agents.grpo.small_runs import events, rows, run
+from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.llm.toys import llama, word_tokenizer
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return toy_folder(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
+def begun(toy, tmp_path_factory):
+    """The folder of a run of one step of two."""
+    return run(toy, tmp_path_factory.mktemp("begun"), "small", "grpo.steps=2", "max_updates=1").parent
+
+
+@pytest.fixture
+def half(begun, tmp_path):
+    """A copy of it, as one finds it under checkpoints/."""
+    shutil.copytree(begun, tmp_path / "small")
+    return tmp_path / "small"
+
+
+def resume(folder, *options):
+    places = [f"checkpoint_dir={folder.parent}", "threads=1", "logger.progress=false", "max_updates=2"]
+    return train.main(["resume=small", *places, *options])
+
+
+def rewrite(folder, change):
+    """Publish the newest state again as `change` leaves its content and its summary."""
+    states = StateFolder(folder / "state", 3, alert=pytest.fail)
+    found = states.latest()
+    change(found.content, found.summary)
+    states.publish(found.summary["update"], found.content, found.summary)
+
+
+def test_another_base_model_under_the_same_name_is_refused(toy, half, capsys):
+    before = (half / "final.pt").read_bytes()
+    other = llama(word_tokenizer(), seed=1)
+    own = (toy / "model.safetensors").read_bytes()
+    try:
+        other.save_pretrained(toy)
+        capsys.readouterr()
+        assert resume(half) == 2
+    finally:
+        (toy / "model.safetensors").write_bytes(own)
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    then, now = base_identity(llama(word_tokenizer())), base_identity(other)
+    assert f"update_000001: was trained on the base model {then}, but model.name={toy} is now {now}" in line
+    assert "put that model back, or begin a new run under another name=" in line
+    assert (half / "final.pt").read_bytes() == before
+    assert len(rows(half / "final.pt")) == 1
+    assert resume(half) == 0
+    assert "inexact" not in events(half / "final.pt")
+
+
+def test_a_state_from_before_it_knew_base_and_torch_is_continued_and_called_inexact(half):
+    def forget(content, summary):
+        del content["base"], summary["torch"], summary["torch_threads"]
+
+    rewrite(half, forget)
+    assert resume(half) == 0
+    assert len(rows(half / "final.pt")) == 2
+    assert "inexact resume: torch_threads was not noted and is 1; torch was not noted and is " in events(
+        half / "final.pt"
+    )
+
+
+def test_another_version_of_torch_is_an_inexact_resume(half):
+    rewrite(half, lambda content, summary: summary.update(torch="1.0"))
+    assert resume(half) == 0
+    assert "inexact resume: torch was 1.0 and is " in events(half / "final.pt")
+
+
+def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, begun, tmp_path):
+    """The training state holds the league; a damaged file is kept, and the run ends as it would have."""
+    shutil.copytree(begun, tmp_path / "source")
+    options = ("grpo.steps=2", "league.inherit=source", "league.checkpoint_every=1")
+    run(toy, tmp_path, "heir", *options, "max_updates=1")
+    shutil.copytree(tmp_path / "heir", tmp_path / "whole")
+    whole = run(toy, tmp_path, "whole", *options)
+    shutil.rmtree(tmp_path / "source")
+    own = tmp_path / "heir" / "league.json"
+    damaged = own.read_bytes()[:-30]
+    own.write_bytes(damaged)
+    heir = run(toy, tmp_path, "heir", *options)
+    assert rows(heir) == rows(whole)
+    assert LeagueFile(heir.parent).read() == LeagueFile(whole.parent).read()
+    assert (tmp_path / "heir" / "league.json.damaged").read_bytes() == damaged
+    assert "it is kept as league.json.damaged, and the league of update_000001 is used" in events(heir)

@@ -1,0 +1,75 @@
+"""Worker processes: they compute as the trainer does, and whatever they die or fail of is named."""
+
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from agents.grpo import prefetch
+from agents.grpo.prefetch import Workers
+from agents.grpo.worker import RolloutError, Task
+from configs.names import InputError
+from tests.agents.grpo.small_games import small_config
+
+
+class Actor:
+    """Plays nothing, and does what the plan says instead."""
+
+    def __init__(self, config):
+        pass
+
+    def play(self, plan, weights):
+        return getattr(self, plan.what)()
+
+    def close(self):
+        pass
+
+    def report(self):
+        return torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+
+    def fault(self):
+        raise ValueError("two\nlines")
+
+    def refuse(self):
+        raise InputError("model.name=x: is no model")
+
+    def fall_silent(self):
+        """End with exit code 7, but take longer for it than anybody waits who closes a pipe."""
+        os.closerange(3, 1000)
+        time.sleep(2.0)
+        os._exit(7)
+
+
+def workers(*options):
+    return Workers(small_config("grpo.workers=1", *options), Actor, pytest.fail)
+
+
+def play(players, step, what):
+    players.submit(Task(SimpleNamespace(step=step, what=what), b""))
+    return players.next()
+
+
+def test_a_worker_computes_as_the_trainer_does_and_says_what_it_fails_of():
+    players = workers("threads=3", "deterministic=true")
+    try:
+        assert play(players, 0, "report") == (3, True)
+        with pytest.raises(RolloutError, match=r"^rollout of step 1: ValueError: two lines") as caught:
+            play(players, 1, "fault")
+        assert "in fault" in caught.value.__notes__[0]
+        players.tasks.clear()
+        with pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
+            play(players, 2, "refuse")
+    finally:
+        players.close()
+
+
+def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(monkeypatch):
+    monkeypatch.setattr(prefetch, "MOST_DEATHS", 1)
+    players = workers()
+    try:
+        with pytest.raises(InputError, match="1 worker processes died of it, the last with exit code 7;"):
+            play(players, 0, "fall_silent")
+    finally:
+        players.close()

@@ -1,0 +1,15 @@
+"""Loaded once by the process that victims are forked from: transformers, and what a toy model's first step loads."""
+
+import contextlib
+import io
+import tempfile
+from pathlib import Path
+
+import torch
+
+from tests.agents.grpo.small_runs import run
+from tests.agents.grpo.toy_folder import toy_folder
+
+torch.set_num_threads(1)
+with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    run(toy_folder(Path(folder) / "toy"), Path(folder), "warm", "grpo.steps=1")
