@@ -1,0 +1,118 @@
+"""The learner uses what it is given: the reference follows, beta weighs the KL, rate and clip bound its moves."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from agents.grpo.learner import Sample
+from agents.llm.backend import Request
+from agents.llm.transformers_backend import TransformersBackend
+from tests.agents.grpo.small_games import toy_learner
+from tests.agents.llm.toys import llama, random_choices, word_tokenizer
+
+WHOLE = ("grpo.target_kl=0", "grpo.minibatch_samples=1000")
+"""One minibatch: everything is measured before the step of the optimizer."""
+
+
+@cache
+def samples(advantage=1.0):
+    """Eight decisions of the untrained toy with something to choose, better and worse in turns.
+
+    They are of older weights than the learner's, so that they may be learned from whatever it has become.
+    """
+    asked = [pair for pair in random_choices() if pair[1].lines > 1]
+    requests = [Request(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, 8).astype(int).tolist()]
+    found = TransformersBackend(llama(word_tokenizer()), word_tokenizer(), temperature=0.8).decide(requests)
+    return [
+        Sample(replace(decision, policy_version=-1), advantage * (-1.0) ** number)
+        for number, decision in enumerate(found)
+    ]
+
+
+def weights(learner):
+    return {name: parameter.detach().clone() for name, parameter in learner.parameters.items()}
+
+
+def moved(learner, seed=1):
+    """The learner after a push that no step made: its KL to the base model is far from 0."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in learner.parameters.values():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return learner
+
+
+def furthest(before, after):
+    return max(float((after[name] - value).abs().max()) for name, value in before.items())
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.75, 1.0])
+def test_the_reference_follows_the_policy_after_each_step(tau):
+    """ema = tau before + (1 - tau) after: with 0 the KL of the next step is 0, with 1 it stays where it began."""
+    learner = toy_learner(*WHOLE, "grpo.use_ema_reference=true", f"grpo.ema_tau={tau}")
+    before = weights(learner)
+    learner.learn(samples())
+    after, mean = weights(learner), learner.state_dict()["reference"]["ema"]
+    by_hand = {name: tau * value + (1 - tau) * after[name] for name, value in before.items()}
+    assert furthest(before, after) > 0.009
+    assert furthest(by_hand, mean) < 1e-7
+    kl = learner.learn(samples())["kl/mean"]
+    assert kl < 1e-10 if tau == 0 else kl > 1e-5
+
+
+@pytest.mark.parametrize(("warmup", "skipped", "beta"), [(0, 0, 0.5), (4, 0, 0.0), (4, 1, 0.125), (4, 3, 0.375)])
+def test_the_loss_has_beta_times_the_kl_as_far_as_beta_is_warmed_up(warmup, skipped, beta):
+    """Over all tokens alike, so that it is the mean that is reported; steps without samples count for the warm-up."""
+    found = []
+    for full in (0.5, 0.0):
+        options = ("grpo.aggregation=dapo", f"grpo.kl_beta={full}", f"grpo.kl_beta_warmup_steps={warmup}")
+        learner = moved(toy_learner(*WHOLE, *options))
+        for _ in range(skipped):
+            learner.learn([])
+        found.append(learner.learn(samples()))
+    penalized, free = found
+    assert penalized["kl/mean"] == free["kl/mean"] > 1e-3
+    assert penalized["benchmark/loss"] - free["benchmark/loss"] == pytest.approx(beta * free["kl/mean"], abs=1e-6)
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.0])
+def test_beta_draws_the_policy_back_to_the_base_model(beta):
+    """Where no decision was better than another, there is nothing else to learn."""
+    learner = moved(toy_learner(*WHOLE, f"grpo.kl_beta={beta}"))
+    kls = [learner.learn(samples(0.0))["kl/mean"] for _ in range(4)]
+    assert kls[-1] < 0.8 * kls[0] if beta else kls[-1] == pytest.approx(kls[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+def test_the_step_is_as_long_as_the_learning_rate_and_its_scale_say(scale):
+    """Adam's first step moves whatever has a gradient by the rate: the factor may be lowered and raised again."""
+    learner = toy_learner(*WHOLE)
+    for rate in (scale, 1.0):
+        learner.optimizer.state.clear()  # so that every step is a first one
+        before = weights(learner)
+        learner.learn(samples(), rate_scale=rate)
+        assert furthest(before, weights(learner)) == pytest.approx(1e-2 * rate, rel=1e-3)
+
+
+@pytest.mark.parametrize("most", [1e-3, 1e4])
+def test_the_gradient_is_clipped_to_the_norm_that_is_allowed(most):
+    """Adam's first mean is a tenth of the gradient it was given; what is reported is the norm before the clip."""
+    learner = toy_learner(*WHOLE, f"grpo.max_grad_norm={most}")
+    norm = learner.learn(samples())["benchmark/grad_norm"]
+    given = 10 * torch.cat([state["exp_avg"].flatten() for state in learner.optimizer.state.values()]).norm()
+    assert 1e-2 < norm < 1e3
+    assert float(given) == pytest.approx(min(norm, most), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "minibatch", "steps"), [(1, 1000, 1), (2, 1000, 2), (1, 4, 2), (2, 4, 4), (1, 3, 3)]
+)
+def test_samples_are_learned_from_in_minibatches_as_often_as_said(epochs, minibatch, steps):
+    """Eight samples: so many steps of the optimizer, and one of the learner."""
+    learner = toy_learner("grpo.target_kl=0", f"grpo.epochs={epochs}", f"grpo.minibatch_samples={minibatch}")
+    learner.learn(samples())
+    assert {int(state["step"]) for state in learner.optimizer.state.values()} == {steps}
+    assert learner.version == 1

@@ -1,0 +1,62 @@
+"""Every run file of GRPO trains: a step of each with a toy model, at a size for a test, on a CPU."""
+
+import json
+from math import isfinite
+
+import pytest
+import torch
+
+from agents.grpo.loop import train
+from agents.llm.adapter_file import load_adapter, save_adapter
+from agents.llm.adapters import Adapters
+from agents.llm.lora import LoraShape
+from configs.load import load, runs
+from curriculum.league import CHALLENGER
+from curriculum.league_file import LeagueFile
+from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.llm.toys import llama, word_tokenizer
+
+SMALL = (
+    *("device=cpu", "threads=1", "logger.progress=false", "env.last_year=1901"),
+    *("grpo.steps=1", "grpo.groups=2", "grpo.samples_per_group=2", "grpo.buffer_depth=0", "grpo.minibatch_samples=64"),
+    *("grpo.rollout_horizon_years=1", "grpo.rollout_long_horizon_years=1", "grpo.rollout_warmup_phases=0"),
+)
+GRPO = [run for run in runs() if load([f"+run={run}"]).trainer == "grpo"]
+FROM_AN_ADAPTER = ("diplomacy_exp2", "diplomacy_exp2_quick")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return toy_folder(tmp_path_factory.mktemp("toy"))
+
+
+def given_adapter(config, path):
+    """Write an adapter for the toy whose every second half is 0.1, where a new one's are zeros."""
+    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model))
+    halves = {name: torch.full_like(value, 0.1) for name, value in adapters.weights().items() if "lora_B" in name}
+    save_adapter(path, adapters.model, adapters.shape, adapters.weights() | halves, training={})
+    return path
+
+
+def test_the_eight_experiments_and_the_quickstart_are_among_them():
+    experiments = {f"diplomacy_exp{number}{size}" for number in range(1, 9) for size in ("", "_quick")}
+    assert set(GRPO) >= experiments | {"diplomacy_quickstart"}
+
+
+@pytest.mark.parametrize("run", GRPO)
+def test_one_step(run, toy, tmp_path):
+    """Four games are played and learned from: Adam's first step moves the adapter by the run's own learning rate."""
+    options = [f"+run={run}", *SMALL, f"model.name={toy}", f"checkpoint_dir={tmp_path}", "name=once"]
+    adapted = run in FROM_AN_ADAPTER
+    if adapted:
+        options.append(f"model.adapter={given_adapter(load(options), tmp_path / 'given.pt')}")
+    config = load(options)
+    final = train(config)
+    (row,) = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
+    assert all(isfinite(value) for value in row.values() if isinstance(value, float))
+    assert (row["game/total_games"], row["rollout/failed_count"], row["train/skipped_steps"]) == (4, 0, 0)
+    assert row["kl/beta"] == (0.0 if config.grpo.kl_beta_warmup_steps else config.grpo.kl_beta)
+    assert LeagueFile(final.parent).read()[CHALLENGER].start_elo == config.league.initial_elo
+    moved = [value - 0.1 * adapted for name, value in load_adapter(final).weights.items() if "lora_B" in name]
+    furthest = max(float(value.abs().max()) for value in moved)
+    assert furthest == pytest.approx(config.grpo.learning_rate, rel=0.02)
