@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,8 @@ from agents.grpo.kl import k3_times_ratio, kl_to_reference
 from agents.grpo.loss import Terms, policy_loss
 from agents.grpo.loss_metrics import loss_metrics
 from agents.grpo.provenance import LogProbs, Source
-from agents.grpo.reference import Reference
+from agents.grpo.reference import Reference, in_place_of
+from agents.grpo.tally import Tally
 from agents.grpo.tokens import Tokens, Totals
 from agents.llm.backend import Decision
 from agents.llm.scoring import Scores, score
@@ -36,6 +37,8 @@ DR_GRPO_LENGTH = 64
 """The constant that dr_grpo divides by: about the decisions that the orders of ten units take."""
 AGREEMENT = 0.01
 """Nats that sampler and trainer may differ by with the same weights: float32 rounds to 1e-4, a mask moves nats."""
+COMPARED = 16
+"""Decisions of each step that are scored with the weights that played them."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Learner:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = self.grpo.learning_rate * rate_scale
-        parts, tally = [], _Tally()
+        parts, tally = [], Tally()
         corrected: dict[str, float] = {}
         if self.grpo.use_importance_correction and samples:
             samples, corrected = self._corrected(samples)
@@ -107,6 +110,24 @@ class Learner:
             if tally.stopped:
                 break
         return self._end(parts, tally) | corrected
+
+    @torch.no_grad()
+    def agreement(self, decisions: Sequence[Decision], weights: Mapping[str, Tensor]) -> dict[str, float]:
+        """How far some of `decisions` are from what they are here under the adapter `weights` that made them.
+
+        Raises `DisagreementError` for more than `AGREEMENT`, but where another sampler is expected, or the mistake that
+        this would find is made on purpose.
+        """
+        deciding = [decision for decision in decisions if (decision.allowed_counts > 1).any()]
+        if not deciding:
+            return {}
+        batch = collate(deciding[:: -(-len(deciding) // COMPARED)]).to(self._device)
+        with in_place_of(self.parameters, {name: value.to(self._device) for name, value in weights.items()}):
+            trainer = LogProbs(self._score(batch).logp, Source.TRAINER, "those that played")
+        if self.grpo.mask_replay and not self.grpo.use_importance_correction:
+            check_agreement(trainer, LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler"), at_most=AGREEMENT)
+        gap = (trainer.values - batch.sampled_logp).abs()
+        return {"ppo/logp_gap_mean": float(gap.mean()), "ppo/logp_gap_max": float(gap.max())}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides how learning goes on."""
@@ -144,7 +165,7 @@ class Learner:
         before = [replace(sample, before=Before(*part)) for sample, part in zip(samples, parts, strict=True)]
         return before, found.metrics
 
-    def _minibatch(self, samples: Sequence[Sample], tally: _Tally) -> tuple[list[Terms], Totals]:
+    def _minibatch(self, samples: Sequence[Sample], tally: Tally) -> tuple[list[Terms], Totals]:
         """A step of the optimizer on whole samples, as many at once as the model takes."""
         counts = [_decisions(sample) for sample in samples]
         sizes = [len(sample.decision.token_ids) for sample in samples]
@@ -163,14 +184,13 @@ class Learner:
         self._step(tally, sum(float(term.loss.detach()) for term in terms))
         return terms, totals
 
-    def _tokens(self, samples: Sequence[Sample], tally: _Tally) -> Tokens:
+    def _tokens(self, samples: Sequence[Sample], tally: Tally) -> Tokens:
         """The decision tokens of some samples, scored by the policy and, where needed, by the reference."""
         batch = collate([sample.decision for sample in samples]).to(self._device)
         scores = self._score(batch)
         sampled = LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler")
         advantage = torch.tensor([sample.advantage for sample in samples], device=self._device)
         tally.drift(scores.logp.detach() - batch.sampled_logp)
-        self._check_agreement(samples, scores, sampled, tally)
         tokens = Tokens(
             logp=LogProbs(scores.logp, Source.POLICY, self._weights),
             old=sampled,
@@ -185,19 +205,7 @@ class Learner:
         old, weight, kept = (torch.cat([getattr(part, name) for part in before]) for name in ("logp", "weight", "kept"))
         return replace(tokens, old=LogProbs(old, Source.TRAINER, self._weights), weight=weight).select(kept)
 
-    def _check_agreement(self, samples: Sequence[Sample], scores: Scores, sampled: LogProbs, tally: _Tally) -> None:
-        """Before the first move: what the weights of now played must be as likely here as it was there.
-
-        Not where another sampler is expected, nor where the mistake that this would find is made on purpose.
-        """
-        if tally.steps or self.grpo.use_importance_correction or not self.grpo.mask_replay:
-            return
-        own = torch.tensor([sample.decision.policy_version == self.version for sample in samples], device=self._device)
-        kept = own[scores.sample]
-        trainer = LogProbs(scores.logp.detach()[kept], Source.TRAINER, self._weights)
-        check_agreement(trainer, sampled.map(lambda values: values[kept]), at_most=AGREEMENT)
-
-    def _kl(self, batch: TokenBatch, scores: Scores, tally: _Tally) -> Tensor:
+    def _kl(self, batch: TokenBatch, scores: Scores, tally: Tally) -> Tensor:
         """To the reference at every decision token, with a gradient if it is part of the loss."""
         reference = self.reference.score(lambda: self._score(batch).logps)
         policy = LogProbs(scores.logps, Source.POLICY, self._weights)
@@ -209,7 +217,7 @@ class Learner:
         temperature = self._run.model.temperature
         return score(self.model, batch, temperature, unmasked=not self.grpo.mask_replay)
 
-    def _step(self, tally: _Tally, loss: float) -> None:
+    def _step(self, tally: Tally, loss: float) -> None:
         """Move, unless `loss` or gradient are not finite: clipping would turn an infinite norm into NaN weights."""
         gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
         norm = float(get_total_norm(gradients))
@@ -223,11 +231,11 @@ class Learner:
         self.optimizer.step()
         tally.steps += 1
 
-    def _too_far(self, tally: _Tally) -> bool:
+    def _too_far(self, tally: Tally) -> bool:
         tally.stopped |= self.grpo.target_kl > 0 and tally.kl_last > self.grpo.target_kl
         return tally.stopped
 
-    def _end(self, parts: list[tuple[list[Terms], Totals]], tally: _Tally) -> dict[str, float]:
+    def _end(self, parts: list[tuple[list[Terms], Totals]], tally: Tally) -> dict[str, float]:
         self.version += 1
         if tally.steps:
             self.reference.update()
@@ -241,44 +249,6 @@ class Learner:
     @property
     def _weights(self) -> str:
         return f"policy@{self.version}"
-
-
-class _Tally:
-    """What happens in the course of a step."""
-
-    def __init__(self) -> None:
-        self.loss, self.steps, self.skipped, self.stopped = 0.0, 0, 0, False
-        self.norms: list[float] = []
-        self.drifts: list[float] = []
-        self._log_ratios: list[Tensor] = []
-        self.k3s: list[Tensor] = []
-        """Estimates of the KL to the reference from what was drawn, one for each decision token."""
-        self.kl_last = 0.0
-
-    def drift(self, log_ratio: Tensor) -> None:
-        """Policy over the one that played, log r of a micro-batch's decision tokens."""
-        self._log_ratios.append(log_ratio)
-
-    def end_minibatch(self) -> None:
-        """How far the policy has come from the one that played: mean of r - 1 - log r over a minibatch."""
-        log_ratio = torch.cat(self._log_ratios)
-        self._log_ratios = []
-        self.kl_last = float((log_ratio.expm1() - log_ratio).mean())
-        self.drifts.append(self.kl_last)
-
-    def metrics(self) -> dict[str, float]:
-        """In the names the guard knows."""
-        finite = [norm for norm in self.norms if math.isfinite(norm)]
-        estimated = {"kl/k3_mean": float(torch.cat(self.k3s).mean())} if self.k3s else {}
-        return estimated | {
-            "benchmark/loss": self.loss / max(self.steps, 1),
-            "benchmark/grad_norm": float(np.mean(finite)) if finite else 0.0,
-            "train/skipped_steps": float(self.skipped),
-            "train/kl_stop": float(self.stopped),
-            "train/epochs_completed": float(self.steps > 0 or not self.norms),
-            "train/approx_kl": float(np.mean(self.drifts)) if self.drifts else 0.0,
-            "train/kl_max": max(self.drifts, default=0.0),
-        }
 
 
 def _decisions(sample: Sample) -> int:

@@ -29,6 +29,8 @@ from curriculum.games import Game, ranks
 from curriculum.league import CHALLENGER, is_due
 from curriculum.league_metrics import league_metrics
 from curriculum.matchmaking import Opponents
+from curriculum.tensor_file import unpack
+from envs.diplomacy.codes import SOLO
 
 
 def train(config: RunConfig) -> Path:
@@ -108,7 +110,9 @@ def _check(run: Run, batch: RolloutBatch) -> None:
 def _learn_or_end(run: Run, task: Task, batch: RolloutBatch) -> dict[str, float]:
     """Learn from the batch of `task`, or end the run where that would be learning from wrong numbers."""
     try:
-        return _learn(run, batch)
+        decisions = [turn.decision for turn in batch.turns]
+        agreed = run.learner.agreement(decisions, unpack(task.weights))
+        return _learn(run, batch) | agreed
     except DisagreementError as error:
         if run.guard.sound:  # nothing has moved in this step, so all that was learned before can be saved
             run.players.tasks.insert(0, task)
@@ -159,7 +163,8 @@ def _results(run: Run, batch: RolloutBatch) -> dict[str, float]:
     ]
     run.decisions += len(batch.turns)
     run.years += batch.years
-    metrics = rollout_metrics(batch, [group.heroes for group in groups], run.grpo.winner_threshold_sc)
+    win_at = SOLO if run.grpo.use_position_scoring else run.grpo.winner_threshold_sc  # what earns the bonus
+    metrics = rollout_metrics(batch, [group.heroes for group in groups], win_at)
     metrics |= league_metrics(run.league, drawn, met)
     run.slowest = max(run.slowest, batch.seconds)
     metrics |= {"buffer/depth": float(run.depth), "rollout/restarts": float(run.players.restarts)}

@@ -85,18 +85,35 @@ def shifted(decisions, by):
     return [replace(decision, logprobs=decision.logprobs + np.float32(by)) for decision in decisions]
 
 
-def test_trap_24_a_sampler_of_the_same_weights_that_disagrees_stops_the_step():
-    """Before anything has moved; what older weights played may differ, and so may it where that is corrected for."""
+def test_trap_24_a_sampler_that_disagrees_with_the_weights_it_had_is_found_however_old_they_are():
+    """Weights of before a step, and the policy of now is left as it is; told of, and refused beyond a hundredth."""
     trained = learner()
-    decisions = decided(trained.model)
-    before = {name: parameter.clone() for name, parameter in trained.parameters.items()}
-    with pytest.raises(DisagreementError, match=r"in the trainer and .* at most 0\.01 apart"):
-        trained.learn(samples_of(shifted(decisions, -0.02)))
-    assert all(torch.equal(value, before[name]) for name, value in trained.parameters.items())
-    learner("grpo.use_importance_correction=true").learn(samples_of(shifted(decisions, -0.02)))
-    trained.learn(samples_of(shifted(decisions, -0.001)))
-    trained.learn(samples_of(shifted(decisions, -0.02)))  # version 0's, and by now it is 1
-    assert trained.version == 2
+    trained.learn(samples_of(decided(trained.model)))
+    decisions, played_with = decided(trained.model), copies(trained)
+    trained.learn(samples_of(decisions))
+    now = copies(trained)
+    found = trained.agreement(decisions, played_with)
+    assert 0 <= found["ppo/logp_gap_mean"] <= found["ppo/logp_gap_max"] < 1e-4
+    moved = trained.agreement(shifted(decisions, -0.001), played_with)
+    assert moved["ppo/logp_gap_mean"] == pytest.approx(0.001, rel=0.05)
+    refused = pytest.raises(DisagreementError, match=r"in the trainer and .* at most 0\.01 apart")
+    with refused:
+        trained.agreement(shifted(decisions, -0.02), played_with)
+    with refused:
+        trained.agreement(decisions, {name: torch.zeros_like(value) for name, value in played_with.items()})
+    assert all(torch.equal(value, now[name]) for name, value in copies(trained).items())
+
+
+def test_trap_24_a_difference_that_is_expected_is_told_of_and_no_more():
+    trained = learner()
+    decisions = shifted(decided(trained.model), -0.02)
+    for option in ("grpo.use_importance_correction=true", "grpo.mask_replay=false"):
+        assert learner(option).agreement(decisions, copies(trained))["ppo/logp_gap_max"] > 0.01
+
+
+def copies(trained):
+    """The adapter's weights of now."""
+    return {name: parameter.detach().clone() for name, parameter in trained.parameters.items()}
 
 
 def test_trap_9_the_estimate_from_what_was_drawn_is_k3_to_the_base_model():
