@@ -23,11 +23,12 @@ class Stopped(SystemExit):
 class StopRequest:
     """Within this context the first SIGINT or SIGTERM sets `signal`; a second, or `grace` seconds, raise `Stopped`.
 
-    Outside the main thread signals cannot be handled, and nothing changes.
+    Outside the main thread signals cannot be handled, and nothing changes. `run` is the name that continues the run.
     """
 
-    def __init__(self, grace: float) -> None:
+    def __init__(self, grace: float, run: str = "") -> None:
         self.grace = grace
+        self._hint = f"; continue with: python train.py resume={run}" if run else ""
         self.signal = 0
         self._main = threading.current_thread() is threading.main_thread()
 
@@ -61,14 +62,15 @@ class StopRequest:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            _tell("stopped at once; the last training state is whole")
+            _tell(f"stopped at once; the last training state is whole{self._hint}")
             raise Stopped(EXIT_CODES[signal.Signals(number)])
         self.signal = number
         signal.setitimer(signal.ITIMER_REAL, self.grace)
         _tell("stopping after this update; once more (Ctrl-C) to stop at once")
 
     def _over(self, number: int, frame: FrameType | None) -> None:
-        _tell(f"the update did not end within {self.grace:g} s; the last training state is whole")
+        late = f"the update did not end within {self.grace:g} s (grace_seconds)"
+        _tell(f"{late}; the last training state is whole{self._hint}")
         raise Stopped(self.exit_code)
 
 

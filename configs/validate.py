@@ -71,15 +71,14 @@ def _check_option(key: str, value: Any, option: Field[Any]) -> None:
     wrong = complaint(value, allowed)
     if wrong:
         default = f"; the default is {option.default}" if isinstance(option.default, int | float) else ""
-        raise ConfigError(f"{key}={_shown(value, option)}: {wrong}{default}")
+        shown = f"{value:g}" if isinstance(value, float) else value
+        raise ConfigError(f"{key}={_shown(shown, option)}: {wrong}{default}")
 
 
 def _shown(value: Any, option: Field[Any]) -> str:
     """A value as messages have it; not what may be somebody's secret."""
     allowed = option.metadata.get("allowed")
-    if isinstance(allowed, Form) and allowed.private:
-        return "(not shown)"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return "(not shown)" if isinstance(allowed, Form) and allowed.private else str(value)
 
 
 def _check_whose(config: RunConfig) -> None:

@@ -59,7 +59,8 @@ def not_found(text: str, game: Game, checkpoints: Path, others: Sequence[str], n
 
 def runs_of(game: Game, checkpoints: Path) -> list[str]:
     """Runs that have saved their last policy, but for those of another game."""
-    runs = sorted(path.parent for path in checkpoints.glob(f"*/{FINAL}"))
+    models = (path.parent.parent for path in checkpoints.glob("*/final/config.json"))
+    runs = sorted({*models, *(path.parent for path in checkpoints.glob(f"*/{FINAL}"))})
     return [run.name for run in runs if trained_in(run / "config.yaml") in ("", game.id)]
 
 

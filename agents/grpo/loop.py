@@ -41,7 +41,7 @@ def train(config: RunConfig) -> Path:
     """
     run = Run(config)
     try:
-        with StopRequest(config.grace_seconds) as stop:
+        with StopRequest(config.grace_seconds, run.home.folder.name) as stop:
             _train(run, stop)
     finally:
         run.close()
@@ -182,6 +182,8 @@ def _evaluated(run: Run) -> dict[str, float]:
         run.home.alert(f"no check after step {run.done}: {error}")
         return {}
     run.home.logger.event(check.table, kind="eval/summary_table")
+    for line in check.table.splitlines():
+        run.home.progress.say(line)
     return check.metrics
 
 

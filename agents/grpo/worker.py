@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
@@ -72,7 +73,8 @@ class Worker:
     def __init__(self, context: Any, config: RunConfig, make: MakePlayer) -> None:
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, config, make), daemon=True)
-        self.process.start()
+        with _signals_held():
+            self.process.start()
         theirs.close()
         self.step: int | None = None
 
@@ -95,13 +97,12 @@ class Worker:
         self.pipe.close()
         self.process.join(timeout=1.0)
         if self.process.is_alive():
-            self.process.terminate()
+            self.process.kill()
             self.process.join()
 
 
 def _work(pipe: Connection, config: RunConfig, make: MakePlayer) -> None:
-    """What a worker process does until its pipe closes; it leaves signals to the trainer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """What a worker process does until its pipe closes; it leaves signals to the trainer, from its first moment on."""
     set_threads(config.threads)
     if config.deterministic:
         make_deterministic()
@@ -120,6 +121,16 @@ def _work(pipe: Connection, config: RunConfig, make: MakePlayer) -> None:
         pass  # the trainer has closed the pipe, or is gone
     if player:
         player.close()
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """While it lasts nobody is interrupted; a process that is begun here never is."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _failure(error: Exception) -> Failure:

@@ -28,7 +28,7 @@ def train(config: RunConfig) -> Path:
     """
     run = CloneRun(config)
     try:
-        with StopRequest(config.grace_seconds) as stop:
+        with StopRequest(config.grace_seconds, run.home.folder.name) as stop:
             if run.over:
                 run.home.say(f"nothing left to do: {run.updates_done} updates are done, {run.updates} were asked for")
             else:

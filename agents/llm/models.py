@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from agents.llm.head import ModelError
+from agents.llm.saved_model import is_ours, verify_model
 from configs.language import LanguageModelConfig
 from configs.machine import choose_device
 
@@ -31,10 +32,12 @@ def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any
     """The model that `config.name` means, in evaluation mode and float32, and its tokenizer.
 
     Raises `ModelError` where there is none, where a package is missing, and for a model that would run code of its own,
-    is pickled, incomplete or damaged.
+    is pickled or incomplete, and `SavedModelError` for one of ours with a file that is not what was saved.
     """
     folder = model_folder(config.name)
     _check_folder(folder)
+    if is_ours(folder):
+        verify_model(folder)
     model, tokenizer = read_model(folder), read_tokenizer(folder)
     if len(tokenizer) > (known := model.get_input_embeddings().num_embeddings):
         raise ModelError(f"model {folder}: knows {known} tokens, its tokenizer writes {len(tokenizer)}")
@@ -108,7 +111,7 @@ def _cached(name: str) -> Path:
     except (OSError, ValueError) as error:
         raise ModelError(
             f"model.name={name}: is neither tiny, smollm2, a folder, nor in Hugging Face's cache on this disk;"
-            " nothing is downloaded here, so fetch it first with `hf download`"
+            " a clone is checkpoints/RUN/final; nothing is downloaded here, so fetch others first with `hf download`"
         ) from error
 
 

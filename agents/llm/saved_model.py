@@ -39,6 +39,17 @@ def save_model(path: Path, model: Any, tokenizer: Any, *, training: Mapping[str,
     publish_folder(path, files | {MANIFEST: manifest.encode()})
 
 
+def is_ours(path: Path) -> bool:
+    """Whether `save_model` wrote a folder, as its manifest says or as one that cannot be read might."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, RecursionError):
+        return True
+    return isinstance(manifest, dict) and manifest.keys() >= {"files", "training"}
+
+
 def verify_model(path: Path) -> dict[str, Any]:
     """Check a folder that `save_model` wrote against its manifest; returns the summary of the training.
 

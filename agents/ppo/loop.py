@@ -40,7 +40,7 @@ def _run(config: RunConfig, processes: Processes) -> Path:
     """`train`, as one of the processes."""
     run = Run(config, processes)
     try:
-        with StopRequest(config.grace_seconds) as stop, salvaging(run):
+        with StopRequest(config.grace_seconds, run.folder.name) as stop, salvaging(run):
             if run.position is None or run.updates_done >= run.updates:
                 run.say(f"nothing left to do: {run.updates_done} updates are done, {run.updates} were asked for")
             else:

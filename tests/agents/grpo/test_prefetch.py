@@ -1,6 +1,8 @@
 """Worker processes: they compute as the trainer does, and whatever they die or fail of is named."""
 
+import multiprocessing
 import os
+import signal
 import time
 from types import SimpleNamespace
 
@@ -9,9 +11,9 @@ import torch
 
 from agents.grpo import prefetch
 from agents.grpo.prefetch import Workers
-from agents.grpo.worker import RolloutError, Task
+from agents.grpo.worker import RolloutError, Task, Worker
 from configs.names import InputError
-from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.small_games import plan_of, small_config
 
 
 class Actor:
@@ -73,3 +75,30 @@ def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(monkeypatch):
             play(players, 0, "fall_silent")
     finally:
         players.close()
+
+
+def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
+    """Sent to the whole group by a scheduler or a terminal, at any moment: the worker plays on."""
+    worker = Worker(multiprocessing.get_context("spawn"), small_config(), Patient)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(worker.process.pid, number)
+    worker.give(Task(plan_of(small_config(), folder=tmp_path), b"weights"))
+    assert worker.pipe.recv() == b"weights"
+    os.kill(worker.process.pid, signal.SIGTERM)
+    worker.give(Task(plan_of(small_config(), folder=tmp_path), b"again"))
+    assert worker.pipe.recv() == b"again"
+    worker.end()
+    assert not worker.process.is_alive()
+
+
+class Patient:
+    """Answers with the weights it is given."""
+
+    def __init__(self, config):
+        pass
+
+    def play(self, plan, weights):
+        return weights
+
+    def close(self):
+        pass

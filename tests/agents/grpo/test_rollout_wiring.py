@@ -4,6 +4,8 @@ The games are recorded by the simulator itself while they are played, all seven 
 language model; what they should have been paid is then worked out from the recording.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,10 @@ from agents.grpo.plan import GroupPlan, RolloutPlan
 from agents.grpo.rollout import Rollouts
 from agents.llm.bot_backend import BotBackend
 from curriculum.league import CHALLENGER
-from envs.diplomacy.batch import DiplomacyBatch
+from envs.diplomacy.batch import DiplomacyBatch, opening
 from envs.diplomacy.codes import FALL, SPRING
 from envs.diplomacy.reward_rules import RewardRules
+from envs.diplomacy.rewards import first_influence, influence_after
 from envs.diplomacy.sample_reward import sample_rewards
 from envs.diplomacy.scorer import Scorer
 from tests.agents.grpo.small_games import small_config
@@ -57,17 +60,32 @@ PLAN = plan(group(0, 1, seed=1, ratings=RATINGS[0]), group(11, 1, seed=2, rating
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """The phases of the forked games as (position before, position after, results), as long as they are played."""
-    phases, process = [], DiplomacyBatch.process
+    """The phases of the forked games as (position before, position after, results), as long as they are played.
+
+    And units [2, 75] after each phase before the fork, from which it follows whose every province was.
+    """
+    found, process = SimpleNamespace(phases=[], masters=[]), DiplomacyBatch.process
 
     def process_and_record(batch):
         before = batch.snapshot()
         process(batch)
-        if batch.num_games == 2 * SAMPLES:  # neither the games before the fork nor a bot's own
-            phases.append((before, batch.snapshot(), batch.results.clone()))
+        if batch.num_games == 2 * SAMPLES:
+            found.phases.append((before, batch.snapshot(), batch.results.clone()))
+        if batch.num_games == 2:
+            found.masters.append(batch.units.clone())
 
     monkeypatch.setattr(DiplomacyBatch, "process", process_and_record)
-    return phases
+    return found
+
+
+def scored(recorded, kind):
+    """What every phase of the forked games earned, [G, 7] each."""
+    influence = first_influence(opening()["units"]).repeat(2, 1)
+    for units in recorded.masters:
+        influence = influence_after(influence, units)
+    scorer = Scorer({kind: 1.0})
+    scorer.begin(recorded.phases[0][0], influence.repeat_interleave(SAMPLES, dim=0))
+    return [scorer.score(*phase) for phase in recorded.phases]
 
 
 def played(rules, to_play=PLAN, *, bot="dumbbot"):
@@ -78,13 +96,11 @@ def played(rules, to_play=PLAN, *, bot="dumbbot"):
     return batch
 
 
-def worked_out(phases, rules, turns):
+def worked_out(recorded, rules, turns):
     """What the recorded games pay for the decisions under some rules."""
-    scorer = Scorer({"strategic" if rules["use_strategic_step_scoring"] else "dense": 1.0})
-    scorer.begin(phases[0][0])
-    steps = torch.stack([scorer.score(*phase) for phase in phases])
+    steps = torch.stack(scored(recorded, "strategic" if rules["use_strategic_step_scoring"] else "dense"))
     ratings = torch.tensor([RATINGS[game // SAMPLES] for game in range(2 * SAMPLES)])
-    paid = sample_rewards(steps, phases[-1][1], RewardRules(**rules), ratings=ratings)
+    paid = sample_rewards(steps, recorded.phases[-1][1], RewardRules(**rules), ratings=ratings)
     return np.array([float(paid[turn.phase, turn.game, turn.power]) for turn in turns])
 
 
@@ -102,9 +118,7 @@ def test_every_option_of_the_rewards_decides_what_is_paid(switched, recorded):
 def test_a_decision_is_paid_for_what_its_own_phase_brought(recorded):
     """Without discounting two decisions of a power in a game differ by 0.8 of what their phases earned, and no more."""
     batch = played(PLAIN)
-    scorer = Scorer({"dense": 1.0})
-    scorer.begin(recorded[0][0])
-    earned = [scorer.score(*phase) for phase in recorded]
+    earned = scored(recorded, "dense")
     by_seat = {}
     for turn, reward in zip(batch.turns, batch.rewards, strict=True):
         own = float(earned[turn.phase][turn.game, turn.power])
@@ -160,7 +174,7 @@ def test_games_go_on_for_whole_years_and_one_begun_before_the_fork_does_not_coun
 ):
     """They stop in the spring after them, and nobody is asked any more."""
     batch = played(PLAIN, plan(group(warmup, years, seed=1), group(warmup, years, seed=2)), bot="defensive")
-    start, end = recorded[0][0], recorded[-1][1]
+    start, end = recorded.phases[0][0], recorded.phases[-1][1]
     assert (start["year"].tolist(), start["phase"].tolist()) == ([1901] * 2 * SAMPLES, [season] * 2 * SAMPLES)
     assert end["year"].tolist() == [ends] * 2 * SAMPLES
     assert end["phase"].tolist() == [SPRING] * 2 * SAMPLES
@@ -170,7 +184,7 @@ def test_games_go_on_for_whole_years_and_one_begun_before_the_fork_does_not_coun
 
 def test_games_of_one_plan_may_stop_at_different_times(recorded):
     batch = played(PLAIN, plan(group(0, 1, seed=1), group(0, 2, seed=2)), bot="defensive")
-    assert recorded[-1][1]["year"].tolist() == [1902, 1902, 1903, 1903]
+    assert recorded.phases[-1][1]["year"].tolist() == [1902, 1902, 1903, 1903]
     assert max(turn.before.year for turn in batch.turns if turn.game < SAMPLES) == 1901
     assert max(turn.before.year for turn in batch.turns if turn.game >= SAMPLES) == 1902
 
@@ -182,7 +196,7 @@ def board(state, game):
 def test_forks_begin_from_one_position_and_part_by_their_own_draws(recorded):
     """Two groups that are played on for as long before the fork, by other draws: four games, two beginnings."""
     played(PLAIN, plan(group(6, 1, seed=1), group(6, 1, seed=2)), bot="random")
-    start, after = recorded[0][0], recorded[-1][1]
+    start, after = recorded.phases[0][0], recorded.phases[-1][1]
     boards = [[board(state, game) for game in range(4)] for state in (start, after)]
     assert boards[0][0] == boards[0][1] != boards[0][2] == boards[0][3]
     assert len(set(boards[1])) == 4

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 
 import pytest
@@ -11,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from agents.llm import models, smollm2
 from agents.llm.constraint import Constraint
 from agents.llm.head import ModelError, check_head
-from agents.llm.models import load_model
+from agents.llm.models import TINY, load_model
+from agents.llm.saved_model import SavedModelError
 from agents.llm.scoring import score
 from agents.llm.token_batch import collate
 from agents.llm.transformers_backend import TransformersBackend
@@ -229,3 +231,20 @@ def test_smollm2_plays_legal_orders_with_exact_probabilities():
     with torch.no_grad():
         scores = score(model, batch, 0.8)
     assert torch.allclose(scores.logp, batch.sampled_logp, atol=1e-4)
+
+
+def test_a_flipped_bit_in_a_weight_of_ours_is_found_when_it_is_loaded(tmp_path):
+    """Of a folder that we have written; one of others' making has no manifest that could tell."""
+    folder = tmp_path / "copy"
+    shutil.copytree(TINY, folder)
+    load_model(LanguageModelConfig(name=str(folder)))
+    data = bytearray((folder / "model.safetensors").read_bytes())
+    data[-1000] ^= 1
+    (folder / "model.safetensors").write_bytes(data)
+    with pytest.raises(SavedModelError, match=r"model\.safetensors: is damaged or was replaced"):
+        load_model(LanguageModelConfig(name=str(folder)))
+    (folder / "manifest.json").write_text('{"name": "of somebody else"}')
+    load_model(LanguageModelConfig(name=str(folder)))
+    (folder / "manifest.json").write_text('{"files"')
+    with pytest.raises(SavedModelError, match=r"manifest\.json: is missing or damaged"):
+        load_model(LanguageModelConfig(name=str(folder)))
