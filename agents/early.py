@@ -13,6 +13,7 @@ from configs.drift import drift
 from configs.names import ConfigError
 from configs.plain import from_plain
 from configs.schema import DOGFIGHT, RunConfig
+from curriculum.league_file import LeagueError, LeagueFile
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,6 +26,20 @@ def check_early(config: RunConfig) -> None:
         existing = RunFolder.open(ROOT / config.checkpoint_dir, config.name)
         if existing:
             drift(from_plain(existing.read_config()), config)
+        elif config.trainer == "grpo":
+            check_sources(config)
+
+
+def check_sources(config: RunConfig) -> None:
+    """Refuse a GRPO run whose adapter or league to begin with is not there, before it has a folder of its own."""
+    adapter, source = config.model.adapter, config.league.inherit
+    if adapter and not Path(adapter).is_file():
+        raise ConfigError(f"model.adapter={adapter}: is no file; give an adapter's, such as checkpoints/RUN/final.pt")
+    if source:
+        try:
+            LeagueFile(ROOT / config.checkpoint_dir / source).read()
+        except LeagueError as error:
+            raise LeagueError(f"league.inherit={source}: {error}") from error
 
 
 def check_sb3(config: RunConfig) -> None:
