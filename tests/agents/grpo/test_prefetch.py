@@ -3,7 +3,10 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +17,8 @@ from agents.grpo.prefetch import Workers
 from agents.grpo.worker import RolloutError, Task, Worker
 from configs.names import InputError
 from tests.agents.grpo.small_games import plan_of, small_config
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Actor:
@@ -89,6 +94,16 @@ def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
     assert worker.pipe.recv() == b"again"
     worker.end()
     assert not worker.process.is_alive()
+
+
+def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
+    """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
+    leaving = (
+        "import multiprocessing; from agents.grpo.worker import Worker; from configs.schema import RunConfig; "
+        "from tests.agents.grpo.test_prefetch import Patient; "
+        "worker = Worker(multiprocessing.get_context('spawn'), RunConfig(), Patient)"
+    )
+    assert subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False).returncode == 0
 
 
 class Patient:
