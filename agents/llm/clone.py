@@ -14,7 +14,7 @@ import numpy as np
 from agents.interrupt import Stopped, StopRequest
 from agents.llm.clone_run import CloneRun
 from agents.llm.imitation import learning_rate
-from agents.llm.packing import batches, pack
+from agents.llm.packing import batches, halve, pack
 from agents.stopwatch import Stopwatch
 from configs.names import InputError
 from configs.schema import RunConfig
@@ -72,11 +72,12 @@ def _update(run: CloneRun, watch: Stopwatch) -> dict[str, float]:
     losses, norms, tokens = [], [], 0
     with watch.part("update"):
         for number, rate in zip(order.tolist(), rates, strict=True):
-            batch = pack(dealt[number], pad_id=run.tokenizer.pad_token_id).to(run.device)
-            loss, norm = run.imitator.learn(batch, rate)
+            parts = halve(dealt[number]) if run.halves else [dealt[number]]
+            packed = [pack(part, pad_id=run.tokenizer.pad_token_id).to(run.device) for part in parts]
+            loss, norm = run.imitator.learn(packed, rate)
             losses.append(loss)
             norms.append(norm)
-            tokens += batch.input_ids.numel()
+            tokens += sum(batch.input_ids.numel() for batch in packed)
     run.updates_done += 1
     run.decisions += sum(map(len, groups))
     return {

@@ -33,13 +33,16 @@ SEED_USES = ("model", "games", "held_out")
 class CloneRun:
     """The parts of a run. Making one creates its folder or continues what is in it; `close` ends what it opened.
 
-    `updates_done` are finished, `decisions` were learned from, and `seconds` have been spent on it, saving apart.
+    With `halves` each batch is computed in two, on half of the threads each. `updates_done` are finished, `decisions`
+    were learned from, and `seconds` have been spent on it, saving apart.
     """
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
         self.device = choose_device(config.device)
-        self.threads = set_threads(config.threads or usable_cores())
+        self.threads = config.threads or usable_cores()
+        self.halves = self.threads > 1 and self.device.type == "cpu"
+        set_threads(self.threads // 2 if self.halves else self.threads)
         if config.deterministic:
             make_deterministic()
         keep_freed_memory()
@@ -60,7 +63,7 @@ class CloneRun:
         self.tokenizer, rules = diplomacy_tokenizer(), PromptRules.of(config.model)
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
         self.model = build_tiny(self.tokenizer, **shape, seed=self.seeds["model"]).to(self.device)
-        self.imitator = Imitator(self.model)
+        self.imitator = Imitator(self.model, halves=self.halves)
         self.lessons = Lessons(self._games(clone.games_per_update, "games"), self.tokenizer, rules)
         self.held_out: HeldOut | None = None
         if config.evaluation.every:
@@ -114,6 +117,7 @@ class CloneRun:
     def close(self) -> None:
         """End the simulator's threads, the logs and the bar, and let another trainer in."""
         self.lessons.games.close()
+        self.imitator.close()
         self.home.close()
 
     def _state(self) -> dict[str, Any]:
@@ -132,7 +136,7 @@ class CloneRun:
 
     def _summary(self) -> dict[str, Any]:
         """What a state's manifest says of it."""
-        return {"env_steps": self.decisions, **machine(self.device)}
+        return {"env_steps": self.decisions, **machine(self.device), "torch_threads": self.threads}
 
     def _training(self, interrupted: bool) -> dict[str, Any]:
         """What the model's manifest says of how it was made."""

@@ -93,6 +93,17 @@ def batches(groups: Sequence[Group], most_tokens: int) -> list[list[Group]]:
     return found
 
 
+def halve(groups: Sequence[Group]) -> list[list[Group]]:
+    """Deal groups into two parts that make about as many tokens; one part where there is but one group."""
+    parts: list[list[Group]] = [[], []]
+    sizes = [0, 0]
+    for group in sorted(groups, key=packed_length, reverse=True):
+        smaller = sizes.index(min(sizes))
+        parts[smaller].append(group)
+        sizes[smaller] += packed_length(group)
+    return [part for part in parts if part]
+
+
 def _row(group: Group) -> tuple[list[int], list[int], list[int], list[int]]:
     """Ids, positions, branch (0 is shared) and targets of one row."""
     shared = shared_length(group)

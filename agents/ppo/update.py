@@ -24,7 +24,7 @@ from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.precision import Autocast
 from agents.ppo.rollout import Samples
 from agents.ppo.share import Share
-from agents.ppo.side_by_side import SideBySide
+from agents.side_by_side import SideBySide
 from configs.schema import PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")

@@ -77,6 +77,16 @@ def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut, capsys):
     assert weights(tmp_path) == weights(whole)
 
 
+def test_on_two_threads_each_batch_is_two_halves_and_a_cut_run_goes_on_bit_for_bit(whole, tmp_path):
+    uncut, cut = tmp_path / "uncut", tmp_path / "cut"
+    train(config(uncut, "threads=2"))
+    train(config(cut, "threads=2", "max_updates=2"))
+    train(config(cut, "threads=2"))
+    assert (metrics(cut), weights(cut)) == (metrics(uncut), weights(uncut))
+    losses = [[row["train/answer_loss"] for row in metrics(root)] for root in (uncut, whole)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
 def test_it_learns(tmp_path):
     options = ("clone.updates=12", "evaluation.every=12", "evaluation.games=4", "clone.learning_rate=0.01")
     train(config(tmp_path, *options, "clone.batch_tokens=512", "clone.games_per_update=6"))

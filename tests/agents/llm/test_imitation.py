@@ -35,18 +35,36 @@ def test_the_loss_is_the_mean_over_answer_tokens_of_every_example_alone(model):
             nats += [-float(logs[place, token]) for place, token in zip(places, one.answer, strict=True)]
         loss = float(answer_loss(model, pack(GROUPS, pad_id=0)))
     assert len(nats) == 6
-    assert loss == pytest.approx(sum(nats) / 6, abs=1e-5)
+    assert loss == pytest.approx(sum(nats), abs=1e-5)
+    assert Imitator(model).learn([pack(GROUPS, pad_id=0)], 0.0)[0] == pytest.approx(sum(nats) / 6, abs=1e-5)
+
+
+def gradient(model, parts, *, halves):
+    imitator = Imitator(model, halves=halves)
+    loss, norm = imitator.learn([pack(part, pad_id=0) for part in parts], 0.0)
+    imitator.close()
+    return [loss, norm, *(weight.grad.clone() for weight in model.parameters())]
+
+
+def test_two_halves_are_one_step(model):
+    """The gradient of the mean over all their tokens, not the mean of two means: they have five tokens and one."""
+    whole = gradient(model, [GROUPS], halves=False)
+    parts = [[group] for group in GROUPS]
+    side_by_side, in_turn = gradient(model, parts, halves=True), gradient(model, parts, halves=False)
+    for one, other, again in zip(whole, side_by_side, in_turn, strict=True):
+        assert torch.allclose(torch.as_tensor(one), torch.as_tensor(other), atol=1e-6)
+        assert torch.equal(torch.as_tensor(other), torch.as_tensor(again))
 
 
 def test_it_learns_answers_by_heart(model):
-    imitator, batch = Imitator(model), pack(GROUPS, pad_id=0)
+    imitator, batch = Imitator(model), [pack(GROUPS, pad_id=0)]
     losses = [imitator.learn(batch, 1e-2)[0] for _ in range(60)]
     assert losses[0] > 6.0
     assert losses[-1] < 0.1
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing(model):
-    imitator, batch = Imitator(model), pack(GROUPS, pad_id=0)
+    imitator, batch = Imitator(model), [pack(GROUPS, pad_id=0)]
     imitator.learn(batch, 1e-3)
     with torch.no_grad():
         model.model.norm.weight[0] = float("nan")

@@ -1,8 +1,8 @@
-"""Two independent computations at once: the policy's half of a minibatch on one core, the value function's on another.
+"""Two independent computations at once, each on its half of the cores: an actor and a critic, the halves of a batch.
 
-Actor and critic share no weights, so nothing is exchanged and the result is the same to the last bit as one after the
-other. That is a better use of a second core than sharing each matrix product of a small network: there is one wait per
-minibatch instead of one per layer. torch releases the interpreter's lock inside its operations, so a plain thread does.
+Nothing is exchanged, so the result is the same to the last bit as one after the other. That is a better use of a second
+core than sharing each matrix product of a small network: there is one wait per minibatch instead of one per layer.
+torch releases the interpreter's lock inside its operations, so a plain thread does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SideBySide:
     def __init__(self, *, parallel: bool) -> None:
         threads = torch.get_num_threads()
         set_threads = lambda: torch.set_num_threads(threads)  # noqa: E731
-        self._pool = ThreadPoolExecutor(1, "value-half", initializer=set_threads) if parallel else None
+        self._pool = ThreadPoolExecutor(1, "second-half", initializer=set_threads) if parallel else None
 
     def both(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
         """Results of both; an error of either is raised once neither is running any more."""
