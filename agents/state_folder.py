@@ -20,7 +20,7 @@ from configs.names import InputError
 from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-training-state"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised with every change of what a state holds; `tests/agents/golden` keeps a run of every format that ever was."""
 STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
 

@@ -59,10 +59,10 @@ def beliefs_after(before: Mapping[str, Belief], games: Sequence[Game]) -> dict[s
     """
     met = meetings(games)
     widened = {name: _widened(before[name]) for name in {name for key in met for name in key}}
-    said: dict[str, list[Belief]] = {name: [] for name in widened}
+    said: dict[str, list[tuple[Belief, int]]] = {name: [] for name in widened}
     for game in games:
         for name, belief in _after_one(widened, game, met).items():
-            said[name].append(belief)
+            said[name].append((belief, game.count))
     return {name: _product(widened[name], beliefs) for name, beliefs in said.items()}
 
 
@@ -91,11 +91,11 @@ def _after_one(before: Mapping[str, Belief], game: Game, met: Counter[Pair]) -> 
     }
 
 
-def _product(prior: Belief, said: Sequence[Belief]) -> Belief:
-    """The belief that is `prior` times the quotient of each of `said` to it."""
+def _product(prior: Belief, said: Sequence[tuple[Belief, int]]) -> Belief:
+    """The belief that is `prior` times the quotient of each of `said` to it, so many times."""
     precision = 1.0 / prior.sigma**2
-    gained = math.fsum(1.0 / belief.sigma**2 - precision for belief in said)
-    pull = math.fsum((belief.mu - prior.mu) / belief.sigma**2 for belief in said)
+    gained = math.fsum(times * (1.0 / belief.sigma**2 - precision) for belief, times in said)
+    pull = math.fsum(times * (belief.mu - prior.mu) / belief.sigma**2 for belief, times in said)
     return Belief(prior.mu + pull / (precision + gained), 1.0 / math.sqrt(precision + gained))
 
 

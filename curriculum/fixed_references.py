@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from curriculum.league import BASE_MODEL, Agent, League
+from curriculum.league import BASE_MODEL, CHALLENGER, Agent, League
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,13 @@ class Row:
 
 
 def reference_table(league: League) -> list[Row]:
-    """Return the base model, the gap to the best checkpoint if there is any, and the bots, the strongest first."""
-    base = league[BASE_MODEL]
-    rows = [_row(base)]
-    if best := best_checkpoint(league):
+    """Return the base model, the gap to the best checkpoint if there is any, and the bots, the strongest first.
+
+    In a league without a base model the best checkpoint, or else the learner, stands in its place.
+    """
+    base, best = league.agents.get(BASE_MODEL), best_checkpoint(league)
+    rows = [_row(base or best or league[CHALLENGER])]
+    if base and best:
         figure = f"{best.name} minus {BASE_MODEL}"
         rows.append(Row(figure, best.elo - base.elo, None, min(best.games, base.games)))
     bots = sorted(league.of_kind("bot"), key=lambda bot: (-bot.elo, bot.name))

@@ -1,7 +1,8 @@
 """Finished games of any number of players, as ratings and win rates see them: who sat where, and who came before whom.
 
 A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may sit in several seats: each of
-them is compared with the seats of others, and none with its own, since that says nothing about anybody.
+them is compared with the seats of others, and none with its own, since that says nothing about anybody. Games that
+ended alike are one `Game` with their number, so that the thousands of matches of one update are a few.
 """
 
 from __future__ import annotations
@@ -22,21 +23,25 @@ WIN, DRAW, LOSS = 1.0, 0.5, 0.0
 
 @dataclass(frozen=True)
 class Game:
-    """One finished game; raises `InputError` for what is none."""
+    """A finished game, or several that ended alike; raises `InputError` for what is none."""
 
     players: tuple[str, ...]
     """By name, a seat each."""
     ranks: tuple[int, ...]
     """Of the seats; 1 is the best, and equal ranks are a draw between them."""
+    count: int = 1
+    """How many games these were."""
 
     def __post_init__(self) -> None:
         if len(self.players) < 2 or len(self.ranks) != len(self.players):
             raise InputError(f"game of players {self.players} with ranks {self.ranks}: give at least two, a rank each")
         if not all(1 <= rank <= len(self.ranks) for rank in self.ranks):
             raise InputError(f"game with ranks {self.ranks}: must be in [1, {len(self.ranks)}]")
+        if self.count < 1:
+            raise InputError(f"game with count {self.count}: must be at least 1")
 
     def comparisons(self) -> Iterator[tuple[str, str, float]]:
-        """Every two seats of different players: the one, the other, and what the one scored."""
+        """Every two seats of different players in one of these games: the one, the other, and what the one scored."""
         for i, j in combinations(range(len(self.players)), 2):
             if self.players[i] != self.players[j]:
                 score = DRAW if self.ranks[i] == self.ranks[j] else WIN if self.ranks[i] < self.ranks[j] else LOSS
@@ -53,9 +58,19 @@ def pair(one: str, other: str) -> Pair:
     return (one, other) if one < other else (other, one)
 
 
+def head_to_head(one: str, other: str, result: Result) -> list[Game]:
+    """What came of the first of two players against the second in games of two, as games."""
+    outcomes = zip(((1, 2), (1, 1), (2, 1)), result, strict=True)
+    return [Game((one, other), ranked, count) for ranked, count in outcomes if count]
+
+
 def meetings(games: Iterable[Game]) -> Counter[Pair]:
     """In how many of the games two players met, however many seats they had."""
-    return Counter(met for game in games for met in {pair(one, other) for one, other, _ in game.comparisons()})
+    met: Counter[Pair] = Counter()
+    for game in games:
+        for key in {pair(one, other) for one, other, _ in game.comparisons()}:
+            met[key] += game.count
+    return met
 
 
 def results(games: Iterable[Game]) -> dict[Pair, Result]:
@@ -65,5 +80,5 @@ def results(games: Iterable[Game]) -> dict[Pair, Result]:
         for one, other, score in game.comparisons():
             key = pair(one, other)
             seen = score if key[0] == one else WIN - score
-            counts.setdefault(key, [0, 0, 0])[(WIN, DRAW, LOSS).index(seen)] += 1
+            counts.setdefault(key, [0, 0, 0])[(WIN, DRAW, LOSS).index(seen)] += game.count
     return {key: (wins, draws, losses) for key, (wins, draws, losses) in counts.items()}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from curriculum.games import pair
-from curriculum.league import BASE_MODEL, CHALLENGER, Agent, League, Record
+from curriculum.league import BASE_MODEL, CHALLENGER, Agent, League, turned
 from curriculum.league_file import LeagueError, LeagueFile
 
 
@@ -39,13 +39,15 @@ def _with_all_of(theirs: League, league: League, folder: Path, source: Path) -> 
     for (one, other), record in theirs.records.items():
         if one in names and other in names:
             key = pair(names[one], names[other])
-            records[key] = record if key[0] == names[one] else _turned(record)
+            records[key] = record if key[0] == names[one] else turned(record)
     return League(agents, records)
 
 
 def _check_base_model(league: League, theirs: League, source: Path) -> None:
     """Ratings of one name must be of one player."""
-    ours, other = league[BASE_MODEL].path, theirs[BASE_MODEL].path
+    ours, other = league[BASE_MODEL].path, theirs.agents[BASE_MODEL].path if BASE_MODEL in theirs.agents else None
+    if other is None:
+        raise LeagueError("has no base model, so it is of no language model; give another run, or leave it out")
     if ours != other:
         raise LeagueError(
             f"its base model is {other!r} and this run's is {ours!r}; train the one that {source / 'config.yaml'} has "
@@ -67,8 +69,3 @@ def _taken(agent: Agent, name: str, folder: Path, source: Path) -> Agent:
     if not weights.exists():
         raise LeagueError(f"{weights}: is missing, the weights of {agent.name} in the league of {source.name}")
     return replace(agent, name=name, path=os.path.relpath(weights, folder.resolve()))
-
-
-def _turned(record: Record) -> Record:
-    (wins, draws, losses), (won, drawn, lost) = record.total, record.recent
-    return Record((losses, draws, wins), (lost, drawn, won))

@@ -1,8 +1,9 @@
 """The league: everybody who plays in it, how they are rated, and what came of their games with each other.
 
 Plain data and pure functions, each of which returns a new league; `league_file.py` keeps one on disk. There are four
-kinds of agents: the challenger is the learner as it is now, a checkpoint is what it was at some step, a bot follows a
-script, and the base model is what learning began from. Every game moves both ratings (ratings.py, bayesian.py) of
+kinds of agents: the challenger is the learner as it is now, a checkpoint is what it was at some step (in self-play of
+the dogfight, a snapshot of the pool), a bot follows a script, and the base model is what learning began from, if
+anything. Every game moves both ratings (ratings.py, bayesian.py) of
 everybody in it. A batch of games is rated as one moment; between batches order matters, as it does for every rating
 that follows players who change.
 
@@ -21,8 +22,8 @@ from configs.names import InputError, choose
 from curriculum.bayesian import Belief, beliefs_after
 from curriculum.games import Game, Pair, Result, pair, results
 from curriculum.pfsp import win_rate
-from curriculum.ratings import START, Elo, elo_after
-from curriculum.scores import faded
+from curriculum.ratings import START, Elo, K, elo_after
+from curriculum.recent import KNOWN, faded
 
 CHALLENGER, BASE_MODEL = "challenger", "base_model"
 KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL)
@@ -61,7 +62,7 @@ class Record:
     total: Result = (0, 0, 0)
     """Wins, draws and losses."""
     recent: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """The same, fading as newer ones come in (scores.py), since the challenger changes."""
+    """The same, fading as newer ones come in (recent.py), since the challenger changes."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +81,12 @@ class League:
         return [agent for agent in self.agents.values() if agent.kind == kind]
 
 
-def new_league(bots: Iterable[str], base_model: str, *, initial_elo: float = START) -> League:
-    """Begin a league of these bots, the base model of that name or folder, and a challenger of that rating."""
+def new_league(bots: Iterable[str], base_model: str = "", *, initial_elo: float = START) -> League:
+    """Begin a league of these bots, the base model of that name or folder if any, and a challenger of that rating."""
     starts = {bot: STARTING_ELO.get(bot, START) for bot in bots}
     agents = [Agent(bot, "bot", elo=elo, start_elo=elo) for bot, elo in starts.items()]
-    agents.append(Agent(BASE_MODEL, BASE_MODEL, path=base_model))
+    if base_model:
+        agents.append(Agent(BASE_MODEL, BASE_MODEL, path=base_model))
     agents.append(Agent(CHALLENGER, CHALLENGER, elo=Elo(initial_elo), start_elo=Elo(initial_elo)))
     return League({agent.name: agent for agent in agents})
 
@@ -96,14 +98,21 @@ def enter(league: League, agent: Agent) -> League:
     return replace(league, agents={**league.agents, agent.name: agent})
 
 
-def enter_checkpoint(league: League, *, step: int, path: str) -> League:
-    """Add what the challenger is after `step` steps, with its ratings, as checkpoint_<step>.
+def enter_checkpoint(league: League, *, step: int, path: str, name: str = "") -> League:
+    """Add what the challenger is after `step` steps, with its ratings, as `name` or else checkpoint_<step>.
 
     `path` is relative to the league's folder.
     """
     learner = league[CHALLENGER]
-    name = f"checkpoint_{step:06d}"
+    name = name or f"checkpoint_{step:06d}"
     return enter(league, Agent(name, "checkpoint", path, step, learner.elo, learner.elo, learner.belief))
+
+
+def leave(league: League, names: Iterable[str]) -> League:
+    """Remove agents that will not be met again, with all that came of games with them."""
+    gone = set(names)
+    agents = {name: agent for name, agent in league.agents.items() if name not in gone}
+    return League(agents, {key: record for key, record in league.records.items() if not gone.intersection(key)})
 
 
 def is_due(step: int, every: int) -> bool:
@@ -111,15 +120,18 @@ def is_due(step: int, every: int) -> bool:
     return step > 0 and step % every == 0
 
 
-def record(league: League, games: Sequence[Game]) -> League:
-    """Take in a batch of games, in whatever order; raises `UnknownNameError` for a player that is not in the league."""
+def record(league: League, games: Sequence[Game], *, k: float = K) -> League:
+    """Take in a batch of games, in whatever order, with `k` for Elo's.
+
+    Raises `UnknownNameError` for a player that is not in the league.
+    """
     for name in sorted({name for game in games for name in game.players}):
         choose("agent", name, league.agents)
-    elos = elo_after({name: agent.elo for name, agent in league.agents.items()}, games)
+    elos = elo_after({name: agent.elo for name, agent in league.agents.items()}, games, k=k)
     beliefs = beliefs_after({name: agent.belief for name, agent in league.agents.items()}, games)
     agents = dict(league.agents)
     for name, agent in agents.items():
-        played = sum(name in game.players for game in games)
+        played = sum(game.count for game in games if name in game.players)
         elo, belief = elos.get(name, agent.elo), beliefs.get(name, agent.belief)
         agents[name] = replace(agent, elo=elo, belief=belief, games=agent.games + played)
     records = dict(league.records)
@@ -132,6 +144,25 @@ def win_rates(league: League, hero: str, names: Sequence[str]) -> np.ndarray:
     """Return the hero's recent share of points against each of `names`, float64 [K]; 0.5 for those it never met."""
     known = np.array([_seen_by(league, hero, name) for name in names]).reshape(-1, 3)
     return win_rate(known[:, 0], known[:, 1], known[:, 2])
+
+
+def known_win_rates(league: League, hero: str) -> dict[str, float]:
+    """Return the hero's recent wins by games against everyone it met in at least `KNOWN` games of late.
+
+    The schedule steers by these: a draw against a bot is a failure to beat it.
+    """
+    seen = {name: _seen_by(league, hero, name) for name in league.agents if name != hero}
+    return {
+        name: float(wins / (wins + draws + losses))
+        for name, (wins, draws, losses) in seen.items()
+        if wins + draws + losses >= KNOWN
+    }
+
+
+def turned(record: Record) -> Record:
+    """The record as the second of the two sees it."""
+    (wins, draws, losses), (won, drawn, lost) = record.total, record.recent
+    return Record((losses, draws, wins), (lost, drawn, won))
 
 
 def _seen_by(league: League, hero: str, name: str) -> tuple[float, float, float]:

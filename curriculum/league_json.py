@@ -65,8 +65,9 @@ def _read_agents(entries: Field) -> dict[str, Agent]:
     agents = {agent.name: agent for agent in read}
     if len(agents) < len(read):
         entries.fail("two of them have one name")
-    for only in (CHALLENGER, BASE_MODEL):
-        if [agent.name for agent in read if agent.kind == only] != [only]:
+    for only, least in ((CHALLENGER, 1), (BASE_MODEL, 0)):
+        names = [agent.name for agent in read if agent.kind == only]
+        if names != [only] and (names or least):
             entries.fail(f"must hold one {only}, called so")
     return agents
 

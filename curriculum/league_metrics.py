@@ -27,8 +27,9 @@ def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[G
 
 
 def _win_rate(games: Sequence[Game]) -> dict[str, float]:
-    scores = []
-    for one, other, score in (comparison for game in games for comparison in game.comparisons()):
+    points, met = 0.0, 0
+    for count, (one, other, score) in ((game.count, compared) for game in games for compared in game.comparisons()):
         if CHALLENGER in (one, other):
-            scores.append(score if one == CHALLENGER else 1.0 - score)
-    return {"elo/win_rate": sum(scores) / len(scores)} if scores else {}
+            points += count * (score if one == CHALLENGER else 1.0 - score)
+            met += count
+    return {"elo/win_rate": points / met} if met else {}

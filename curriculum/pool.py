@@ -1,9 +1,10 @@
 """The pool: frozen copies of the learner to play against, as files that outlive the run.
 
 Each snapshot is one file of weights named by its update, `snapshot_000150.pt`, written atomically; `index.json` beside
-them holds rating and results, so a pool reopens as it was left. When the pool is full the oldest snapshot leaves, or
-the weakest by rating; the newest always stays, since it is the best test of whether the learner still improves. The
-file of one that left stays until `sweep`, because a run that resumes from an earlier moment may need it again.
+them lists those that are in the pool, so it reopens as it was left. How they are rated and what came of games with them
+is the league's (league.py). When the pool is full the oldest snapshot leaves, or the weakest by rating; the newest
+always stays, since it is the best test of whether the learner still improves. The file of one that left stays until
+`sweep`, because a run that resumes from an earlier moment may need it again.
 """
 
 from __future__ import annotations
@@ -31,20 +32,16 @@ class PoolError(InputError):
 
 @dataclass
 class Snapshot:
-    """One frozen policy: the update it was taken at, its rating, and the learner's results against it."""
+    """One frozen policy, the update it was taken at, and the digest of its file."""
 
     name: str
     update: int
-    rating: float
     sha256: str
-    wins: int = 0
-    draws: int = 0
-    losses: int = 0
 
-    @property
-    def games(self) -> int:
-        """Finished matches of the learner against this snapshot."""
-        return self.wins + self.draws + self.losses
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Snapshot:
+        """One of the index's rows; what else older ones hold is left out."""
+        return cls(row["name"], row["update"], row["sha256"])
 
 
 class Pool:
@@ -79,8 +76,12 @@ class Pool:
         names = [snapshot.name for snapshot in self._snapshots]
         return self._snapshots[names.index(choose("snapshot", name, names))]
 
-    def add(self, update: int, weights: Mapping[str, torch.Tensor], *, rating: float) -> list[str]:
+    def add(
+        self, update: int, weights: Mapping[str, torch.Tensor], ratings: Mapping[str, float] | None = None
+    ) -> list[str]:
         """Freeze `weights` as the newest snapshot, `snapshot_<update>`. Returns the names that had to leave.
+
+        By `ratings` of those that were in the pool before the weakest is found, where that one has to leave.
 
         Raises `ValueError` unless `update` is later than the newest snapshot's, `OSError` where there is no room; the
         pool is as it was then.
@@ -88,12 +89,12 @@ class Pool:
         if self._snapshots and update <= self._snapshots[-1].update:
             raise ValueError(f"update={update} is not after the newest snapshot's, {self._snapshots[-1].update}")
         data = pack({"shape": self._shape, "weights": weights})
-        snapshot = Snapshot(f"snapshot_{update:06d}", update, rating, sha256(data))
+        snapshot = Snapshot(f"snapshot_{update:06d}", update, sha256(data))
         before = self.snapshots
         try:
             write_atomically(self.path(snapshot.name), data)
             self._snapshots.append(snapshot)
-            return self._evict()
+            return self._evict(ratings or {})
         except OSError:
             self._snapshots = before
             raise
@@ -126,8 +127,8 @@ class Pool:
         return [asdict(snapshot) for snapshot in self._snapshots]
 
     def restore(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Go back to the snapshots that `rows` lists; without room for an index now, the next results bring it."""
-        self._snapshots = [Snapshot(**row) for row in rows]
+        """Go back to the snapshots that `rows` lists; without room for an index now, the next snapshot brings it."""
+        self._snapshots = [Snapshot.of(row) for row in rows]
         with suppress(OSError):
             self._write_index()
 
@@ -137,31 +138,17 @@ class Pool:
         for path in set(self.folder.glob("snapshot_*.pt")) - kept:
             path.unlink(missing_ok=True)
 
-    def record(self, results: Mapping[str, tuple[int, int, int]], ratings: Mapping[str, float] | None = None) -> None:
-        """Add the learner's (wins, draws, losses) per snapshot, and set the ratings given, then save the index.
-
-        Raises `OSError` where the index cannot be saved; the results count all the same.
-        """
-        for name, (wins, draws, losses) in results.items():
-            snapshot = self[name]
-            snapshot.wins += wins
-            snapshot.draws += draws
-            snapshot.losses += losses
-        for name, rating in (ratings or {}).items():
-            self[name].rating = rating
-        self._write_index()
-
     def path(self, name: str) -> Path:
         """Say where the snapshot called `name` lies."""
         return self.folder / f"{name}.pt"
 
-    def _evict(self) -> list[str]:
+    def _evict(self, ratings: Mapping[str, float]) -> list[str]:
         """Shrink to capacity; the files stay until `sweep`."""
         leaving: list[Snapshot] = []
         while len(self._snapshots) > self.capacity:
             candidates = self._snapshots[:-1]
             weakest = self.eviction == "weakest"
-            leaving.append(min(candidates, key=lambda s: s.rating) if weakest else candidates[0])
+            leaving.append(min(candidates, key=lambda s: ratings[s.name]) if weakest else candidates[0])
             self._snapshots.remove(leaving[-1])
         self._write_index()
         return [snapshot.name for snapshot in leaving]
@@ -180,8 +167,8 @@ class Pool:
     def _read_index(self) -> list[Snapshot]:
         path = self.folder / INDEX
         try:
-            return [Snapshot(**row) for row in json.loads(path.read_text())]
-        except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
+            return [Snapshot.of(row) for row in json.loads(path.read_text())]
+        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise PoolError(
                 f"{path}: is not a pool index ({error}); remove it, a resumed run writes it anew from its state"
             ) from error

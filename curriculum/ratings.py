@@ -11,8 +11,6 @@ so that hundreds of games against somebody count as a single result with a fract
 would throw a rating about by K times the noise of the last few, in an order that batched games do not have; K times
 their number would overshoot. So no two players move each other by more than one game could, and the gap to the true
 difference shrinks by a constant factor, with less noise the more games there are.
-
-`LearnerRatings` is the same rule for one learner and its opponents, where the result against each is a batch by itself.
 """
 
 from __future__ import annotations
@@ -54,46 +52,10 @@ def elo_after(before: Mapping[str, Elo], games: Sequence[Game], *, k: float = K)
     for game in games:
         share = k / (len(game.players) - 1)
         for one, other, score in game.comparisons():
-            move = _move(before[one], before[other], score, share / met[pair(one, other)])
+            move = _move(before[one], before[other], score, game.count * share / met[pair(one, other)])
             moves.setdefault(one, []).append(move)
             moves.setdefault(other, []).append(-move)
     return {name: Elo(before[name] + math.fsum(parts)) for name, parts in moves.items()}
-
-
-class LearnerRatings:
-    """The learner's rating and one per opponent name. New opponents enter at `start` unless told otherwise."""
-
-    def __init__(self, k: float = 32.0, start: Elo = START) -> None:
-        self.k = k
-        self.start = start
-        self.learner = start
-        self.opponents: dict[str, Elo] = {}
-
-    def enter(self, name: str, rating: Elo | None = None) -> None:
-        """Rate a new opponent; a snapshot enters with the learner's rating, being the learner of that moment."""
-        self.opponents[name] = self.start if rating is None else rating
-
-    def leave(self, name: str) -> None:
-        """Forget an opponent that is no longer met, such as an evicted snapshot."""
-        self.opponents.pop(name, None)
-
-    def update(self, results: Mapping[str, tuple[int, int, int]]) -> None:
-        """Move the learner and its opponents by the learner's (wins, draws, losses) against each of them.
-
-        Opponents are taken one after another in order of their names: each pairing then starts from ratings that
-        already know of the others, which stays stable however many opponents one learner has. No games, no change.
-        """
-        for name in sorted(results):
-            wins, draws, losses = results[name]
-            games = wins + draws + losses
-            if games > 0:
-                self._result(name, (wins + 0.5 * draws) / games)
-
-    def _result(self, name: str, score: float) -> None:
-        theirs = self.opponents.setdefault(name, self.start)
-        change = _move(self.learner, theirs, score, self.k)
-        self.learner = Elo(self.learner + change)
-        self.opponents[name] = Elo(theirs - change)
 
 
 def _move(mine: Elo, theirs: Elo, score: float, k: float) -> float:

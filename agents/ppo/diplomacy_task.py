@@ -17,9 +17,12 @@ from agents.table import POWERS, Table
 from configs.names import ConfigError
 from configs.schema import RunConfig
 from configs.waiting import COMPILING, said_if_long
+from curriculum.earlier_records import league_of
+from curriculum.games import head_to_head
+from curriculum.league import CHALLENGER, known_win_rates, new_league, record
+from curriculum.league_json import read_league, write_league
 from curriculum.mix import deal
 from curriculum.schedule import Plan
-from curriculum.scores import Scores
 from envs.diplomacy.batch import FIRST_YEAR, DiplomacyBatch
 from envs.diplomacy.codes import BOTS
 from envs.diplomacy.scoring import count_centres, sum_of_squares
@@ -53,7 +56,7 @@ class DiplomacyTask:
         self.num_envs = self.batch.num_games
         self.longest_episode = 2 * (config.env.last_year - FIRST_YEAR + 1)
         self.network_shape = order_network_shape(config.network)
-        self.scores = Scores()
+        self.league = new_league(BOTS)
         self._best = -1.0
 
     @property
@@ -91,7 +94,8 @@ class DiplomacyTask:
         for k, bot in enumerate(BOTS):
             if games := found.games[k]:
                 wins, draws = int(found.wins[k]), int(found.draws[k])
-                self.scores.add({bot: (wins, draws, int(games) - wins - draws)})
+                result = (wins, draws, int(games) - wins - draws)
+                self.league = record(self.league, head_to_head(CHALLENGER, bot, result))
                 values = {"win_rate": wins, "draw_rate": draws, "centres": found.centres[k], "score": found.score[k]}
                 metrics |= {f"rollout/{bot}/{name}": float(value) / games for name, value in values.items()}
                 metrics[f"rollout/{bot}/length"] = float(found.length[k]) / games
@@ -130,7 +134,7 @@ class DiplomacyTask:
 
     def win_rates(self) -> dict[str, float]:
         """How often it lately had more centres than anybody, per bot met often enough."""
-        return self.scores.win_rates()
+        return known_win_rates(self.league, CHALLENGER)
 
     def headline(self, plan: Plan) -> str:
         """The bots, and how often the learner had most centres."""
@@ -156,12 +160,12 @@ class DiplomacyTask:
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Games, recent results and the best check."""
         games = self.table.state_dict() if episodes else {}
-        return {"diplomacy": {"games": games, "scores": self.scores.state_dict(), "best": self._best}}
+        return {"diplomacy": {"games": games, "league": write_league(self.league), "best": self._best}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`."""
         mine = state["diplomacy"]
-        self.scores.load_state_dict(mine["scores"])
+        self.league = read_league(mine["league"]) if "league" in mine else league_of(BOTS, mine["scores"])
         self._best = mine["best"]
         if episodes:
             self.table.load_state_dict(mine["games"])

@@ -16,22 +16,23 @@ from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metri
 from agents.ppo.network import ActorCritic, network_shape
 from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.promotion import Promotion
-from agents.ppo.selfplay import League
+from agents.ppo.selfplay import SelfPlay, league_in
 from agents.ppo.share import Share
 from agents.run_folder import RunFolder
 from configs.schema import RunConfig
 from configs.waiting import COMPILING, said_if_long
+from curriculum.league import CHALLENGER, known_win_rates
+from curriculum.league_file import LeagueFile
 from curriculum.pool import Pool
 from curriculum.schedule import Plan
-from curriculum.scores import Scores
 from envs.dogfight.batch import DogfightBatch
 from envs.dogfight.rules import BOTS, MAX_TICKS
 
 
 class DogfightTask:
-    """See `agents.ppo.task.Task`; `batch`, `duel`, `league` and `checks` are its parts.
+    """See `agents.ppo.task.Task`; `batch`, `duel`, `self_play` and `checks` are its parts.
 
-    `league` and `checks` exist in the first process only, which tells the others what they need of them.
+    `self_play` and `checks` exist in the first process only, which tells the others what they need of them.
     """
 
     cannot_save = ""
@@ -83,7 +84,7 @@ class DogfightTask:
         self.duel.simulator_seconds = seconds
 
     def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
-        """Open the pool in the run's folder."""
+        """Open the pool and the league in the run's folder."""
         if not self.processes.first:
             return
         options = self.config.self_play
@@ -92,7 +93,8 @@ class DogfightTask:
         if options.promotion == "sprt":
             promotion = Promotion(options, self._setting, self.contract, seed=seed)
         duel = self.duel if self.processes.alone else LedDuel(self.duel, self.processes)
-        self.league = League(duel, pool, options, alert, seed=seed, promotion=promotion)
+        file = LeagueFile(folder.path)
+        self.self_play = SelfPlay(duel, pool, file, options, alert, seed=seed, promotion=promotion)
         self.checks = Checks(self.config.evaluation, self._setting, alert, seed=self._seeds["checks"])
 
     def rehearse(self) -> None:
@@ -103,7 +105,7 @@ class DogfightTask:
         """Set the physics and seat the opponents."""
         self.batch.set_ranges(plan.randomization.ranges())
         if self.processes.first:
-            self.league.deal(plan, network)
+            self.self_play.deal(plan, network)
         else:
             follow(self.duel, self.processes)
 
@@ -112,11 +114,11 @@ class DogfightTask:
         tally = self.duel.harvest(self.processes)
         invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
         if self.processes.first:
-            self.league.record(tally)
+            self.self_play.record(tally)
         self._win_rates = self.processes.same(self.win_rates())
         if not self.processes.first:
             return {}
-        metrics = rollout_metrics(tally) | curriculum_metrics(plan, self.win_rates()) | league_metrics(self.league)
+        metrics = rollout_metrics(tally) | curriculum_metrics(plan, self.win_rates()) | league_metrics(self.self_play)
         return metrics | {"guard/invalid_actions": float(invalid)}
 
     def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
@@ -127,7 +129,7 @@ class DogfightTask:
 
     def win_rates(self) -> dict[str, float]:
         """Recent win rate against every bot met often enough."""
-        return self.league.scores.win_rates() if self.processes.first else self._win_rates
+        return self.self_play.win_rates() if self.processes.first else self._win_rates
 
     def headline(self, plan: Plan) -> str:
         """The bots with win rates, and the share of self-play."""
@@ -137,7 +139,8 @@ class DogfightTask:
 
     def standing(self) -> dict[str, Any]:
         """Win rates and rating."""
-        return {"win_rates": self.win_rates()} | ({"elo": self.league.ratings.learner} if self.processes.first else {})
+        standing: dict[str, Any] = {"win_rates": self.win_rates()}
+        return standing | ({"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {})
 
     def broken(self) -> int:
         """Matches put into quarantine."""
@@ -145,37 +148,35 @@ class DogfightTask:
 
     def files(self) -> list[str]:
         """The snapshots of the pool."""
-        return [snapshot.name for snapshot in self.league.pool.snapshots] if self.processes.first else []
+        return [snapshot.name for snapshot in self.self_play.pool.snapshots] if self.processes.first else []
 
     def sweep(self, names: Iterable[str]) -> None:
         """Delete snapshots that left the pool and that no kept state has."""
-        self.league.pool.sweep(names)
+        self.self_play.pool.sweep(names)
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Matches, league and checks."""
         duel = join(self.duel.state_dict(), self.processes) if episodes else {}
         if not self.processes.first:
             return {}
-        return {"duel": duel, "league": self.league.state_dict(), "checks": self.checks.state_dict()}
+        return {"duel": duel, "league": self.self_play.state_dict(), "checks": self.checks.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`."""
-        scores = Scores()
-        scores.load_state_dict(state["league"]["scores"])
-        self._win_rates = scores.win_rates()
+        self._win_rates = known_win_rates(league_in(state["league"]), CHALLENGER)
         if episodes:
             self.duel.load_state_dict(cut(state["duel"], self.duel.share))
         if not self.processes.first:
             return
-        self.league.load_state_dict(state["league"])
+        self.self_play.load_state_dict(state["league"])
         self.checks.load_state_dict(state["checks"])
         if not episodes:
-            self.league.slots = [""] * self.duel.slots  # drawn anew with the next deal
+            self.self_play.slots = [""] * self.duel.slots  # drawn anew with the next deal
 
     def begin_anew(self) -> None:
-        """Empty the pool."""
+        """Empty the pool and the league."""
         if self.processes.first:
-            self.league.pool.restore([])
+            self.self_play.begin_anew()
 
     def close(self) -> None:
         """End the simulator's threads."""

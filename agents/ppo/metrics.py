@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from agents.duel import FIRST_SLOT, Tally
-from agents.ppo.selfplay import League
+from agents.ppo.selfplay import SelfPlay
+from curriculum.league import CHALLENGER, win_rates
 from curriculum.schedule import Plan
 from envs.dogfight.rules import BOTS
 
@@ -39,7 +40,7 @@ def _means(prefix: str, tally: Tally, group: slice) -> dict[str, float]:
     return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
 
 
-def curriculum_metrics(plan: Plan, win_rates: dict[str, float]) -> dict[str, float]:
+def curriculum_metrics(plan: Plan, rates: dict[str, float]) -> dict[str, float]:
     """What the schedule asked for, and the recent win rates it steers by.
 
     `curriculum/randomization` is 0 for fixed physics, 1 for the level full.
@@ -52,19 +53,18 @@ def curriculum_metrics(plan: Plan, win_rates: dict[str, float]) -> dict[str, flo
         "curriculum/randomization": plan.randomization.width,
     }
     metrics |= {f"curriculum/{bot}/share": plan.scripted_share * share for bot, share in plan.bots.items()}
-    return metrics | {f"curriculum/{bot}/win_rate": win_rates[bot] for bot in plan.bots if bot in win_rates}
+    return metrics | {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
 
 
-def league_metrics(league: League) -> dict[str, float]:
+def league_metrics(self_play: SelfPlay) -> dict[str, float]:
     """Elo ratings of the learner and the bots, and what is in the pool."""
-    ratings = league.ratings
-    metrics = {"league/elo": ratings.learner, "league/pool_size": float(len(league.pool))}
-    metrics["league/refused"] = float(league.refused)
-    metrics |= {f"league/{bot}/elo": ratings.opponents[bot] for bot in BOTS if bot in ratings.opponents}
-    pool = [ratings.opponents[snapshot.name] for snapshot in league.pool.snapshots]
-    if pool:
-        names = [snapshot.name for snapshot in league.pool.snapshots]
-        metrics["league/pool_elo_mean"] = float(np.mean(pool))
-        metrics["league/pool_elo_best"] = max(pool)
-        metrics["league/pool_score"] = float(league.scores.guesses(names).mean())
+    league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
+    metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
+    metrics["league/refused"] = float(self_play.refused)
+    metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in BOTS if league[bot].games}
+    if names:
+        elos = [league[name].elo for name in names]
+        metrics["league/pool_elo_mean"] = float(np.mean(elos))
+        metrics["league/pool_elo_best"] = float(max(elos))
+        metrics["league/pool_score"] = float(win_rates(league, CHALLENGER, names).mean())
     return metrics

@@ -2,8 +2,8 @@
 
 While the plan leaves a share to self-play, a snapshot joins the pool at the first update and every `snapshot_every`
 from then on; every `deal_every` updates new opponents are drawn by prioritized fictitious self-play, and those that are
-drawn again keep their slot and their running matches. Results come back as scores (recent, steering the draw and the
-schedule), as Elo ratings of everyone, and as totals in the pool's index.
+drawn again keep their slot and their running matches. Results go into the run's league (curriculum/league.py), where
+the learner is the challenger and snapshots are checkpoints: its recent ones steer the draw and the schedule.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from agents.ppo.dogfight_parallel import LedDuel
 from agents.ppo.network import ActorCritic
 from agents.ppo.promotion import Promotion
 from configs.schema import SelfPlayConfig
+from curriculum import league as rules
+from curriculum.earlier_records import league_of
+from curriculum.games import Game, head_to_head
+from curriculum.league import CHALLENGER, League, enter_checkpoint, known_win_rates, leave, new_league, win_rates
+from curriculum.league_file import LeagueError, LeagueFile
+from curriculum.league_json import read_league, write_league
 from curriculum.mix import deal
 from curriculum.pfsp import draw, weights
 from curriculum.pool import Pool, PoolError
-from curriculum.ratings import LearnerRatings
 from curriculum.schedule import Plan
-from curriculum.scores import Scores
 from envs.dogfight.rules import BOTS
 
-Results = dict[str, tuple[int, int, int]]
 
-
-class League:
-    """Deals opponents to `duel` and keeps their records.
+class SelfPlay:
+    """Deals opponents to `duel` and keeps the `league` in `file`, where this run alone changes it.
 
     `alert` is told when a snapshot cannot be written or read. `seed` begins the draws from the pool. With a
     `promotion`, snapshots after the first have to earn their place; `refused` counts those that did not.
@@ -40,15 +42,15 @@ class League:
         self,
         duel: Duel | LedDuel,
         pool: Pool,
+        file: LeagueFile,
         config: SelfPlayConfig,
         alert: Callable[[str], None] = print,
         *,
         seed: int,
         promotion: Promotion | None = None,
     ) -> None:
-        self.duel, self.pool, self.config, self.alert = duel, pool, config, alert
-        self.scores = Scores()
-        self.ratings = LearnerRatings(config.elo_k)
+        self.duel, self.pool, self.file, self.config, self.alert = duel, pool, file, config, alert
+        self.league = new_league(BOTS)
         self.slots = [""] * duel.slots
         """Name of the snapshot in each slot; empty until self-play begins."""
         self._rng = np.random.default_rng(seed)
@@ -68,22 +70,19 @@ class League:
         self.duel.assign(deal(self._shares(plan), len(opponents), opponents))
 
     def record(self, tally: Tally) -> None:
-        """Take an update's results into the scores, the ratings and the pool."""
-        results = self._by_name(tally)
-        self.scores.add(results)
-        self.ratings.update(results)
-        met = {snapshot.name for snapshot in self.pool.snapshots} & results.keys()
-        if met:
-            ratings = {name: self.ratings.opponents[name] for name in sorted(met)}
-            self._save({name: results[name] for name in ratings}, ratings)
+        """Take an update's results into the league."""
+        self.league = rules.record(self.league, self._games(tally), k=self.config.elo_k)
+        self._save()
+
+    def win_rates(self) -> dict[str, float]:
+        """The learner's recent win rate against everyone it met often enough."""
+        return known_win_rates(self.league, CHALLENGER)
 
     def state_dict(self) -> dict[str, Any]:
-        """Pool, records and draws to come, as plain data; the snapshots' weights stay in the pool's files."""
+        """Pool, league and draws to come, as plain data; the snapshots' weights stay in the pool's files."""
         return {
             "pool": self.pool.rows(),
-            "scores": self.scores.state_dict(),
-            "learner": self.ratings.learner,
-            "opponents": self.ratings.opponents,
+            "league": write_league(self.league),
             "slots": self.slots,
             "rng": self._rng.bit_generator.state,
             "drawn_at": self._drawn_at,
@@ -94,20 +93,26 @@ class League:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`; the duel is restored apart."""
         self.pool.restore(state["pool"])
-        self.scores.load_state_dict(state["scores"])
-        self.ratings.learner, self.ratings.opponents = state["learner"], dict(state["opponents"])
+        self.league = league_in(state)
+        self._save()
         self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
         self._rng.bit_generator.state = state["rng"]
         self.refused, self._tried_at = state.get("refused", 0), state.get("tried_at", -1)  # absent in older states
 
-    def _save(self, results: Results, ratings: Mapping[str, float]) -> None:
-        """Put results into the pool; an index that cannot be written is said once, for the states hold it as well."""
+    def begin_anew(self) -> None:
+        """Forget everybody and everything."""
+        self.pool.restore([])
+        self.league = new_league(BOTS)
+        self._save()
+
+    def _save(self) -> None:
+        """Write the league; where that is not possible it is said once, for the training states hold it as well."""
         try:
-            self.pool.record(results, ratings)
+            self.file.restore(self.league)
             self._unsaved = False
-        except OSError as error:
+        except (OSError, LeagueError) as error:
             if not self._unsaved:
-                self.alert(f"the pool's index is not saved ({error.strerror}); training goes on")
+                self.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
             self._unsaved = True
 
     def _snapshot(self, plan: Plan, network: ActorCritic) -> set[str]:
@@ -118,17 +123,20 @@ class League:
         if newest and not self._deserved(newest[0].name, plan, network):
             return set()
         try:
-            gone = self.pool.add(update, network.state_dict(), rating=self.ratings.learner)
+            gone = self.pool.add(update, network.state_dict(), self._elos())
         except OSError as error:
             if not newest:
                 raise PoolError(f"{self.pool.folder}: cannot be written ({error.strerror}); free some space") from error
             self.alert(f"no snapshot is taken ({error.strerror}); the pool stays as it is")
             return set()
-        self.ratings.enter(self.pool.snapshots[-1].name, self.ratings.learner)
-        for name in gone:
-            self.ratings.leave(name)
-            self.scores.forget(name)
+        name = self.pool.snapshots[-1].name
+        path = self.pool.path(name).relative_to(self.file.folder)
+        self.league = enter_checkpoint(leave(self.league, gone), step=update, path=path.as_posix(), name=name)
+        self._save()
         return set(gone)
+
+    def _elos(self) -> dict[str, float]:
+        return {name: agent.elo for name, agent in self.league.agents.items()}
 
     def _deserved(self, newest: str, plan: Plan, network: ActorCritic) -> bool:
         """Whether the learner may follow the `newest` snapshot into the pool."""
@@ -147,7 +155,7 @@ class League:
     def _draw(self, update: int) -> None:
         """Draw a snapshot for every slot and load the ones that are not there already."""
         names = [snapshot.name for snapshot in self.pool.snapshots]
-        weight = weights(self.scores.guesses(names), self.config.sampling)
+        weight = weights(win_rates(self.league, CHALLENGER, names), self.config.sampling)
         drawn = keep_places(draw(names, weight, self.duel.slots, self._rng), self.slots)
         for slot, name in enumerate(drawn):
             if name != self.slots[slot]:
@@ -171,15 +179,17 @@ class League:
         bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in BOTS]
         return np.array(bots + [(1.0 - plan.scripted_share) / self.duel.slots] * self.duel.slots)
 
-    def _by_name(self, tally: Tally) -> Results:
-        """The learner's (wins, draws, losses) against everyone it finished a match with."""
-        results: Results = {}
-        for opponent, name in enumerate([*BOTS, *self.slots]):
-            wins, draws, losses = tally.result(opponent)
-            if wins + draws + losses > 0:
-                before = results.get(name, (0, 0, 0))
-                results[name] = (before[0] + wins, before[1] + draws, before[2] + losses)
-        return results
+    def _games(self, tally: Tally) -> list[Game]:
+        """The learner's finished matches, whoever had a slot."""
+        opponents = enumerate([*BOTS, *self.slots])
+        return [game for number, name in opponents for game in head_to_head(CHALLENGER, name, tally.result(number))]
+
+
+def league_in(state: Mapping[str, Any]) -> League:
+    """The league of a `SelfPlay.state_dict`, in whichever form it was kept."""
+    if "league" in state:
+        return read_league(state["league"])
+    return league_of(BOTS, state["scores"], learner=state["learner"], opponents=state["opponents"], pool=state["pool"])
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:

@@ -41,7 +41,7 @@ def policy(update):
 def save(folder, update, keep):
     """What a run saves after an update: a snapshot, a policy, a state; at its end the state of that update again."""
     network, shape = policy(update), policy(0).shape
-    Pool(folder / "pool", 3, shape=shape).add(update, network.state_dict(), rating=float(update))
+    Pool(folder / "pool", 3, shape=shape).add(update, network.state_dict())
     save_checkpoint(folder / "final.pt", network, contract=CONTRACT, training={"update": update})
     states = StateFolder(folder / "state", keep, alert=print)
     for _ in range(2):

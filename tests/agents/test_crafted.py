@@ -101,7 +101,7 @@ def read_training_state(folder, data):
 def read_snapshot(folder, data):
     (folder / "index.json").unlink(missing_ok=True)
     pool = Pool(folder, 3, shape={"obs_dim": 4})
-    pool.add(7, {}, rating=0.0)
+    pool.add(7, {})
     pool.path("snapshot_000007").write_bytes(data)
     rows = [row | {"sha256": sha256(data)} for row in pool.rows()]
     (folder / "index.json").write_text(json.dumps(rows))

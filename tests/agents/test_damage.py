@@ -131,7 +131,7 @@ def test_a_training_state(states, name):
 def test_a_snapshot_of_the_pool_and_its_index(tmp_path):
     shape = network().shape
     pool = Pool(tmp_path / "pool", 3, shape=shape)
-    pool.add(7, network().state_dict(), rating=1000.0)
+    pool.add(7, network().state_dict())
     rows = pool.rows()
 
     def read():
@@ -144,21 +144,23 @@ def test_a_snapshot_of_the_pool_and_its_index(tmp_path):
     check(tmp_path / "pool" / "index.json", read, read(), PoolError)
 
 
-def test_a_run_does_not_depend_on_what_the_index_says(tmp_path):
-    """A state holds the pool's records; what the index has instead is overwritten."""
+def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
+    """A state holds both; what the files have instead is overwritten."""
     train(config(tmp_path, max_updates=3, checkpoint_every=1))
-    index = tmp_path / "small" / "pool" / "index.json"
-    whole = index.read_text()
-    for text in (whole.replace('"wins": ', '"wins": 1'), "[]"):
-        index.write_text(text)
-        train(config(tmp_path, checkpoint_every=1, max_updates=4))
-        assert index.read_text() == whole
+    files = [tmp_path / "small" / name for name in ("pool/index.json", "league.json")]
+    before = [file.read_text() for file in files]
+    for text in (before[0].replace('"update": ', '"update": 1'), "[]"):
+        for file in files:
+            file.write_text(text)
+        train(config(tmp_path, checkpoint_every=1, max_updates=3))
+        assert [file.read_text() for file in files] == before
+    index = files[0]
     index.write_text("[")
     with pytest.raises(PoolError, match=r"is not a pool index .*; remove it, a resumed run writes it anew"):
         train(config(tmp_path, checkpoint_every=1))
     index.unlink()
     train(config(tmp_path, checkpoint_every=1))
-    assert index.read_text() == whole
+    assert index.read_text() == before[0]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curriculum.bayesian import BETA, SIGMA, Belief, beliefs_after, win_chance
-from curriculum.games import Game
+from curriculum.games import Game, head_to_head
 
 BELIEFS = st.builds(Belief, st.floats(0.0, 50.0), st.floats(0.5, SIGMA))
 SEVEN = tuple("abcdefg")
@@ -131,3 +131,12 @@ def test_players_of_known_strength_end_in_their_order_and_are_known_better():
         beliefs |= beliefs_after(beliefs, games)
     assert sorted(SEVEN, key=lambda name: beliefs[name].mu) == list(SEVEN)
     assert all(belief.sigma < SIGMA / 2 for belief in beliefs.values())
+
+
+def test_games_that_ended_alike_are_one_with_their_number():
+    games = 5 * [Game(("a", "b"), (1, 2))] + 2 * [Game(("b", "a"), (1, 1))] + [Game(("b", "a"), (1, 2))]
+    before = {"a": Belief(27.0, 3.0), "b": Belief(20.0, 6.0)}
+    one_by_one, counted = beliefs_after(before, games), beliefs_after(before, head_to_head("a", "b", (5, 2, 1)))
+    for name in before:
+        assert one_by_one[name].mu == pytest.approx(counted[name].mu)
+        assert one_by_one[name].sigma == pytest.approx(counted[name].sigma)

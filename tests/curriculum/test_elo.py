@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curriculum.bayesian import Belief
-from curriculum.games import Game
-from curriculum.ratings import LearnerRatings, elo_after, expected_rank, expected_score
+from curriculum.games import Game, head_to_head
+from curriculum.ratings import elo_after, expected_rank, expected_score
 
 ELOS = st.floats(-3000.0, 5000.0)
 SEVEN = tuple("abcdefg")
@@ -21,79 +21,55 @@ def test_expected_score_by_hand():
     assert expected_score(1000.0, 1400.0) == pytest.approx(1 / 11)
 
 
+def after(ratings, results, *, k=32.0):
+    """Ratings after the learner's (wins, draws, losses) against each of `results`; who is new begins at 1000."""
+    before = dict.fromkeys(("learner", *results), 1000.0) | ratings
+    games = [game for name, result in results.items() for game in head_to_head("learner", name, result)]
+    return before | elo_after(before, games, k=k)
+
+
 def test_one_result_moves_both_sides_by_k_times_surprise():
-    ratings = LearnerRatings(k=32.0)
-    ratings.update({"ace": (3, 0, 1)})  # score 3/4, expected 1/2
-    assert ratings.learner == pytest.approx(1008.0)
-    assert ratings.opponents["ace"] == pytest.approx(992.0)
+    """Score 3/4, expected 1/2."""
+    assert after({}, {"ace": (3, 0, 1)}) == {"learner": pytest.approx(1008.0), "ace": pytest.approx(992.0)}
 
 
 def test_a_draw_counts_half():
-    ratings = LearnerRatings()
-    ratings.update({"ace": (0, 10, 0)})
-    assert ratings.learner == ratings.opponents["ace"] == 1000.0
+    assert after({}, {"ace": (0, 10, 0)}) == {"learner": 1000.0, "ace": 1000.0}
 
 
 def test_every_opponent_moves_and_the_sum_stays():
-    ratings = LearnerRatings()
-    for name in ("ace", "brawler", "snapshot_000050"):
-        ratings.enter(name)
-    ratings.update({"ace": (10, 0, 0), "brawler": (0, 0, 10), "snapshot_000050": (7, 1, 2)})
-    assert all(rating != 1000.0 for rating in ratings.opponents.values())
-    assert ratings.learner + sum(ratings.opponents.values()) == pytest.approx(4000.0)
+    ratings = after({}, {"ace": (10, 0, 0), "brawler": (0, 0, 9), "snapshot_000050": (7, 1, 2)})
+    assert all(rating != 1000.0 for name, rating in ratings.items() if name != "learner")
+    assert sum(ratings.values()) == pytest.approx(4000.0)
 
 
 def test_no_games_no_change():
-    ratings = LearnerRatings()
-    ratings.enter("ace", 1200.0)
-    ratings.update({"ace": (0, 0, 0)})
-    assert ratings.learner == 1000.0
-    assert ratings.opponents == {"ace": 1200.0}
-
-
-def test_order_of_the_results_does_not_matter():
-    first, second = LearnerRatings(), LearnerRatings()
-    first.update({"ace": (5, 0, 1), "brawler": (0, 1, 5)})
-    second.update({"brawler": (0, 1, 5), "ace": (5, 0, 1)})
-    assert first.learner == second.learner
-    assert first.opponents == second.opponents
+    assert after({"ace": 1200.0}, {"ace": (0, 0, 0)}) == {"learner": 1000.0, "ace": 1200.0}
 
 
 def test_thousands_of_games_move_nobody_by_more_than_k():
-    ratings = LearnerRatings(k=32.0)
-    ratings.update({"ace": (5000, 0, 0)})
-    assert ratings.learner == pytest.approx(1016.0)
+    assert after({}, {"ace": (5000, 0, 0)})["learner"] == pytest.approx(1016.0)
 
 
 @pytest.mark.parametrize("opponents", [1, 40])
 def test_always_winning_against_any_number_of_opponents_does_not_oscillate(opponents):
-    ratings = LearnerRatings()
-    learner = []
+    ratings, learner = {}, []
     for _ in range(300):
-        ratings.update({f"snapshot_{i:06d}": (20, 0, 0) for i in range(opponents)})
-        learner.append(ratings.learner)
+        ratings = after(ratings, {f"snapshot_{i:06d}": (20, 0, 0) for i in range(opponents)})
+        learner.append(ratings["learner"])
     assert all(later > earlier for earlier, later in itertools.pairwise(learner))
-    assert ratings.learner - ratings.opponents["snapshot_000000"] < 2000.0
+    assert ratings["learner"] - ratings["snapshot_000000"] < 2000.0
 
 
-def test_ratings_converge_to_the_true_difference():
-    truth = {"weak": -300.0, "even": 0.0, "strong": 200.0}
-    rng = np.random.default_rng(0)
-    ratings = LearnerRatings(k=32.0)
+@pytest.mark.parametrize("opponents", [3, 30])
+def test_ratings_converge_to_the_true_difference(opponents):
+    truth = {f"{strength:+}_{n}": strength for n in range(opponents // 3) for strength in (-300.0, 0.0, 200.0)}
+    rng, ratings = np.random.default_rng(0), {}
     for _ in range(400):
         wins = {name: int(rng.binomial(200, expected_score(0.0, strength))) for name, strength in truth.items()}
-        ratings.update({name: (won, 0, 200 - won) for name, won in wins.items()})
+        ratings = after(ratings, {name: (won, 0, 200 - won) for name, won in wins.items()})
     for name, strength in truth.items():
-        assert ratings.opponents[name] - ratings.learner == pytest.approx(strength, abs=40.0)
-
-
-def test_a_snapshot_enters_with_the_learners_rating_and_may_leave():
-    ratings = LearnerRatings()
-    ratings.update({"ace": (10, 0, 0)})
-    ratings.enter("snapshot_000010", ratings.learner)
-    assert ratings.opponents["snapshot_000010"] == ratings.learner
-    ratings.leave("snapshot_000010")
-    assert set(ratings.opponents) == {"ace"}
+        assert ratings[name] - ratings["learner"] == pytest.approx(strength, abs=40.0)
 
 
 @given(ELOS, ELOS, st.floats(-500.0, 500.0))
@@ -190,14 +166,12 @@ def test_nobody_moves_another_by_more_than_one_game_could(batch):
         assert abs(rating - before[name]) <= 48.0 * len(met)
 
 
-def test_a_batch_of_games_of_two_is_what_a_learner_gets_for_its_results():
-    """The rule for many players and the learner's are one: 5 wins, 2 draws and 1 loss as games and as counts."""
+def test_games_that_ended_alike_are_one_with_their_number():
+    """5 wins, 2 draws and 1 loss, one by one and counted."""
     games = 5 * [Game(("me", "ace"), (1, 2))] + 2 * [Game(("ace", "me"), (1, 1))] + [Game(("ace", "me"), (1, 2))]
-    learner = LearnerRatings(k=32.0, start=1100.0)
-    learner.enter("ace", 1000.0)
-    learner.update({"ace": (5, 2, 1)})
-    after = elo_after({"me": 1100.0, "ace": 1000.0}, games, k=32.0)
-    assert after == {"me": pytest.approx(learner.learner), "ace": pytest.approx(learner.opponents["ace"])}
+    before = {"me": 1100.0, "ace": 1000.0}
+    counted = elo_after(before, head_to_head("me", "ace", (5, 2, 1)), k=32.0)
+    assert elo_after(before, games, k=32.0) == {name: pytest.approx(rating) for name, rating in counted.items()}
 
 
 def test_players_of_known_strength_end_in_their_order():

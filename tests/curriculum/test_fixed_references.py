@@ -7,8 +7,8 @@ import pytest
 
 from configs.schema import LeagueConfig
 from curriculum.fixed_references import Row, best_checkpoint, bots_drop, reference_table
-from curriculum.games import Game
-from curriculum.league import CHALLENGER, record
+from curriculum.games import Game, head_to_head
+from curriculum.league import CHALLENGER, enter_checkpoint, new_league, record
 from curriculum.league_metrics import league_metrics
 from curriculum.matchmaking import Opponents, category
 from tests.curriculum.small_league import rated, small_league
@@ -82,3 +82,11 @@ def test_what_is_not_known_is_left_out():
     metrics = league_metrics(small_league(0), [], [])
     assert not metrics.keys() & {"league/best_elo", "elo/win_rate", "pfsp/peer_rate"}
     assert metrics["league/num_checkpoints"] == 0.0
+
+
+def test_without_a_base_model_the_best_checkpoint_or_the_learner_comes_first():
+    """As in the dogfight's self-play."""
+    league = record(new_league(["ace"]), head_to_head(CHALLENGER, "ace", (3, 0, 1)))
+    assert [(row.figure, row.games) for row in reference_table(league)] == [(CHALLENGER, 4), ("ace", 4)]
+    league = enter_checkpoint(league, step=5, path="pool/snapshot_000005.pt", name="snapshot_000005")
+    assert [row.figure for row in reference_table(league)] == ["snapshot_000005", "ace"]

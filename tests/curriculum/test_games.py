@@ -3,7 +3,7 @@
 import pytest
 
 from configs.names import InputError
-from curriculum.games import Game, meetings, ranks, results
+from curriculum.games import Game, head_to_head, meetings, ranks, results
 
 
 def test_every_two_seats_are_compared_once():
@@ -38,3 +38,16 @@ def test_results_count_pairs_of_seats():
 def test_what_is_no_game_is_refused(game):
     with pytest.raises(InputError, match="game"):
         Game(*game)
+
+
+def test_what_came_of_games_of_two_as_games():
+    games = head_to_head("b", "a", (5, 0, 1))
+    assert games == [Game(("b", "a"), (1, 2), 5), Game(("b", "a"), (2, 1), 1)]
+    assert results(games) == {("a", "b"): (1, 0, 5)}
+    assert meetings(games) == {("a", "b"): 6}
+    assert head_to_head("b", "a", (0, 0, 0)) == []
+
+
+def test_there_is_at_least_one_of_a_game():
+    with pytest.raises(InputError, match="count 0: must be at least 1"):
+        Game(("a", "b"), (1, 2), 0)

@@ -19,8 +19,9 @@ def weights(value):
 
 def filled(folder, ratings, **options):
     pool = Pool(folder, options.pop("capacity", 30), shape=SHAPE, **options)
-    for update, rating in enumerate(ratings, start=1):
-        pool.add(update * 50, weights(update), rating=rating)
+    known = {f"snapshot_{50 * number:06d}": rating for number, rating in enumerate(ratings, start=1)}
+    for update in range(1, len(ratings) + 1):
+        pool.add(update * 50, weights(update), known)
     return pool
 
 
@@ -30,16 +31,16 @@ def names(pool):
 
 def test_a_snapshot_is_a_file_named_by_its_update_and_comes_back_equal(tmp_path):
     pool = Pool(tmp_path, 3, shape=SHAPE)
-    assert pool.add(150, weights(7), rating=1010.0) == []
+    assert pool.add(150, weights(7)) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "snapshot_000150.pt"]
     loaded = pool.load("snapshot_000150")
     assert torch.equal(loaded["actor.weight"], weights(7)["actor.weight"])
-    assert pool["snapshot_000150"].rating == 1010.0
+    assert pool["snapshot_000150"].update == 150
 
 
 def test_later_training_does_not_change_a_snapshot(tmp_path):
     pool, learner = Pool(tmp_path, 3, shape=SHAPE), weights(1)
-    pool.add(50, learner, rating=1000.0)
+    pool.add(50, learner)
     learner["actor.weight"].zero_()
     assert pool.load("snapshot_000050")["actor.weight"].sum() == 4 * 59
 
@@ -47,7 +48,7 @@ def test_later_training_does_not_change_a_snapshot(tmp_path):
 def test_oldest_leaves_first(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0, 1100.0], capacity=2)
     assert names(pool) == ["snapshot_000100", "snapshot_000150"]
-    assert pool.add(200, weights(4), rating=1.0) == ["snapshot_000100"]
+    assert pool.add(200, weights(4)) == ["snapshot_000100"]
 
 
 def test_files_go_when_nothing_needs_them_any_more(tmp_path):
@@ -58,9 +59,8 @@ def test_files_go_when_nothing_needs_them_any_more(tmp_path):
 
 def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0], capacity=2)
-    pool.record({"snapshot_000050": (1, 2, 3)})
     earlier = pool.rows()
-    pool.add(150, weights(3), rating=1.0)
+    pool.add(150, weights(3))
     pool.restore(json.loads(json.dumps(earlier)))
     assert names(pool) == ["snapshot_000050", "snapshot_000100"]
     assert Pool(tmp_path, 2, shape=SHAPE).rows() == earlier
@@ -69,29 +69,25 @@ def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
 
 def test_weakest_leaves_first_but_never_the_newest(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0], capacity=2, eviction="weakest")
-    assert pool.add(150, weights(3), rating=100.0) == ["snapshot_000100"]
+    ratings = {"snapshot_000050": 1000.0, "snapshot_000100": 900.0}
+    assert pool.add(150, weights(3), ratings) == ["snapshot_000100"]
     assert names(pool) == ["snapshot_000050", "snapshot_000150"]
 
 
-def test_ratings_recorded_later_decide_who_is_weakest(tmp_path):
+def test_the_ratings_of_the_moment_decide_who_is_weakest(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0], capacity=2, eviction="weakest")
-    pool.record({}, {"snapshot_000050": 500.0})
-    assert pool.add(150, weights(3), rating=1000.0) == ["snapshot_000050"]
+    ratings = {"snapshot_000050": 500.0, "snapshot_000100": 900.0}
+    assert pool.add(150, weights(3), ratings) == ["snapshot_000050"]
 
 
 def test_a_pool_of_one_keeps_the_newest(tmp_path):
     assert names(filled(tmp_path, [1.0, 2.0, 3.0], capacity=1)) == ["snapshot_000150"]
 
 
-def test_results_add_up_and_survive_reopening(tmp_path):
+def test_a_pool_survives_reopening(tmp_path):
     pool = filled(tmp_path, [1000.0, 1000.0])
-    pool.record({"snapshot_000050": (3, 1, 2)}, {"snapshot_000050": 1020.5})
-    pool.record({"snapshot_000050": (1, 0, 0)})
     again = Pool(tmp_path, 30, shape=SHAPE)
     assert again.snapshots == pool.snapshots
-    snapshot = again["snapshot_000050"]
-    assert (snapshot.wins, snapshot.draws, snapshot.losses, snapshot.games) == (4, 1, 2, 7)
-    assert snapshot.rating == 1020.5
     assert torch.equal(again.load("snapshot_000100")["actor.weight"], weights(2)["actor.weight"])
 
 
@@ -140,7 +136,7 @@ def test_bad_options_and_names_are_refused(tmp_path):
         Pool(tmp_path, 0, shape=SHAPE)
     pool = filled(tmp_path, [1000.0])
     with pytest.raises(ValueError, match="update=50 is not after"):
-        pool.add(50, weights(1), rating=1000.0)
+        pool.add(50, weights(1))
     with pytest.raises(UnknownNameError, match="did you mean 'snapshot_000050'"):
         pool.load("snapshot_000051")
 
@@ -148,7 +144,15 @@ def test_bad_options_and_names_are_refused(tmp_path):
 def test_the_index_is_readable_by_people(tmp_path):
     filled(tmp_path, [1000.0])
     row = json.loads((tmp_path / "index.json").read_text())[0]
-    assert {"name", "update", "rating", "wins", "draws", "losses"} <= set(row)
+    assert row.keys() == {"name", "update", "sha256"}
+
+
+def test_an_index_that_also_has_ratings_and_results_is_read(tmp_path):
+    """As those were that pools wrote before the league had these."""
+    pool = filled(tmp_path, [1000.0])
+    rows = [row | {"rating": 1010.5, "wins": 1, "draws": 2, "losses": 3} for row in pool.rows()]
+    (tmp_path / "index.json").write_text(json.dumps(rows))
+    assert Pool(tmp_path, 3, shape=SHAPE).rows() == pool.rows()
 
 
 def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_path, monkeypatch):
@@ -164,9 +168,9 @@ def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_pa
     with monkeypatch.context() as disk:
         disk.setattr(curriculum.pool, "write_atomically", full)
         with pytest.raises(OSError, match="no room"):
-            pool.add(500, weights(3), rating=1200.0)
+            pool.add(500, weights(3))
     assert pool.rows() == before
-    assert pool.add(500, weights(3), rating=1200.0) == ["snapshot_000050"]
+    assert pool.add(500, weights(3)) == ["snapshot_000050"]
 
 
 @pytest.mark.parametrize("content", [{}, {"weights": [1]}, {"weights": {"w": 1}}])

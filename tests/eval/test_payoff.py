@@ -41,7 +41,7 @@ def make_run(checkpoints, make_checkpoint):
         if snapshots:
             pool = Pool(folder / "pool", 10, shape=network(0).shape)
             for update in snapshots:
-                pool.add(update, network(update).state_dict(), rating=1000.0)
+                pool.add(update, network(update).state_dict())
         return folder
 
     return make

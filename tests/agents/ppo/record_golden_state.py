@@ -41,7 +41,7 @@ def main() -> None:
     """Train, and keep what the run goes on from."""
     with tempfile.TemporaryDirectory() as folder:
         run.ROOT = Path(folder)
-        left_out = shutil.ignore_patterns("events.*", "lock")
+        left_out = shutil.ignore_patterns("events.*", "lock", "league.lock")
         shutil.copytree(train(config()).parent, GOLDEN / f"state_{FORMAT_VERSION}", ignore=left_out)
 
 

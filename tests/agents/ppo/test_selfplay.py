@@ -1,6 +1,7 @@
 """The league: when snapshots are taken and drawn, who gets how many matches, and where results end up."""
 
 import errno
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +14,11 @@ from agents.duel import FIRST_SLOT, Duel, Tally
 from agents.matches import Setting
 from agents.ppo.network import ActorCritic
 from agents.ppo.promotion import Promotion
-from agents.ppo.selfplay import League, keep_places
+from agents.ppo.selfplay import SelfPlay, keep_places
 from configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
+from curriculum.games import head_to_head
+from curriculum.league import CHALLENGER, record, win_rates
+from curriculum.league_file import LeagueFile
 from curriculum.pool import Pool
 from curriculum.schedule import Schedule
 from envs.dogfight.batch import DogfightBatch
@@ -37,11 +41,12 @@ def duel():
     batch.close()
 
 
-def make_league(duel, folder, promotion=None, **options):
+def make_self_play(duel, folder, promotion=None, **options):
     config = SelfPlayConfig(**{"snapshot_every": 3, "deal_every": 2, "slots": 2, "pool_size": 2, **options})
-    return League(
+    return SelfPlay(
         duel,
-        Pool(folder, config.pool_size, config.eviction, shape=network().shape),
+        Pool(folder / "pool", config.pool_size, config.eviction, shape=network().shape),
+        LeagueFile(folder),
         config,
         seed=1,
         promotion=promotion,
@@ -66,66 +71,99 @@ def tally(results):
 
 
 def test_without_self_play_there_are_only_bots(duel, tmp_path):
-    league = make_league(duel, tmp_path)
-    league.deal(plan(0, BOTS_ONLY), network())
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(0, BOTS_ONLY), network())
     assert counts(duel) == [0, 0, 0, 10, 10, 0, 0]
-    assert len(league.pool) == 0
-    assert league.slots == ["", ""]
+    assert len(self_play.pool) == 0
+    assert self_play.slots == ["", ""]
 
 
 def test_self_play_begins_against_oneself(duel, tmp_path):
-    league = make_league(duel, tmp_path)
-    league.deal(plan(4), network())
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(4), network())
     assert counts(duel) == [0, 0, 0, 2, 2, 8, 8]
-    assert league.slots == ["snapshot_000004"] * 2
+    assert self_play.slots == ["snapshot_000004"] * 2
 
 
 def test_a_full_disk_is_said_once_and_forgets_nothing(duel, tmp_path, monkeypatch):
-    league, said = make_league(duel, tmp_path), []
-    league.alert = said.append
-    league.deal(plan(4), network())
+    self_play, said = make_self_play(duel, tmp_path), []
+    self_play.alert = said.append
+    self_play.deal(plan(4), network())
 
     def full(path, data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as disk:
         disk.setattr("curriculum.pool.write_atomically", full)
+        disk.setattr("curriculum.league_file.write_atomically", full)
         for _ in range(2):
-            league.record(tally({FIRST_SLOT: (3, 1, 0)}))
-        league.deal(plan(7), network(1))
-    index = "the pool's index is not saved (No space left on device); training goes on"
-    assert said == [index, "no snapshot is taken (No space left on device); the pool stays as it is"]
-    assert [snapshot.name for snapshot in league.pool.snapshots] == ["snapshot_000004"]
-    league.record(tally({FIRST_SLOT: (1, 0, 0)}))
-    assert Pool(tmp_path, 2, shape=network().shape)["snapshot_000004"].wins == 7
+            self_play.record(tally({FIRST_SLOT: (3, 1, 0)}))
+        self_play.deal(plan(7), network(1))
+    league = "the league is not saved (No space left on device); training goes on"
+    assert said == [league, "no snapshot is taken (No space left on device); the pool stays as it is"]
+    assert [snapshot.name for snapshot in self_play.pool.snapshots] == ["snapshot_000004"]
+    self_play.record(tally({FIRST_SLOT: (1, 0, 0)}))
+    on_disk = LeagueFile(tmp_path).read()
+    assert on_disk == self_play.league
+    assert on_disk.records[(CHALLENGER, "snapshot_000004")].total == (7, 2, 0)
+
+
+def test_the_league_comes_back_from_a_state_and_is_on_disk_again(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(4), network())
+    self_play.record(tally({3: (15, 10, 5), FIRST_SLOT: (3, 1, 0)}))
+    state, league = json.loads(json.dumps(self_play.state_dict())), self_play.league
+    self_play.record(tally({3: (0, 0, 30)}))
+    again = make_self_play(duel, tmp_path)
+    again.load_state_dict(state)
+    assert again.league == LeagueFile(tmp_path).read() == league
+    assert again.win_rates() == {"ace": 0.5}
+
+
+def test_a_state_of_format_1_becomes_a_league(duel, tmp_path):
+    """There recent results, ratings and the snapshots' totals were kept apart."""
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(4), network())
+    rows = [row | {"rating": 980.0, "wins": 30, "draws": 2, "losses": 3} for row in self_play.pool.rows()]
+    old = {key: value for key, value in self_play.state_dict().items() if key != "league"}
+    scores = {"ace": [10.0, 5.0, 25.0], "snapshot_000004": [20.0, 2.0, 3.0]}
+    elos = {"ace": 1050.0, "snapshot_000004": 980.0}
+    self_play.load_state_dict(old | {"pool": rows, "scores": scores, "learner": 1012.5, "opponents": elos})
+    league = self_play.league
+    assert [league[name].elo for name in (CHALLENGER, "ace", "snapshot_000004")] == [1012.5, 1050.0, 980.0]
+    assert self_play.win_rates() == {"ace": 0.25, "snapshot_000004": 0.8}
+    assert league.records[(CHALLENGER, "snapshot_000004")].total == (30, 2, 3)
+    assert league["ace"].games > 0 == league["brawler"].games
+    self_play.record(tally({FIRST_SLOT: (1, 0, 0)}))
+    assert LeagueFile(tmp_path).read().records[(CHALLENGER, "snapshot_000004")].total == (31, 2, 3)
 
 
 def test_snapshots_are_taken_and_drawn_at_their_intervals(duel, tmp_path, monkeypatch):
-    league = make_league(duel, tmp_path, pool_size=9)
+    self_play = make_self_play(duel, tmp_path, pool_size=9)
     drawn = []
-    draw = league._draw
-    monkeypatch.setattr(league, "_draw", lambda update: drawn.append(update) or draw(update))
+    draw = self_play._draw
+    monkeypatch.setattr(self_play, "_draw", lambda update: drawn.append(update) or draw(update))
     for update in range(8):
-        league.deal(plan(update), network(update))
-    assert [snapshot.update for snapshot in league.pool.snapshots] == [0, 3, 6]
+        self_play.deal(plan(update), network(update))
+    assert [snapshot.update for snapshot in self_play.pool.snapshots] == [0, 3, 6]
     assert drawn == [0, 2, 4, 6]
 
 
 def test_an_evicted_opponent_is_met_no_longer(duel, tmp_path):
-    league = make_league(duel, tmp_path, snapshot_every=1, deal_every=1000)
+    self_play = make_self_play(duel, tmp_path, snapshot_every=1, deal_every=1000)
     for update in range(4):
-        league.deal(plan(update), network(update))
-        names = {snapshot.name for snapshot in league.pool.snapshots}
-        assert set(league.slots) <= names
-        assert league.ratings.opponents.keys() == names
+        self_play.deal(plan(update), network(update))
+        names = {snapshot.name for snapshot in self_play.pool.snapshots}
+        assert set(self_play.slots) <= names
+        assert {agent.name for agent in self_play.league.of_kind("checkpoint")} == names
 
 
 def test_slots_hold_the_weights_of_their_names(duel, tmp_path):
-    league = make_league(duel, tmp_path, snapshot_every=1, deal_every=1)
+    self_play = make_self_play(duel, tmp_path, snapshot_every=1, deal_every=1)
     for update in range(3):
-        league.deal(plan(update), network(update))
-    assert sorted(league.slots) == ["snapshot_000001", "snapshot_000002"]
-    for slot, name in enumerate(league.slots):
+        self_play.deal(plan(update), network(update))
+    assert sorted(self_play.slots) == ["snapshot_000001", "snapshot_000002"]
+    for slot, name in enumerate(self_play.slots):
         expected = network(int(name[-1])).state_dict()["actor.0.bias"], network(int(name[-1])).actor[0].weight
         stored = duel._actors.weights["actor.0.weight"][slot]
         assert (stored == expected[1].T).all()
@@ -139,27 +177,31 @@ def test_opponents_drawn_again_keep_their_slots():
 
 
 def test_results_move_ratings_scores_and_totals(duel, tmp_path):
-    league = make_league(duel, tmp_path)
-    league.deal(plan(0), network())
-    league.record(tally({3: (4, 0, 0), FIRST_SLOT: (1, 2, 1), FIRST_SLOT + 1: (0, 0, 4)}))
-    assert league.ratings.opponents["ace"] == pytest.approx(1000 - 16)
-    snapshot = league.pool["snapshot_000000"]
-    assert (snapshot.wins, snapshot.draws, snapshot.losses) == (1, 2, 5)  # both slots hold the same snapshot
-    assert snapshot.rating == league.ratings.opponents["snapshot_000000"] > 1000
-    assert sum(league.ratings.opponents.values()) + league.ratings.learner == pytest.approx(3000)
-    assert league.scores.guesses(["ace", "snapshot_000000", "brawler"]) == pytest.approx([5 / 6, 3 / 10, 0.5])
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(0), network())
+    self_play.record(tally({3: (4, 0, 0), FIRST_SLOT: (1, 2, 1), FIRST_SLOT + 1: (0, 0, 4)}))
+    league = self_play.league
+    assert league["ace"].elo == pytest.approx(1000 - 16)
+    assert league.records[(CHALLENGER, "snapshot_000000")].total == (1, 2, 5)  # both slots hold the same snapshot
+    assert league["snapshot_000000"].elo == pytest.approx(1000 + 32 * (0.5 - 2 / 8))
+    assert league[CHALLENGER].elo == pytest.approx(1000 + 16 - 8)
+    assert [league[name].games for name in ("ace", "snapshot_000000", CHALLENGER, "brawler")] == [4, 8, 12, 0]
+    rates = win_rates(league, CHALLENGER, ["ace", "snapshot_000000", "brawler"])
+    assert rates == pytest.approx([5 / 6, 3 / 10, 0.5])
+    assert league["ace"].belief.mu < league["brawler"].belief.mu < league[CHALLENGER].belief.mu
 
 
 def test_a_snapshot_one_loses_to_is_drawn_more_often(duel, tmp_path):
-    league = make_league(duel, tmp_path, snapshot_every=1, pool_size=3)
+    self_play = make_self_play(duel, tmp_path, snapshot_every=1, pool_size=3)
     for update in range(3):
-        league.deal(plan(update), network(update))
-    easy, hard, other = (snapshot.name for snapshot in league.pool.snapshots)
-    league.scores.add({easy: (98, 0, 0), hard: (0, 0, 98), other: (98, 0, 0)})
+        self_play.deal(plan(update), network(update))
+    easy, hard, other = (snapshot.name for snapshot in self_play.pool.snapshots)
+    for name, result in {easy: (98, 0, 0), hard: (0, 0, 98), other: (98, 0, 0)}.items():
+        self_play.league = record(self_play.league, head_to_head(CHALLENGER, name, result))
     met = []
     for update in range(100):
-        league._draw(update)
-        met += league.slots
+        self_play._draw(update)
+        met += self_play.slots
     assert met.count(hard) > 80  # of 100; its weight is 1.09, the others' 0.11
     assert met.count(easy) > 0
 
@@ -177,17 +219,17 @@ class Judge:
 
 def test_a_snapshot_has_to_earn_its_place(duel, tmp_path):
     judge = Judge(None, "H0", "H1", "H0")
-    league = make_league(duel, tmp_path, judge, snapshot_every=3)
+    self_play = make_self_play(duel, tmp_path, judge, snapshot_every=3)
     taken = []
     for update in range(14):
-        league.deal(plan(update), network())
-        taken.append([snapshot.update for snapshot in league.pool.snapshots][-1])
+        self_play.deal(plan(update), network())
+        taken.append([snapshot.update for snapshot in self_play.pool.snapshots][-1])
     assert [update for update, *_ in judge.asked] == [3, 6, 9, 12]  # and not again before it is due
     assert taken == [0] * 9 + [9] * 5
-    assert league.refused == 3
+    assert self_play.refused == 3
     assert judge.asked[0][1:] == (True, (13, 2))
-    again = make_league(duel, tmp_path, judge)
-    again.load_state_dict(league.state_dict())
+    again = make_self_play(duel, tmp_path, judge)
+    again.load_state_dict(self_play.state_dict())
     assert again.refused == 3
 
 
