@@ -23,6 +23,7 @@ if not __package__:
 
 import torch
 
+from benchmarks.command import run_script
 from benchmarks.diplomacy_peer import Games, Peer
 from benchmarks.report import heading, publish, table
 from envs.diplomacy import codes
@@ -290,4 +291,4 @@ def figure(speed: Speed) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_script(main))

@@ -20,6 +20,7 @@ if not __package__:
 
 from tqdm import tqdm
 
+from benchmarks.command import run_script
 from benchmarks.diplomacy_match import CROWDS, DRAWN, Crowds, Match
 from benchmarks.diplomacy_orders import STYLES
 from benchmarks.diplomacy_tally import Tally
@@ -103,4 +104,4 @@ def by_style(tallies: dict[str, Tally], name: str, pick: Callable[[Tally], Count
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

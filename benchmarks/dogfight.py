@@ -22,6 +22,7 @@ if not __package__:
 import numpy as np
 import torch
 
+from benchmarks.command import run_script
 from benchmarks.numpy_dogfight.peer import NumpyDogfight
 from benchmarks.report import heading, publish, table
 from envs.dogfight import rules
@@ -147,4 +148,4 @@ def millions(speed: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_script(main))

@@ -30,6 +30,7 @@ from agents.llm.prefill import CacheCounts
 from agents.llm.tiny import build_tiny
 from agents.llm.tokenizer import diplomacy_tokenizer
 from agents.llm.transformers_backend import TransformersBackend
+from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from envs.diplomacy.completion import parse
 from envs.diplomacy.prompts import PromptRules, render
@@ -178,4 +179,4 @@ class Clock:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_script(main))

@@ -21,6 +21,7 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from benchmarks.training import WARM_UP, settings
 from configs.load import load
@@ -31,6 +32,7 @@ WORKER = """
 import sys, json, time
 sys.path.insert(0, sys.argv[1])
 from agents.ppo import loop
+from benchmarks.command import run_script
 from configs.load import load
 update, times = loop._update, []
 def timed(*arguments):
@@ -39,8 +41,10 @@ def timed(*arguments):
     times.append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
     return done
 loop._update = timed
-loop.train(load(sys.argv[3:]))
-open(sys.argv[2], "w").write(json.dumps(times))
+def work():
+    loop.train(load(sys.argv[3:]))
+    open(sys.argv[2], "w").write(json.dumps(times))
+sys.exit(run_script(work, "benchmarks/scaling.py"))
 """
 Times = list[tuple[float, float]]
 """Seconds by the clock, and of processor time in all processes, of every update."""
@@ -81,7 +85,7 @@ def measure(run: str, size: int, updates: int, overrides: list[str]) -> Times:
         workers = [start(rank, size, port, out, options) for rank, out in enumerate(outs)]
         codes = [worker.wait() for worker in workers]
         if any(codes):
-            raise RuntimeError(f"{size} processes ended with {codes}")
+            raise subprocess.CalledProcessError(next(filter(None, codes)), f"training in {size} processes")
         every = [json.loads(out.read_text()) for out in outs]
     return [(one[0][0], sum(cpu for _, cpu in one)) for one in zip(*every, strict=True)][WARM_UP:]
 
@@ -108,4 +112,4 @@ def row(size: int, times: Times, alone: Times, steps: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

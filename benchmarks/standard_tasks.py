@@ -24,6 +24,7 @@ from scipy import stats
 from agents.checkpoint import load_checkpoint
 from agents.ppo.gymnasium_task import GymnasiumEnvs
 from agents.ppo.loop import train
+from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from configs.load import load
 from configs.plain import from_plain
@@ -163,4 +164,4 @@ def interval(values: np.ndarray) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

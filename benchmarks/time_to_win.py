@@ -21,6 +21,7 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from configs.load import load
 from envs.dogfight.rules import BOTS
@@ -150,4 +151,4 @@ def verdict(found: list[Reached]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

@@ -25,6 +25,7 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from configs.load import load
 from configs.schema import RunConfig
@@ -270,4 +271,4 @@ CONTESTANTS: dict[str, Callable[[list[str]], list[Parts]]] = {
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

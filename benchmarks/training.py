@@ -18,9 +18,9 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from configs.load import load
-from configs.names import InputError
 
 WARM_UP = 2
 """Updates that are played and learned but not counted."""
@@ -29,11 +29,7 @@ COLUMNS = ("run", "env steps/s", "s per update", "simulator", "acting", "learnin
 
 def main() -> int:
     args = parse()
-    try:
-        rows = [measure(run, args.updates, args.overrides) for run in args.runs]
-    except InputError as error:
-        print(f"training.py: {error}", file=sys.stderr)
-        return 2
+    rows = [measure(run, args.updates, args.overrides) for run in args.runs]
     parts = [heading("Training: env steps per second", ("torch", "warp-lang")), table(COLUMNS, rows)]
     publish("\n".join(parts), args.out)
     return 0
@@ -98,4 +94,4 @@ def parts(update: dict[str, float], *, seconds: float) -> tuple[float, float, fl
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(main))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from eval.panels import Panel
 
 FORMS = (".png", ".svg")
-USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward")
+USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean")
 """What is drawn where nothing was asked for: the first of these that all runs have."""
 SMOOTH = "[1, 10000]"
 
@@ -219,7 +219,7 @@ def _parser() -> Parser:
         "groups", nargs="*", metavar="GROUP", help="RUN or LABEL=RUN,RUN: runs' names or folders, together one group"
     )
     parser.add_argument(
-        "--metrics", nargs="+", metavar="M", help="keys of docs/metrics.md (default: rollout/win_rate or the return)"
+        "--metrics", nargs="+", metavar="M", help="keys of docs/metrics.md (default: win rate, return or reward)"
     )
     parser.add_argument("--log", nargs="+", metavar="M", help="those of them on a logarithmic axis")
     parser.add_argument(

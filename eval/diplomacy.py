@@ -3,8 +3,10 @@
 One power is played by one player and six by another, each power equally often; a game that nobody has won by the end of
 the last year, which is that of the checkpoint's training unless --last-year names one, is a draw. Says for either side
 solos, draws and losses, the shares by draw size and by sum of squares, centres, survival and rank, with 95 % intervals,
-and writes them beside the checkpoint or where --out says, and with --replay a game to watch. Exit codes: 0 done, 2 bad
-input (one line on stderr), 130 stopped with Ctrl-C.
+and writes them beside the checkpoint or where --out says, and with --replay a game to watch. Where a server or Ctrl-C
+ends the games of a language model, the rounds that are whole are written, with `partial` in the files' names, and
+stderr says how many games these are. Exit codes: 0 done, 2 bad input or a server that fails (on stderr), 130 stopped
+with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 from configs.names import InputError
 from eval import find
 from eval.command import make_folders, publish, run_command, write
+from eval.diplomacy_candidates import beside, find_candidate
 from eval.diplomacy_games import Played, play, settle
-from eval.diplomacy_models import beside, find_candidate
 from eval.diplomacy_options import Options, read_options
+from eval.diplomacy_rivals import find_rivals
 from eval.diplomacy_tables import references_json, references_markdown, to_json, to_markdown
 
 if TYPE_CHECKING:
@@ -46,23 +49,48 @@ def _run(arguments: Sequence[str]) -> int:
     if options.league:
         return _show_league(options, options.league)
     found = find_candidate(options.ckpt) if options.ckpt else None
+    rivals = find_rivals(options, found)
     make_folders([options.out] if options.out else [], files=[options.replay] if options.replay else [])
     options = settle(options, found)
-    played = play(options, found)
-    text = to_markdown(options, played.records, played.about)
-    data = to_json(options, played.records, played.about)
-    publish(text, _files(options, found, data, text), quiet=options.quiet)
-    if options.replay:
-        _write_replay(options.replay, played, quiet=options.quiet)
+    played = play(options, found, rivals)
+    if played.records:
+        _publish(options, found, played)
+    if played.cut is not None:
+        print(_what_is_left(options, played), file=sys.stderr)
+        raise played.cut
     return 0
 
 
-def _files(options: Options, found: Path | str | None, data: str, text: str) -> dict[Path, str | bytes]:
-    """Where results go: as asked for, else beside the checkpoint; bots and models without a place have none."""
+def _publish(options: Options, found: Path | str | None, played: Played) -> None:
+    text = to_markdown(options, played.records, played.about)
+    data = to_json(options, played.records, played.about)
+    publish(text, _files(options, found, data, text, partial=played.cut is not None), quiet=options.quiet)
+    if options.replay:
+        _write_replay(options.replay, played, quiet=options.quiet)
+
+
+def _files(
+    options: Options, found: Path | str | None, data: str, text: str, *, partial: bool
+) -> dict[Path, str | bytes]:
+    """Where results go: as asked for, else beside the checkpoint; bots and models without a place have none.
+
+    Those of a part of the games have names of their own, and so never take the place of those of all.
+    """
     place = None if found is None else beside(found)
     if options.out:
         place = options.out, "diplomacy"
-    return {} if place is None else {place[0] / f"{place[1]}.json": data, place[0] / f"{place[1]}.md": text}
+    if place is None:
+        return {}
+    name = f"{place[1]}.partial" if partial else place[1]
+    return {place[0] / f"{name}.json": data, place[0] / f"{name}.md": text}
+
+
+def _what_is_left(options: Options, played: Played) -> str:
+    """The line about games that were cut off."""
+    done = played.records[0].games if played.records else 0
+    kept = "the table is of these" if done else "nothing is written"
+    lost = "games of one round are played side by side, and those under way are lost"
+    return f"eval/diplomacy.py: stopped after {done} of {options.games} games per pair; {kept}; {lost}"
 
 
 def _write_replay(path: Path, played: Played, *, quiet: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ class Played:
     note: str = ""
     about: dict[str, Any] = field(default_factory=dict)
     """What the results say of a language model."""
+    cut: BaseException | None = None
+    """What ended the games before all were played; the records are of those that were."""
 
 
 def settle(options: Options, found: Path | str | None) -> Options:
@@ -42,9 +45,10 @@ def settle(options: Options, found: Path | str | None) -> Options:
     return options if trained is None else replace(options, last_year=trained)
 
 
-def play(options: Options, found: Path | str | None) -> Played:
-    """Load the simulator and who is to play, `found` being who --ckpt means, and play every cell, with a bar.
+def play(options: Options, found: Path | str | None, rivals: Mapping[str, Path]) -> Played:
+    """Load the simulator and who is to play, and play every cell, with a bar.
 
+    `found` is who --ckpt means, and `rivals` are the adapters among --opponents, by name.
     Raises `InputError` for who cannot play.
     """
     from agents.machine import set_threads
@@ -54,7 +58,9 @@ def play(options: Options, found: Path | str | None) -> Played:
     player = (
         None
         if found is None
-        else load(found, temperature=options.temperature or 0.0, device=device, settings=options.settings)
+        else load(
+            found, temperature=options.temperature or 0.0, device=device, settings=options.settings, rivals=rivals
+        )
     )
     _check(options, player)
     if isinstance(player, LanguagePlayer):
@@ -70,6 +76,8 @@ def _check(options: Options, player: LanguagePlayer | ActorCritic | None) -> Non
     if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
         what = "a model on a server" if language else "a policy, not an adapter"
         raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
+    for name in () if language else options.rivals:
+        raise InputError(f"--opponents {name}: {options.ckpt} is a policy, not an adapter, and meets bots alone")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
 

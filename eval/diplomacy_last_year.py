@@ -13,7 +13,7 @@ from agents.run_folder import RunFolder
 from configs.names import InputError
 from envs.diplomacy.checks import check_whole
 from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR
-from eval.diplomacy_models import MODEL_FOLDER, content_of, has_config
+from eval.diplomacy_candidates import MODEL_FOLDER, content_of, has_config
 
 
 def last_year_of(found: Path) -> int | None:

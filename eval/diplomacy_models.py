@@ -1,8 +1,7 @@
-"""Who `--ckpt` means in Diplomacy, and language models made ready to play it.
+"""Who `--ckpt` means in Diplomacy, made ready to play: a policy's network, or a language model's backends.
 
-A policy is a file, of our PPO or an adapter of GRPO, as its content says. A language model is an adapter on the model
-that the run's config.yaml names, or a model's folder: what a run that cloned a bot leaves in final/, or any other, or
-tiny or smollm2. Files are only looked for here, and read by `load`.
+A language model is an adapter on the model that its run's config.yaml names, a model's folder, tiny or smollm2, or one
+on a server. Beside an adapter the model plays as it is without it, and with the adapters it is to be compared with.
 """
 
 from __future__ import annotations
@@ -14,27 +13,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.run_folder import FINAL, RunFolder
 from configs.language import LanguageModelConfig
-from configs.names import ConfigError, InputError
-from configs.plain import from_plain
+from configs.names import InputError
 from curriculum.league import BASE_MODEL
 from eval import find
+from eval.diplomacy_candidates import ADAPTER, MODEL_FOLDER, NAMED, config_of, content_of, has_config
 from eval.diplomacy_players import load_policy
+from eval.diplomacy_rivals import load_rivals
 from eval.diplomacy_settings import Settings, configured, is_server, model_of
-from eval.proposals import DIPLOMACY_GAME
 
 if TYPE_CHECKING:
     from agents.llm.backend import Backend
     from agents.ppo.network import ActorCritic
     from envs.diplomacy.prompts import PromptRules
 
-POLICY = "policy"
-"""What the evaluated model is called among the players; `BASE_MODEL` is its model without the adapter."""
-NAMED = ("tiny", "smollm2")
-MODEL_FILE, MODEL_FOLDER = "config.json", "final"
-ADAPTER = "sparring-adapter"
-"""The format that an adapter's file says; `agents.llm.adapter_file` needs packages that a policy does without."""
+POLICY = "--ckpt"
+"""What the evaluated model is called among the players, as no run can be; `BASE_MODEL` is its model without adapter."""
 
 
 @dataclass(frozen=True)
@@ -45,32 +39,22 @@ class LanguagePlayer:
     rules: PromptRules
     about: dict[str, Any]
     """What results say of it: its model, and how its adapter was trained."""
-
-
-def find_candidate(text: str) -> Path | str:
-    """The file or model's folder that a person means, a model's name or server; raises `UnknownNameError`."""
-    if is_server(text):
-        return text
-    places = (Path(), find.CHECKPOINTS.parent, find.CHECKPOINTS)
-    folders = [place / path for path in (text, f"{text}/{MODEL_FOLDER}") for place in places]
-    models = [folder for folder in folders if find.holds((folder / MODEL_FILE).is_file)]
-    if models:
-        return models[0].resolve()
-    return text if text in NAMED else find.find_checkpoint(text, DIPLOMACY_GAME, NAMED)
-
-
-def beside(found: Path | str) -> tuple[Path, str] | None:
-    """Where results go that nobody gave a place, and their name; None for a model by its name, which has no place."""
-    if isinstance(found, str):
-        return None
-    name = "eval" if found.name in (MODEL_FOLDER, FINAL) else f"eval.{found.stem}"
-    return found.parent, name
+    at_a_time: int
+    """How many games it takes, each with one question, to keep it busy."""
 
 
 def load(
-    found: Path | str, *, temperature: float, device: str, settings: Settings | None = None
+    found: Path | str,
+    *,
+    temperature: float,
+    device: str,
+    settings: Settings | None = None,
+    rivals: Mapping[str, Path] | None = None,
 ) -> LanguagePlayer | ActorCritic:
-    """What was found, ready to play; raises `InputError` for what cannot play Diplomacy or does not fit together."""
+    """What was found, ready to play, an adapter also against `rivals`, adapters by opponents' names.
+
+    Raises `InputError` for what cannot play Diplomacy or does not fit together.
+    """
     given = settings or {}
     if isinstance(found, str):
         if is_server(found):
@@ -78,7 +62,7 @@ def load(
         return _plain_model(model_of(LanguageModelConfig(name=found), given), temperature, device)
     if found.is_dir():
         run = found.parent if found.name == MODEL_FOLDER else found
-        config = _config(run) if has_config(run) else LanguageModelConfig()
+        config = config_of(run) if has_config(run) else LanguageModelConfig()
         return _plain_model(model_of(replace(config, name=str(found)), given), temperature, device)
     if given:
         raise InputError(f"--set: {found} plays as it was trained; it is for models without an adapter, and servers")
@@ -87,7 +71,7 @@ def load(
         return load_policy(found)
     if not has_config(found.parent):
         raise InputError(f"{found}: has no config.yaml beside it, which names its model; leave it in its run's folder")
-    return _adapted_model(found, content, temperature, device)
+    return _adapted_model(found, content, temperature, device, rivals or {})
 
 
 def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
@@ -98,7 +82,8 @@ def _served_model(url: str, temperature: float, settings: Settings) -> LanguageP
     config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
     config.model.temperature = temperature
     backend = open_endpoint(config)
-    return LanguagePlayer({POLICY: backend}, PromptRules.of(config.model), {"model": backend.name})
+    about, at_a_time = {"model": backend.name}, config.endpoint.concurrency
+    return LanguagePlayer({POLICY: backend}, PromptRules.of(config.model), about, at_a_time)
 
 
 def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -> LanguagePlayer:
@@ -110,21 +95,26 @@ def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -
     return _player({POLICY: nullcontext, BASE_MODEL: nullcontext}, model, tokenizer, config, temperature, about)
 
 
-def _adapted_model(path: Path, content: dict[str, Any], temperature: float, device: str) -> LanguagePlayer:
-    """The adapter on its model, and the model as it is without it."""
+def _adapted_model(
+    path: Path, content: dict[str, Any], temperature: float, device: str, rivals: Mapping[str, Path]
+) -> LanguagePlayer:
+    """The adapter on its model, the model as it is without it, and other adapters on it."""
     from agents.llm.models import check_packages, load_model
 
     check_packages()
     from agents.llm.adapter_file import adapter_of
     from agents.llm.adapters import BASE, LEARNER, Adapters
 
-    config = _config(path.parent)
+    config = config_of(path.parent)
     model, tokenizer = load_model(config, device=device)
     adapter = adapter_of(path, content, model)
     adapters = Adapters(model, adapter.shape)
     adapters.restore(adapter.weights)
-    playing = {POLICY: partial(adapters.playing, LEARNER), BASE_MODEL: partial(adapters.playing, BASE)}
     about = {"model": config.name, "training": adapter.training}
+    if rivals:
+        about["opponents"] = load_rivals(rivals, adapters, adapter, config)
+    called = {POLICY: LEARNER, BASE_MODEL: BASE} | {name: str(path) for name, path in rivals.items()}
+    playing = {name: partial(adapters.playing, among) for name, among in called.items()}
     return _player(playing, adapters.model, tokenizer, config, temperature, about)
 
 
@@ -146,31 +136,4 @@ def _player(
         name: TransformersBackend.of(asked, model, tokenizer, constraint=constraint, playing=how)
         for name, how in playing.items()
     }
-    return LanguagePlayer(models, PromptRules.of(config), about)
-
-
-def content_of(path: Path) -> dict[str, Any]:
-    """What is in a file of tensors; nothing where it is none, which `load_policy` then has words for."""
-    from curriculum.tensor_file import TensorFileError, unpack
-
-    try:
-        return unpack(path.read_bytes())
-    except (OSError, TensorFileError):
-        return {}
-
-
-def has_config(run: Path) -> bool:
-    """Whether a folder is a run's, with its configuration in it."""
-    return find.holds(RunFolder(run).config.is_file)
-
-
-def _config(run: Path) -> LanguageModelConfig:
-    """The model of a run; a folder that is named from the repository on is found from anywhere."""
-    folder = RunFolder(run)
-    try:
-        config = from_plain(folder.read_config()).model
-    except ConfigError as error:
-        raise InputError(f"{folder.config}: is no configuration of this version: {error}") from error
-    inside = find.CHECKPOINTS.parent / config.name
-    found = config.name not in NAMED and not Path(config.name).exists() and inside.exists()
-    return replace(config, name=str(inside)) if found else config
+    return LanguagePlayer(models, PromptRules.of(config), about, config.batch_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +14,15 @@ from envs.diplomacy.codes import BOTS, NUM_POWERS
 from eval.diplomacy_settings import Settings, read_settings
 from eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
 
-GAMES = "[7, 1000000]"
+MOST_GAMES = 999_999
+GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
 YEARS = "[1901, 2000]"
 LAST_YEAR = 1920
 """Where nobody named a year, and who is evaluated was not trained with one."""
 TEMPERATURE = "[0, 10]"
 PROTOCOLS = ("both", "alone", "six")
 _WHO = ("bot", "ckpt", "ladder", "league")
+_OF_GAMES = ("replay", "opponents", "games", "last_year", "seed", "temperature", "protocol", "set", "device", "threads")
 
 _EXAMPLES = f"""\
 examples:
@@ -30,6 +32,7 @@ examples:
   python eval/diplomacy.py --ckpt final.pt --opponents random,chaos --last-year 1910
   python eval/diplomacy.py --ckpt final.pt --opponents dumbbot --replay game.html
   python eval/diplomacy.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
+  python eval/diplomacy.py --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
   python eval/diplomacy.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
   python eval/diplomacy.py --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
   python eval/diplomacy.py --league quick-hawk-diplomacy_exp1  how far a run has come, by those that do not change
@@ -37,8 +40,9 @@ examples:
 bots: {", ".join(BOTS)}
 language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
 against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter; one that
-has none is its own. What an order was worth to them is on the page of --replay, exactly: point at it. Or the address of
-a server that speaks OpenAI's protocol, with the options of docs/llm_endpoints.md in --set.
+has none is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
+--replay, exactly: point at it. Or the address of a server that speaks OpenAI's protocol, with the options of
+docs/llm_endpoints.md in --set.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
@@ -80,6 +84,11 @@ class Options:
         return [name for name, there in given.items() if there]
 
     @property
+    def rivals(self) -> list[str]:
+        """Opponents that are neither bots nor the base model, and so may be adapters."""
+        return [name for name in self.opponents if name not in (*BOTS, BASE_MODEL)]
+
+    @property
     def cells(self) -> list[tuple[str, str]]:
         """Who plays alone, and who plays the other six."""
         ones = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
@@ -88,7 +97,10 @@ class Options:
 
 def read_options(arguments: Sequence[str]) -> Options:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
-    values = _parser().read(arguments)
+    parser = _parser()
+    values = parser.read(arguments)
+    if values["league"]:
+        _check_nothing_is_played(name for name in _OF_GAMES if values[name] != parser.get_default(name))
     values["opponents"] = read_names("--opponents", values["opponents"])
     values["settings"] = read_settings(values.pop("set"))
     values["last_year_given"] = values["last_year"] is not None
@@ -98,13 +110,9 @@ def read_options(arguments: Sequence[str]) -> Options:
     limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
     if options.temperature is not None:
         limits["temperature"] = TEMPERATURE
+    _check_shared(options.games)
     for name, allowed in limits.items():
         check_number(f"--{name.replace('_', '-')}", values[name], allowed)
-    if options.games % NUM_POWERS:
-        whole = options.games + -options.games % NUM_POWERS
-        raise InputError(
-            f"--games {options.games}: must be a multiple of 7, so that all powers are played as often; try {whole}"
-        )
     if wrong := complaint(options.device, DEVICE):
         raise InputError(f"--device {options.device!r}: {wrong}")
     return options
@@ -117,15 +125,28 @@ def _check_who(options: Options) -> None:
         )
     if BASE_MODEL in options.opponents and not options.ckpt:
         raise InputError(f"--opponents {BASE_MODEL}: is what --ckpt, an adapter, was trained on; give --ckpt as well")
-    known = [name for name in options.opponents if name != BASE_MODEL]
-    for name in (*known, *([options.bot] if options.bot else [])):
-        choose("bot", name, (*BOTS, BASE_MODEL) if options.ckpt else BOTS)
+    for name in (*(() if options.ckpt else options.rivals), *([options.bot] if options.bot else [])):
+        choose("bot", name, BOTS)
     for name in () if options.ckpt else options.language_only:
         raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
     if options.protocol is not None:
         choose("protocol", options.protocol, PROTOCOLS)
-    if options.league and options.replay:
-        raise InputError("--replay does not go with --league, which plays nothing; leave one of them out")
+
+
+def _check_shared(games: int) -> None:
+    """Raise `InputError` for games that do not give every power as many, with the next number that does."""
+    if games % NUM_POWERS:
+        least = max(games, NUM_POWERS)
+        whole = min(least + -least % NUM_POWERS, MOST_GAMES)
+        raise InputError(
+            f"--games {games}: must be a multiple of 7, so that all powers are played as often; try {whole}"
+        )
+
+
+def _check_nothing_is_played(given: Iterable[str]) -> None:
+    for name in given:
+        option = name.replace("_", "-")
+        raise InputError(f"--{option} does not go with --league, which plays nothing; leave one of them out")
 
 
 def _parser() -> Parser:
@@ -143,7 +164,7 @@ def _parser() -> Parser:
     players.add_argument("--ladder", action="store_true", help="all of --opponents, each in turn, play one power")
     players.add_argument("--league", metavar="RUN", help="play nothing; print the fixed references of a run's league")
     players.add_argument(
-        "--opponents", nargs="+", default=list(BOTS), metavar="O", help="bots and base_model (default: every bot)"
+        "--opponents", nargs="+", default=list(BOTS), metavar="O", help="bots, adapters, base_model (default: bots)"
     )
     _add_conditions(parser)
     results = add_results(

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from configs.names import InputError, choose
 from envs.diplomacy.board import POWERS
 from envs.diplomacy.codes import ENV_ID
-from eval.find import Player, find_opponent
+from eval import find
+from eval.find import Player
 from eval.parser import read_names
-from eval.proposals import DIPLOMACY_GAME
+from eval.proposals import DIPLOMACY_POLICIES, trains_language_model
 
 if TYPE_CHECKING:
     from agents.diplomacy_matches import Seat
@@ -61,8 +62,24 @@ def _complete(named: dict[str, str], rest: str) -> tuple[str, ...]:
 
 
 def find_cast(names: Sequence[str]) -> list[Player]:
-    """The bots and files that are meant; raises `UnknownNameError`, with the choices."""
-    return [find_opponent(name, DIPLOMACY_GAME) for name in names]
+    """The bots and files that are meant; raises `UnknownNameError`, with the choices.
+
+    Raises `InputError` for the run of a language model, and for its files.
+    """
+    cast = []
+    for name in names:
+        _check_policy(name, find.find_folder(name, find.CHECKPOINTS))
+        cast.append(player := find.find_opponent(name, DIPLOMACY_POLICIES))
+        _check_policy(name, player.parent if isinstance(player, Path) else None)
+    return cast
+
+
+def _check_policy(name: str, run: Path | None) -> None:
+    if run is not None and trains_language_model(run / "config.yaml"):
+        raise InputError(
+            f"--players {name}: is a language model, and only bots and policies play here; watch it with"
+            f" python eval/diplomacy.py --ckpt {name} --opponents {STEWARD} --replay game.html"
+        )
 
 
 def load_seats(players: Sequence[Player]) -> list[Seat]:

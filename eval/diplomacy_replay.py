@@ -50,7 +50,7 @@ examples:
 
 bots: {", ".join(BOTS)}
 A policy orders movements; its retreats and winters are left to the bot of the powers that are not named, or
-else to {STEWARD}.
+else to {STEWARD}. Language models do not play here, but in eval/diplomacy.py --ckpt C --replay game.html.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 

@@ -36,11 +36,14 @@ def to_markdown(options: Options, records: Sequence[Record], about: Mapping[str,
     by_six = sorted(records, key=lambda record: options.opponents.index(record.six) if not about else 0)
     one = [(record.one, record.six, record.alone) for record in records]
     six = [(record.six, record.one, record.together) for record in by_six]
+    games = games_of(options, records)
     played = (
-        f"{options.games} games each to the end of {options.last_year}, every power played equally often, seed "
+        f"{games} games each to the end of {options.last_year}, every power played equally often, seed "
         f"{options.seed}. An equal share is {percent(1 / NUM_POWERS)} %. {_INTERVALS}"
     )
-    parts = [f"# Diplomacy: one power against six\n\n{fill(played, WIDTH)}", *_about(about)]
+    parts = ["# Diplomacy: one power against six"]
+    parts += [] if games == options.games else [f"Partial: stopped after {games} of {options.games} games each."]
+    parts += [fill(played, WIDTH), *_about(about)]
     parts += ["## One against six", *_sides(one), f"## Six against one\n\n{_SIX}", *_sides(six)]
     parts += [part for record in records for part in _by_power(options, record)]
     return "\n\n".join([*parts, f"Command: `{options.command}`"]) + "\n"
@@ -51,9 +54,16 @@ def to_json(options: Options, records: Sequence[Record], about: Mapping[str, Any
     names = ("games", "last_year", "seed", "device", "command")
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy"}
     content |= {name: getattr(options, name) for name in names}
+    games = games_of(options, records)
+    content |= {"partial": {"games": games, "of": options.games}} if games != options.games else {}
     content |= {"language_model": dict(about)} if about else {}
     content["records"] = [_plain(record) for record in records]
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def games_of(options: Options, records: Sequence[Record]) -> int:
+    """Games of every pair that were played: fewer than were asked for where they were cut off."""
+    return records[0].games if records else options.games
 
 
 def references_markdown(name: str, league: League) -> str:

@@ -1,18 +1,21 @@
 """What is proposed to whoever names a checkpoint that is not there: runs and policies of the game in question.
 
-A run says its game in its configuration, a released policy in its name; one that does not say may be of any game.
+A run says its game and its trainer in its configuration, a released policy its game in its name; one that does not say
+may be of any game.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from agents.run_folder import FINAL
 from configs.names import suggestion
 from configs.plain import read_yaml
 from configs.schema import DIPLOMACY, DOGFIGHT
+from configs.validate_language import LANGUAGE_TRAINERS
 from envs.diplomacy import codes
 from envs.dogfight import rules
 
@@ -32,10 +35,13 @@ class Game:
     """How a bot is asked for by its name, which comes after it."""
     run: str
     """The run that makes the first policy."""
+    language_models: bool = False
+    """Whether these may play."""
 
 
 DOGFIGHT_GAME = Game(DOGFIGHT, "dogfight", tuple(rules.BOTS), f"write {BOT_PREFIX}", "quickstart")
-DIPLOMACY_GAME = Game(DIPLOMACY, "diplomacy", codes.BOTS, "give --bot ", "diplomacy_ppo")
+DIPLOMACY_GAME = Game(DIPLOMACY, "diplomacy", codes.BOTS, "give --bot ", "diplomacy_ppo", language_models=True)
+DIPLOMACY_POLICIES = replace(DIPLOMACY_GAME, language_models=False)
 GAMES = (DOGFIGHT_GAME, DIPLOMACY_GAME)
 
 
@@ -59,23 +65,38 @@ def not_found(text: str, game: Game, checkpoints: Path, others: Sequence[str], n
 
 def runs_of(game: Game, checkpoints: Path) -> list[str]:
     """Runs that have saved their last policy, but for those of another game."""
-    models = (path.parent.parent for path in checkpoints.glob("*/final/config.json"))
+    models = [path.parent.parent for path in checkpoints.glob("*/final/config.json") if game.language_models]
     runs = sorted({*models, *(path.parent for path in checkpoints.glob(f"*/{FINAL}"))})
-    return [run.name for run in runs if trained_in(run / "config.yaml") in ("", game.id)]
+    return [run.name for run in runs if _plays(game, run / "config.yaml")]
 
 
 def released_of(game: Game, checkpoints: Path) -> list[str]:
     """Released policies, but for those of another game."""
     names = sorted(path.stem for path in (checkpoints / RELEASED).glob("*.pt"))
-    others = tuple(f"{other.prefix}_" for other in GAMES if other is not game)
+    others = tuple(f"{other.prefix}_" for other in GAMES if other.id != game.id)
     return [f"{RELEASED}/{name}" for name in names if not name.startswith(others)]
 
 
 def trained_in(config: Path) -> str:
     """The environment of a stored configuration, empty where there is none that can be read."""
+    env = _stored(config).get("env")
+    return str(env.get("id", "")) if isinstance(env, dict) else ""
+
+
+def trains_language_model(config: Path) -> bool:
+    """Whether a stored configuration is that of a run which trains a language model."""
+    return _stored(config).get("trainer") in LANGUAGE_TRAINERS
+
+
+def _plays(game: Game, config: Path) -> bool:
+    """Whether what the run of a stored configuration has trained may play, as far as that is known."""
+    return trained_in(config) in ("", game.id) and (game.language_models or not trains_language_model(config))
+
+
+def _stored(config: Path) -> dict[str, Any]:
+    """A stored configuration, empty where there is none that can be read."""
     try:
         plain = read_yaml(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return ""
-    env = plain.get("env") if isinstance(plain, dict) else None
-    return str(env.get("id", "")) if isinstance(env, dict) else ""
+        return {}
+    return plain if isinstance(plain, dict) else {}

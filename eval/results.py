@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 
 from configs.names import InputError
+from configs.schema import DIPLOMACY
 from eval import find
+from eval.proposals import trained_in
 from eval.tables import SCHEMA_VERSION
 
 RESULTS = "eval.json"
 CONDITIONS = ("rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
 """What must be the same for win rates to be comparable."""
+
+_OTHER_GAME = (
+    "is of Diplomacy, and only evaluations of the dogfight are summed up here; read what eval/diplomacy.py --ckpt"
+    " writes for each run, or draw their metrics with eval/curves.py"
+)
 
 Task = tuple[str, str]
 """Physics and opponent."""
@@ -91,6 +98,8 @@ def read_results(text: str) -> Results:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         kind, version = content["kind"], content["schema_version"]
+        if kind == "diplomacy":
+            raise ResultsError(f"{path}: {_OTHER_GAME}")
         if kind != "evaluation" or version != SCHEMA_VERSION:
             wanted = f"evaluation of version {SCHEMA_VERSION}"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {wanted}; run eval/run.py --ckpt")
@@ -110,6 +119,8 @@ def _find(text: str) -> Path:
     for path in [*places, *(place / RESULTS for place in places)]:
         if find.holds(path.is_file):
             return path.resolve()
+    if (run := find.find_folder(text, find.CHECKPOINTS)) and trained_in(run / "config.yaml") == DIPLOMACY:
+        raise ResultsError(f"{text}: {_OTHER_GAME}")
     raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
 
 

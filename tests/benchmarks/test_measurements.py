@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import dogfight, scaling, training
+from benchmarks.command import run_script
 from benchmarks.report import table
 from envs.dogfight import rules
 
@@ -62,8 +63,9 @@ def test_the_parts_of_an_update_add_up():
 
 def test_an_unknown_run_is_refused_in_one_line(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["training.py", "--runs", "quikstart"])
-    assert training.main() == 2
+    assert run_script(training.main) == 2
     error = capsys.readouterr().err
+    assert error.startswith("benchmarks/training.py: ")
     assert error.count("\n") == 1
     assert "did you mean 'quickstart'" in error
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from eval import history, panels
-from eval.curves import main, read_options
+from eval.curves import USUAL, main, read_options
 from eval.history import Curve, Mark, mean, read_history
 from eval.panels import COLORS, Bundle, Chart, Panel, draw, open_gaps
 
@@ -177,7 +177,9 @@ def test_runs_without_a_moment_in_common_have_no_mean_and_it_is_said(make_run, c
     assert err == ""
 
 
-@pytest.mark.parametrize("metric", ["rollout/win_rate", "rollout/recent_return", "rollout/reward"])
+@pytest.mark.parametrize(
+    "metric", ["rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean"]
+)
 def test_the_usual_metric_is_one_that_the_runs_have(metric, make_run, drawn, capsys):
     make_run("a", [1.0, 2.0], metric)
     make_run("b", [1.0, 2.0], metric)
@@ -299,7 +301,7 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
         (["a", "--metrics", "tarin/kl"], "but of rollout/, train/; did you mean 'train/kl'?"),
         (["a", "--metrics", "train/never"], "a has no value of 'train/never', but of train/kl"),
         (["a", "b", "--metrics", "train/kl"], "b has no value of 'train/kl', but of rollout/"),
-        (["a", "other"], "none of rollout/win_rate, rollout/recent_return, rollout/reward in common"),
+        (["a", "other"], f"none of {', '.join(USUAL)} in common"),
         (["a", "--log", "train/kl"], f"unknown metric of --log 'train/kl': choose from {WIN}"),
         (["a", "--metrics", "train/kl", "--log", "train/kl"], "--log train/kl: no run has a value above 0"),
         (["a", "--smooth", "0"], "--smooth 0: must be in [1, 10000]"),

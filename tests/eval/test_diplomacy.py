@@ -31,7 +31,16 @@ def run(capsys, *arguments):
     ("arguments", "words"),
     [
         (["--ladder", "--games", "200"], "multiple of 7, so that all powers are played as often; try 203"),
-        (["--ladder", "--games", "0"], "--games 0: must be in [7, 1000000]"),
+        (["--ladder", "--games", "0"], "--games 0: must be in [7, 999999]"),
+        (
+            ["--ladder", "--games", "5"],
+            "--games 5: must be a multiple of 7, so that all powers are played as often; try 7",
+        ),
+        (["--ladder", "--games", "-3"], "must be a multiple of 7, so that all powers are played as often; try 7"),
+        (["--ladder", "--games", "1000001"], "so that all powers are played as often; try 999999"),
+        (["--league", "a", "--protocol", "alone"], "--protocol does not go with --league, which plays nothing"),
+        (["--league", "a", "--last-year", "1905"], "--last-year does not go with --league, which plays nothing"),
+        (["--league", "a", "--set", "model.compact=true"], "--set does not go with --league, which plays nothing"),
         (["--ladder", "--last-year", "1900"], "--last-year 1900: must be in [1901, 2000]"),
         (["--bot", "dumbot"], "did you mean 'dumbbot'?"),
         (["--ladder", "--opponents", "random", "choas"], "did you mean 'chaos'?"),

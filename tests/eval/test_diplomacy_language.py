@@ -62,7 +62,7 @@ def test_what_a_name_means(adapter, tmp_path, monkeypatch):
     monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
     (tmp_path / "cloned" / "final").mkdir(parents=True)
     shutil.copytree(adapter.parent.parent / "model", tmp_path / "cloned" / "final", dirs_exist_ok=True)
-    from eval.diplomacy_models import beside, find_candidate
+    from eval.diplomacy_candidates import beside, find_candidate
 
     assert find_candidate("tiny") == "tiny"
     assert beside("tiny") is None

@@ -20,7 +20,7 @@ from envs.diplomacy.history import Record
 from envs.diplomacy.notation import read_order
 from envs.diplomacy.saved_game import save
 from envs.launcher import Launcher
-from eval import diplomacy_replay
+from eval import diplomacy_replay, find
 from eval.diplomacy_page import encode
 from eval.diplomacy_replay import main, read_options
 from tests.envs.diplomacy.scenes import drawn_game, play
@@ -223,3 +223,16 @@ def test_the_page_tells_all_of_a_saved_game():
     for phases in (drawn_game(last_year=1920), scene):
         told = json.loads(json.dumps(encode(phases, PLAYERS, "x")))
         assert list(told_again(told)) == [{**phase, "winner": phases[-1]["winner"]} for phase in phases]
+
+
+@pytest.mark.parametrize("trainer", ["grpo", "clone"])
+def test_a_language_model_is_refused_with_the_command_that_plays_it(tmp_path, capsys, monkeypatch, trainer):
+    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    (tmp_path / "wolf").mkdir()
+    (tmp_path / "wolf" / "config.yaml").write_text(f"trainer: {trainer}")
+    (tmp_path / "wolf" / "step_000010.pt").touch()
+    for name in ("wolf", "wolf/step_000010.pt"):
+        assert main(["--out", str(tmp_path / "game.html"), "--players", f"FRANCE={name}", "dumbbot"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"--players {name}: is a language model" in line
+        assert f"python eval/diplomacy.py --ckpt {name} --opponents dumbbot --replay game.html" in line

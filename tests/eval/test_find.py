@@ -11,7 +11,7 @@ from configs.names import UnknownNameError
 from configs.schema import DIPLOMACY, DOGFIGHT
 from eval import find
 from eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run
-from eval.proposals import DIPLOMACY_GAME, DOGFIGHT_GAME
+from eval.proposals import DIPLOMACY_GAME, DIPLOMACY_POLICIES, DOGFIGHT_GAME
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {"run": "['--ckpt', 'no-name']", "payoff": "['--ckpt', 'no-name']", "export": "['--ckpt', 'no-name']"}
@@ -103,6 +103,23 @@ def test_each_game_is_offered_its_own(root):
         "final.pt, calm-raven-quickstart, dark-ghost-quickstart, released/dogfight_quickstart"
     )
     assert lines[DIPLOMACY_GAME] == "final.pt, calm-raven-quickstart, red-fox-diplomacy, tiny, released/diplomacy_ppo"
+
+
+def test_language_models_are_offered_where_they_may_play(root):
+    of_game(saved(root / "red-fox-diplomacy" / "final.pt").parent, DIPLOMACY)
+    of_game(root / "dark-ghost-quickstart", DIPLOMACY)
+    for trainer, run in (("grpo", "gray-wolf"), ("clone", "pale-horse")):
+        saved(root / run / ("final.pt" if trainer == "grpo" else "final/config.json"))
+        (root / run / "config.yaml").write_text(f"trainer: {trainer}\nenv: {{id: {DIPLOMACY}}}")
+    saved(root / "released" / "diplomacy_ppo.pt")
+    lines = {}
+    for game in (DIPLOMACY_GAME, DIPLOMACY_POLICIES):
+        with pytest.raises(UnknownNameError) as caught:
+            find_checkpoint("nobody", game)
+        lines[game] = str(caught.value).partition("choose from final.pt, calm-raven-quickstart, ")[2]
+    policies = "red-fox-diplomacy, released/diplomacy_ppo"
+    assert lines[DIPLOMACY_GAME] == f"dark-ghost-quickstart, gray-wolf, pale-horse, {policies}"
+    assert lines[DIPLOMACY_POLICIES] == f"dark-ghost-quickstart, {policies}"
 
 
 def test_bots_are_asked_for_as_the_game_has_it(root):

@@ -84,6 +84,7 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
         ({"regimes": ("full",)}, ["b: regimes differ from a's (missing none; extra full)"]),
         ({"opponents": ("ace", "chaser")}, ["b: opponents differ from a's (missing brawler; extra chaser)"]),
         ({"kind": "ladder"}, ["b/eval.json: is a ladder of version 1", "eval/run.py"]),
+        ({"kind": "diplomacy", "schema_version": 2}, ["b/eval.json: is of Diplomacy, and only", "eval/curves.py"]),
         ({"records": []}, ["holds no games"]),
         ({"records": 3}, ["b/eval.json: is not the eval.json of an evaluation"]),
     ],
@@ -122,3 +123,13 @@ def test_bad_input_is_one_line(arguments, words, make_results, capsys):
 def test_the_defaults():
     options = read_options(["a", "b"])
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
+
+
+def test_a_run_of_diplomacy_is_not_sent_to_a_command_that_refuses_it(make_results, tmp_path, capsys):
+    make_results("a", (10, 4))
+    (tmp_path / "wolf").mkdir()
+    (tmp_path / "wolf" / "config.yaml").write_text("trainer: grpo\nenv: {id: sparring/Diplomacy-v0}")
+    assert main(["a", "wolf"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("eval/seeds.py: wolf: is of Diplomacy, and only evaluations of the dogfight")
+    assert "eval/run.py" not in line

@@ -1,0 +1,64 @@
+"""Every script in benchmarks/ answers bad input in one line with exit code 2, its own as well as its children's."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.run_lock import RunLock
+from benchmarks import scaling, standard_tasks
+from benchmarks.command import run_script
+
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+SCRIPTS = [path.name for path in sorted(FOLDER.glob("*.py")) if "\nif __name__ ==" in path.read_text()]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_every_script_is_run_in_the_shared_way(script):
+    last = ast.parse((FOLDER / script).read_text()).body[-1]
+    assert isinstance(last, ast.If)
+    assert [ast.unparse(line) for line in last.body] == ["sys.exit(run_script(main))"]
+
+
+def test_a_folder_in_use_is_one_line(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "CartPole-v1-1"
+    folder.mkdir()
+    lock = RunLock(folder)
+    monkeypatch.setattr(
+        sys, "argv", ["standard_tasks.py", "--tasks", "CartPole-v1", "--seeds", "2", "--folder", str(tmp_path)]
+    )
+    assert run_script(standard_tasks.main) == 2
+    lock.release()
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith("benchmarks/standard_tasks.py: ")
+    assert str(folder) in line
+
+
+def child(code, said):
+    return [sys.executable, "-c", f"import sys; print({said!r}, file=sys.stderr); sys.exit({code})"]
+
+
+@pytest.mark.parametrize("code", [2, 130])
+def test_what_a_child_refuses_its_parent_does(code, capsys):
+    said = "a bar\nscript.py: this is wrong"
+    assert run_script(lambda: subprocess.run(child(code, said), check=True, capture_output=True, text=True)) == code
+    assert capsys.readouterr().err == "script.py: this is wrong\n"
+
+
+def test_a_child_that_breaks_is_no_bad_input():
+    with pytest.raises(subprocess.CalledProcessError):
+        run_script(lambda: subprocess.run(child(1, "Traceback"), check=True, capture_output=True, text=True))
+
+
+def test_exit_codes_of_measurements_are_kept():
+    assert run_script(lambda: None) == 0
+    assert run_script(lambda: 1) == 1
+
+
+def test_workers_of_the_scaling_measurement_refuse_in_a_line(capfd):
+    assert run_script(lambda: scaling.measure("quickstart", 1, 1, ["ppo.no_such=1"])) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("benchmarks/scaling.py: ")
+    assert "no_such" in line
