@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 
 from agents.run_folder import RunFolder
-from configs.drift import drift
+from agents.unbegun import changes, is_unbegun
 from configs.names import ConfigError
-from configs.plain import from_plain
 from configs.schema import DOGFIGHT, RunConfig
 from curriculum.league_file import LeagueError, LeagueFile
 
@@ -25,8 +24,8 @@ def check_early(config: RunConfig) -> None:
     if os.environ.get("WORLD_SIZE", "1") == "1":  # One of several could find the folder before it has its contents.
         existing = RunFolder.open(ROOT / config.checkpoint_dir, config.name)
         if existing:
-            drift(from_plain(existing.read_config()), config)
-        elif config.trainer == "grpo":
+            changes(existing, config)
+        if config.trainer == "grpo" and (existing is None or is_unbegun(existing)):
             check_sources(config)
 
 
@@ -43,7 +42,7 @@ def check_sources(config: RunConfig) -> None:
 
 
 def check_sb3(config: RunConfig) -> None:
-    """Refuse what SB3's PPO cannot do here."""
+    """Refuse what SB3's PPO cannot do here, and a run that was begun, which it would write over."""
     if config.env.id != DOGFIGHT:
         raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {DOGFIGHT}; train others with SB3 itself")
     if config.network.blocks:
@@ -53,3 +52,6 @@ def check_sb3(config: RunConfig) -> None:
     for index, phase in enumerate(config.phases):
         if min(phase.scripted_start, phase.scripted_end) < 1.0:
             raise ConfigError(f"phases.{index}.scripted_end={phase.scripted_end}: trainer=sb3 has no self-play; use 1")
+    existing = RunFolder.open(ROOT / config.checkpoint_dir, config.name)
+    if existing and not is_unbegun(existing):
+        raise ConfigError(f"name={config.name}: was begun, and trainer=sb3 cannot resume; choose another name")

@@ -16,12 +16,14 @@ from agents.progress import Progress
 from agents.run_folder import RunFolder
 from agents.run_lock import RunLock
 from agents.state_folder import StateFolder, TrainingState
-from configs.drift import drift
+from agents.unbegun import changes, put_league_aside
 from configs.names import ConfigError
-from configs.plain import from_plain, to_plain
+from configs.plain import to_plain
 from configs.schema import RunConfig
 
 ROOT = Path(__file__).resolve().parents[1]
+NAMED = 5
+"""So many changed options are named in a line."""
 
 
 @dataclass
@@ -46,10 +48,10 @@ def open_home(config: RunConfig) -> Opened:
     """
     root = ROOT / config.checkpoint_dir
     existing = RunFolder.open(root, config.name)
-    changed = drift(from_plain(existing.read_config()), config) if existing else {}
     folder = existing or RunFolder.create(root, config.name, config.run)
     lock = RunLock(folder.path)
     try:
+        changed = changes(folder, config) if existing else {}
         if existing is None:
             folder.write_config(to_plain(config))
         return _look_around(config, folder, lock, existing is not None, changed)
@@ -67,6 +69,9 @@ def _look_around(
     folder.clean()
     states.clean()
     found = states.latest() if existed else None
+    if found is None and changed:  # the run begins anew, and with other options
+        put_league_aside(folder)
+        folder.write_config(to_plain(config))
     fingerprint = folder.fingerprint()
     if found and found.summary.get("config_sha256", fingerprint) != fingerprint:
         raise ConfigError(
@@ -74,6 +79,13 @@ def _look_around(
             "a copy), and give what you want to change as options"
         )
     return Opened(folder, states, lock, existed, found, changed, fingerprint, alerts)
+
+
+def begins_anew(changed: Mapping[str, Any]) -> str:
+    """What a run says that found its folder and no state in it; `changed` are the options that are new."""
+    line = "there is no training state yet: the run begins anew"
+    named = [*list(changed)[:NAMED], *([f"{len(changed) - NAMED} more options"] if len(changed) > NAMED else [])]
+    return f"{line}, and config.yaml now has its {', '.join(named)}" if changed else line
 
 
 class Home:
@@ -96,6 +108,11 @@ class Home:
         self.progress = Progress(total, shown=config.logger.progress, unit=unit)
         self.states.alert = self.alert
 
+    @property
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """The options that are not what the run was begun with: (before, now)."""
+        return self._opened.changed
+
     def greet(self, done: int, summary: Mapping[str, Any]) -> None:
         """Say whether the run was resumed, after `done` updates, and what has changed since.
 
@@ -105,7 +122,7 @@ class Home:
             self.alert(text)
         if self.found is None:
             if self._opened.existed:
-                self.say("there is no training state yet: the run begins anew")
+                self.say(begins_anew(self._opened.changed))
             return
         self.progress.skip(done)
         self.say(f"resumed after update {done} from {self.found.path.name}")

@@ -27,7 +27,6 @@ from agents.ppo.loop import anneal
 from agents.ppo.run import Run
 from agents.sb3_weights import ACTIVATIONS, to_actor_critic
 from agents.stopwatch import Stopwatch
-from configs.names import ConfigError
 from configs.schema import EventConfig, PPOConfig, RunConfig
 from curriculum.schedule import Plan
 from envs.dogfight.spaces import action_space
@@ -150,8 +149,6 @@ def train(config: RunConfig) -> Path:
     check_sb3(config)
     run = Run(config)
     try:
-        if run.updates_done:
-            raise ConfigError(f"name={run.folder.name}: trainer=sb3 cannot resume; choose another name")
         curriculum = Curriculum(run)
         make_model(run).learn(run.updates * run.steps_per_update, callback=curriculum)
         curriculum.save(run.folder.final, curriculum.last)

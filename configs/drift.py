@@ -1,13 +1,15 @@
 """A run continued with other options than it was begun with: which differences are harmless, and which are refused.
 
 Harmless is what does not change what is learned: logs, checks, saving, the length of this sitting, the machine. The
-machine's options and the number of matches make the continuation inexact, which the run says.
+machine's options and the number of matches make the continuation inexact, which the run says. `grpo.steps` may be
+raised where nothing but the end depends on it: GRPO's learning rate does not, the league's shares may.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from configs.language import SHARED, LeagueConfig
 from configs.names import ConfigError
 from configs.schema import RunConfig
 from configs.validate import options
@@ -17,21 +19,51 @@ HARMLESS = (
     "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs", "logger", "evaluation",
 )  # fmt: skip
 
+NAMES = ("name", "run", "resume", "checkpoint_dir")
+
 
 def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Options that differ, by dotted key: (before, now); None where one side has no such entry.
 
     Raises `ConfigError` naming the first that is not harmless.
     """
-    old, new = ({key: value for key, value, _ in options(config)} for config in (before, now))
-    changed = {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
+    changed = differences(before, now)
     for key, (was, value) in changed.items():
-        if not _harmless(key):
+        if key == "grpo.steps":
+            _check_steps(before, now)
+        elif not _harmless(key):
             raise ConfigError(
                 f"{key}={value}: the run was begun with {was}, and what it learned depends on it; "
                 "leave it out to continue, or begin another run with another name="
             )
-    return {key: pair for key, pair in changed.items() if key not in ("name", "run", "resume", "checkpoint_dir")}
+    return changed
+
+
+def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Options that differ, as `drift` gives them, whatever depends on them; what a run is called is none."""
+    old, new = ({key: value for key, value, _ in options(config)} for config in (before, now))
+    changed = {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
+    return {key: pair for key, pair in changed.items() if key not in NAMES}
+
+
+def moving_shares(league: LeagueConfig) -> list[str]:
+    """The options under which a league's shares are others at the last step than at the first."""
+    last = {name: float(getattr(league, f"final_{name}")) for name in SHARED}
+    return [f"league.final_{name}" for name, end in last.items() if end >= 0.0 and end != getattr(league, name)]
+
+
+def _check_steps(before: RunConfig, now: RunConfig) -> None:
+    """A GRPO run may be made longer where no schedule ends with it; `max_updates` makes one shorter."""
+    was, value = before.grpo.steps, now.grpo.steps
+    begun = f"grpo.steps={value}: the run was begun with {was}"
+    if value < was:
+        raise ConfigError(f"{begun}; leave it out, and give max_updates={value} to stop there")
+    moving = moving_shares(before.league)
+    if moving:
+        raise ConfigError(
+            f"{begun}, at which {moving[0]} is reached; leave it out, or begin another run with another name= and "
+            f"model.adapter={now.checkpoint_dir}/{now.name}/final.pt"
+        )
 
 
 def _harmless(key: str) -> bool:

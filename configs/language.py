@@ -11,10 +11,12 @@ AGGREGATIONS = ("grpo", "dapo", "dr_grpo")
 """How token losses become one number: a mean per sample, over all tokens of the batch, or a sum over a constant."""
 LORA_TARGETS = ("attention", "all")
 MATCHMAKINGS = ("category", "win_rate", "rating")
+SHARED = ("self_play", "peer", "exploitable", "baseline")
+"""Categories of players in a league that have a share."""
 WIN_RATE_FORMS = ("hard", "variance")
 PLAYS = ("league", "self_play")
 DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
-MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a folder or an id on Hugging Face's hub")
+MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
 BACKENDS = ("transformers", "endpoint")
 APIS = ("completions", "chat")
 STRUCTURED = ("tokens", "choice", "regex", "none")
@@ -39,7 +41,7 @@ class LanguageModelConfig:
     """Which model plays, what it is shown, and how it is sampled."""
 
     name: str = option("tiny", MODEL)
-    """tiny, smollm2, or the folder or hub id of a causal language model of Hugging Face's."""
+    """tiny, smollm2, a run that cloned a bot, or the folder or hub id of a causal language model of Hugging Face's."""
     backend: str = option("transformers", BACKENDS)
     """transformers samples in this process; endpoint asks a server, and `name` is the tokenizer it is checked with."""
     adapter: str = option("", RUN)

@@ -56,7 +56,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
         config = from_plain(_compose(settings, stored))
         # Where it was found: a copied folder must not lead back to the one it was copied from.
         config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
-    validate(config)
+    validate(config, begun=stored is not None)
     return config
 
 
@@ -110,7 +110,7 @@ def _stored(parsed: Sequence[Override]) -> dict[str, Any] | None:
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
         stored = from_plain(read_yaml(path.read_text(encoding="utf-8")))
-        validate(stored)
+        validate(stored, begun=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: is no configuration of this version: {error}") from error
     return to_plain(stored)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from configs.allowed import Allowed, Form, complaint
+from configs.idle import check_idle
 from configs.language import DIPLOMACY_BOTS
 from configs.names import ConfigError
 from configs.schema import (
@@ -29,14 +30,19 @@ BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
 """The bots that a game has."""
 
 
-def validate(config: RunConfig) -> None:
-    """Return if `config` can run, else raise `ConfigError`: one line with key, value, what is allowed and the fix."""
+def validate(config: RunConfig, *, begun: bool = False) -> None:
+    """Return if `config` can run, else raise `ConfigError`: one line with key, value, what is allowed and the fix.
+
+    A run that was `begun` goes on with options that have no effect, since it may have been before they were refused.
+    """
     _check_whose(config)
     for key, value, option in options(config):
         _check_option(key, value, option)
     _check_games(config)
     if config.trainer in LANGUAGE_TRAINERS:
         check_language(config)
+        if not begun:
+            check_idle(config)
         return
     _check_env(config)
     _check_sizes(config)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from configs.language import EndpointConfig
+from configs.language import SHARED, EndpointConfig
 from configs.names import ConfigError
 from configs.schema import DIPLOMACY, RunConfig
 
 LANGUAGE_TRAINERS = ("grpo", "clone")
-CATEGORIES = ("self_play", "peer", "exploitable", "baseline")
 
 
 def check_language(config: RunConfig) -> None:
@@ -49,8 +48,6 @@ def _check_backend(config: RunConfig) -> None:
 
 def _check_grpo(config: RunConfig) -> None:
     grpo = config.grpo
-    if grpo.first_decision_only and not grpo.use_trajectory_level_rewards:
-        raise ConfigError("grpo.first_decision_only=true: needs grpo.use_trajectory_level_rewards=true")
     if grpo.use_token_level_loss and grpo.aggregation == "dr_grpo":
         raise ConfigError(
             "grpo.use_token_level_loss=true: weighs samples by their tokens, and grpo.aggregation=dr_grpo weighs none;"
@@ -69,10 +66,10 @@ def _check_grpo(config: RunConfig) -> None:
 
 def _check_shares(config: RunConfig) -> None:
     league = config.league
-    first = [getattr(league, name) for name in CATEGORIES]
-    last = [getattr(league, f"final_{name}") for name in CATEGORIES]
+    first = [getattr(league, name) for name in SHARED]
+    last = [getattr(league, f"final_{name}") for name in SHARED]
     last = [start if end < 0 else end for start, end in zip(first, last, strict=True)]
     for prefix, shares in (("", first), ("final_", last)):
         if abs(sum(shares) - 1.0) > 1e-6:
-            names = ", ".join(f"league.{prefix}{name}" for name in CATEGORIES)
+            names = ", ".join(f"league.{prefix}{name}" for name in SHARED)
             raise ConfigError(f"{names}: are {shares}, which sum to {sum(shares):g}; they must sum to 1")

@@ -7,6 +7,7 @@ base model are the same players in both leagues, so they continue with the ratin
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,23 +16,25 @@ from curriculum.league import BASE_MODEL, CHALLENGER, Agent, League, turned
 from curriculum.league_file import LeagueError, LeagueFile
 
 
-def inherit(league: League, folder: Path, source: Path) -> League:
+def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] = ()) -> League:
     """Return a new `league`, kept in `folder`, with all that the run in `source` can give.
 
-    Checkpoints of the other run are called <run>/<name> here. Raises `LeagueError` if it has no league, another base
+    Checkpoints of the other run are called <run>/<name> here; its base model may have one of the names `also`, by which
+    this one's was known once. Raises `LeagueError` if it has no league, another base
     model, or a checkpoint whose weights are missing or outside the folder that holds the runs; `ValueError` if games
     have been played in `league`.
     """
     if league.records:
         raise ValueError("this league has results already, which would be lost; inherit before the first game")
     try:
-        return _with_all_of(LeagueFile(source).read(), league, folder, source)
+        theirs = LeagueFile(source).read()
+        _check_base_model(league, theirs, source, also)
+        return _with_all_of(theirs, league, folder, source)
     except LeagueError as error:
         raise LeagueError(f"league.inherit={source.name}: {error}") from error
 
 
 def _with_all_of(theirs: League, league: League, folder: Path, source: Path) -> League:
-    _check_base_model(league, theirs, source)
     names = {name: _new_name(agent, source) for name, agent in theirs.agents.items() if name != CHALLENGER}
     taken = {names[name]: _taken(theirs[name], names[name], folder, source) for name in names}
     agents = {**taken, **{name: agent for name, agent in league.agents.items() if name not in taken}}
@@ -43,12 +46,12 @@ def _with_all_of(theirs: League, league: League, folder: Path, source: Path) -> 
     return League(agents, records)
 
 
-def _check_base_model(league: League, theirs: League, source: Path) -> None:
+def _check_base_model(league: League, theirs: League, source: Path, also: Sequence[str]) -> None:
     """Ratings of one name must be of one player."""
     ours, other = league[BASE_MODEL].path, theirs.agents[BASE_MODEL].path if BASE_MODEL in theirs.agents else None
     if other is None:
         raise LeagueError("has no base model, so it is of no language model; give another run, or leave it out")
-    if ours != other:
+    if other not in (ours, *also):
         raise LeagueError(
             f"its base model is {other!r} and this run's is {ours!r}; train the one that {source / 'config.yaml'} has "
             "as model.name, or leave league.inherit out"

@@ -68,12 +68,13 @@ def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(argumen
     folder.mkdir()
     stored = load(["+run=diplomacy_ppo", "name=begun", f"checkpoint_dir={tmp_path}"])
     (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(stored)))
+    (folder / "metrics.jsonl").write_text("{}\n")  # an update was done
     code = "import sys; sys.modules['torch'] = None; from train import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, *arguments, f"checkpoint_dir={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPT.parent, check=False)
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
     assert words in done.stderr
-    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "metrics.jsonl"]
 
 
 def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, capsys):

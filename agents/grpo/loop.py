@@ -14,6 +14,7 @@ from typing import NoReturn
 import torch
 
 from agents.grpo.advantages import advantages
+from agents.grpo.evaluation import Check
 from agents.grpo.groups import group_ids, mixed_share
 from agents.grpo.importance import DisagreementError
 from agents.grpo.learner import Sample
@@ -23,6 +24,7 @@ from agents.grpo.run import Run
 from agents.grpo.worker import Task
 from agents.guard import GAVE_UP, LearningFailed, Verdict
 from agents.interrupt import Stopped, StopRequest
+from configs.drift import moving_shares
 from configs.names import InputError
 from configs.schema import RunConfig
 from curriculum.games import Game, ranks
@@ -55,13 +57,31 @@ def _train(run: Run, stop: StopRequest) -> None:
     if run.done == 0:
         _checkpoint(run)  # so that there is always a state to go back to, and a policy to keep
     _introduce(run)
+    if run.done >= run.steps:
+        run.home.say(_nothing_left(run))
+        return
     while run.done < run.steps and not stop.asked:
         if _step(run) and run.state_is_due():
             _checkpoint(run)
     _checkpoint(run)
     run.home.say(f"{'interrupted' if stop.asked else 'done'} after {run.done} steps: {run.home.folder.final}")
     if stop.asked:
-        run.home.say(f"continue with: python train.py resume={run.home.folder.name}")
+        longer = f" grpo.steps={run.grpo.steps}" if "grpo.steps" in run.home.changed else ""
+        run.home.say(f"continue with: python train.py resume={run.home.folder.name}{longer}")
+
+
+def _nothing_left(run: Run) -> str:
+    """Why no step is done, and which option asks for more."""
+    line = f"nothing left to do: {run.done} steps are done, {run.steps} were asked for"
+    if run.done < run.grpo.steps:
+        return f"{line} by max_updates, and grpo.steps={run.grpo.steps} allows more"
+    moving = moving_shares(run.config.league)
+    if moving:
+        return (
+            f"{line} by grpo.steps, at which {moving[0]} is reached; to train on, begin another run with "
+            f"model.adapter={run.home.folder.final}"
+        )
+    return f"{line} by grpo.steps, whatever max_updates says; give grpo.steps=N to train on"
 
 
 def _step(run: Run) -> bool:
@@ -83,9 +103,10 @@ def _step(run: Run) -> bool:
     run.done += 1
     if verdict is Verdict.GO_ON and is_due(run.done, run.config.league.checkpoint_every):
         run.join_league()
-    if verdict is Verdict.GO_ON and run.evaluation.is_due(run.done):
-        metrics |= _evaluated(run)
-    run.home.logger.log(run.decisions, metrics)
+    check = _evaluated(run) if verdict is Verdict.GO_ON and run.evaluation.is_due(run.done) else None
+    run.home.logger.log(run.decisions, metrics | (check.metrics if check else {}))
+    if check:
+        _tell(run, check)
     run.home.progress.advance("grpo", _headline(metrics))
     if verdict is Verdict.GO_ON:
         return True
@@ -174,17 +195,20 @@ def _results(run: Run, batch: RolloutBatch) -> dict[str, float]:
     return metrics | {f"power_law/{name}": value for name, value in compute.items()}
 
 
-def _evaluated(run: Run) -> dict[str, float]:
+def _evaluated(run: Run) -> Check | None:
     """A check against the players that do not change; one that cannot be played is an alert, and no end."""
     try:
-        check = run.evaluation.check()
+        return run.evaluation.check()
     except InputError as error:
         run.home.alert(f"no check after step {run.done}: {error}")
-        return {}
+        return None
+
+
+def _tell(run: Run, check: Check) -> None:
+    """Show a check whose step is logged, so that the event stands at the same number."""
     run.home.logger.event(check.table, kind="eval/summary_table")
     for line in check.table.splitlines():
         run.home.progress.say(line)
-    return check.metrics
 
 
 def _checkpoint(run: Run) -> None:

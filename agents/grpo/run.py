@@ -18,9 +18,10 @@ from agents.grpo.prefetch import InProcess, Workers
 from agents.grpo.training_state import capture, check_base, restore, summary
 from agents.grpo.worker import Task
 from agents.guard import Guard
-from agents.llm.adapter_file import base_identity, load_adapter, save_adapter
-from agents.llm.adapters import BASE, Adapters
+from agents.llm.adapter_file import load_adapter, save_adapter
+from agents.llm.adapters import BASE, AdapterError, Adapters
 from agents.llm.head import check_finite
+from agents.llm.identity import base_identity, first_identity
 from agents.llm.lora import LoraShape
 from agents.llm.models import load_model
 from agents.machine import keep_freed_memory, make_deterministic, set_threads
@@ -54,7 +55,7 @@ class Run:
         model, tokenizer = load_model(config.model, device=config.device)
         self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
         if config.model.adapter:
-            self.adapters.restore(load_adapter(Path(config.model.adapter), self.adapters.model).weights)
+            self._begin_with(Path(config.model.adapter))
         check_finite(self.adapters.model)
         self.base = base_identity(self.adapters.model)
         self.evaluation = Evaluation(config, self.adapters, tokenizer, threads=self.threads)
@@ -73,13 +74,21 @@ class Run:
             self.home.close()
             raise
 
+    def _begin_with(self, path: Path) -> None:
+        """Make the adapter in a file the learner's."""
+        found = load_adapter(path, self.adapters.model)
+        try:
+            self.adapters.restore(found.weights, found.shape)
+        except AdapterError as error:
+            raise AdapterError(f"model.adapter={path}: {error}") from error
+
     def _settle(self) -> None:
         """Begin the league and the players, and go back to the state that was found."""
         self.guard = Guard(self.config.guard, self.learner, alert=self.home.alert)
         self.league_file = LeagueFile(self.home.folder.path)
         found = self.home.found
         if found:
-            check_base(found, self.base, self.config.model.name)
+            check_base(found, self.adapters.model, self.config.model.name)
         self.league = self._saved_league(found) if found else self._first_league()
         self.players = self._players()
         self._saved_at = time.monotonic()
@@ -174,9 +183,10 @@ class Run:
         if self.league_file.path.exists():
             return self.league_file.read()
         league = new_league(DIPLOMACY_BOTS, self.base, initial_elo=config.initial_elo)
-        return self.league_file.begin(
-            inherit(league, folder, folder.parent / config.inherit) if config.inherit else league
-        )
+        if config.inherit:
+            also = (first_identity(self.adapters.model),)
+            league = inherit(league, folder, folder.parent / config.inherit, also=also)
+        return self.league_file.begin(league)
 
     def _saved_league(self, found: TrainingState) -> League:
         """The league of a training state; a file that cannot be read is kept, as `restore` is about to replace it."""

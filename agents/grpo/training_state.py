@@ -14,6 +14,7 @@ import torch
 from agents.grpo.stored_plans import read_plan, write_plan
 from agents.grpo.worker import Task
 from agents.inexact import machine
+from agents.llm.identity import identity_like
 from agents.state_folder import StateError, TrainingState
 from curriculum.league_json import read_league, write_league
 
@@ -51,15 +52,15 @@ def summary(run: Run) -> dict[str, Any]:
     return {"env_steps": run.decisions, "pool": [], **machine(run.device)}
 
 
-def check_base(found: TrainingState, base: str, model: str) -> None:
-    """Raise `StateError` unless the state was trained on the base model of this identity, which `model` names.
+def check_base(found: TrainingState, model: Any, name: str) -> None:
+    """Raise `StateError` unless the state was trained on the base of `model`, which `name` means.
 
     States written before they knew their base model are taken at their word.
     """
-    before = found.content.get("base", base)
-    if before != base:
+    before = found.content.get("base")
+    if before is not None and before != (now := identity_like(before, model)):
         raise StateError(
-            f"{found.path}: was trained on the base model {before}, but model.name={model} is now {base}; "
+            f"{found.path}: was trained on the base model {before}, but model.name={name} is now {now}; "
             "put that model back, or begin a new run under another name="
         )
 

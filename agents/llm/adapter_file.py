@@ -5,7 +5,6 @@ An adapter means nothing without the base it was trained on, so the file knows t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +14,12 @@ import torch
 from torch import Tensor
 
 from agents.llm.adapters import AdapterError
-from agents.llm.head import plain
+from agents.llm.identity import base_identity, identity_like
 from agents.llm.lora import LoraShape
 from configs.files import write_atomically
 from curriculum.tensor_file import TensorFileError, pack, unpack
 
 FORMAT, VERSION = "sparring-adapter", 1
-SAMPLED = 256
 
 
 @dataclass(frozen=True)
@@ -32,17 +30,6 @@ class AdapterFile:
     weights: dict[str, Tensor]
     base: str
     training: dict[str, Any]
-
-
-def base_identity(model: Any) -> str:
-    """A hash that tells base models apart: names, shapes and some of the values of all weights but the adapters'."""
-    digest = hashlib.sha256()
-    for name, parameter in sorted(plain(model).named_parameters()):
-        if ".lora_" not in name:
-            values = parameter.detach().flatten()[:SAMPLED].float().cpu()
-            digest.update(f"{name.replace('.base_layer', '')} {tuple(parameter.shape)}".encode())
-            digest.update(values.numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def save_adapter(
@@ -71,7 +58,7 @@ def load_adapter(path: Path, model: Any = None) -> AdapterFile:
 def adapter_of(path: Path, content: dict[str, Any], model: Any = None) -> AdapterFile:
     """The adapter in the unpacked `content` of the file `path`; checks and raises as `load_adapter` does."""
     found = _parse(path, content)
-    if model is not None and found.base != base_identity(model):
+    if model is not None and found.base != identity_like(found.base, model):
         raise AdapterError(f"{path}: was trained on another base model: choose that one with model.name")
     return found
 

@@ -59,8 +59,16 @@ class Adapters:
         source = self.parameters() if name == LEARNER else self._frozen[choose("adapter", name, self._frozen)][1]
         return {key: value.detach().to("cpu", copy=True) for key, value in source.items()}
 
-    def restore(self, weights: Weights) -> None:
-        """Make `weights` the learner's, to the bit. Raises `AdapterError` where they do not fit."""
+    def restore(self, weights: Weights, shape: LoraShape | None = None) -> None:
+        """Make `weights` the learner's, to the bit. Raises `AdapterError` where they do not fit.
+
+        So it does where `shape`, theirs if it is known, is not the learner's: the same weights play otherwise with
+        another alpha.
+        """
+        if shape not in (None, self.shape):
+            raise AdapterError(
+                f"the adapter was made with {_options(shape)}, the model has {_options(self.shape)}; give the adapter's"
+            )
         _copy(weights, self.parameters(), LEARNER)
 
     def add(self, name: str, weights: Weights, shape: LoraShape | None = None) -> None:
@@ -116,6 +124,11 @@ class Adapters:
         return self._slots[shape]
 
 
+def _options(shape: LoraShape) -> str:
+    """A shape as a person gives it."""
+    return f"model.lora_rank={shape.rank} model.lora_alpha={shape.alpha:g} model.lora_targets={shape.targets}"
+
+
 @torch.no_grad()
 def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None:
     """Copy an adapter's weights into parameters; raises `AdapterError` before anything is changed."""
@@ -124,7 +137,7 @@ def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None
         unlike = sorted(key for key in mine.keys() | wanted.keys() if mine.get(key) != wanted.get(key))
         raise AdapterError(
             f"adapter {name!r} does not fit the model: {unlike[0]} is {mine.get(unlike[0])},"
-            f" the model has {wanted.get(unlike[0])}"
+            f" the model has {wanted.get(unlike[0])}; give the model.lora_rank and model.lora_targets it was made with"
         )
     for key, parameter in parameters.items():
         parameter.copy_(weights[key])

@@ -12,10 +12,19 @@ from typing import Protocol
 
 import numpy as np
 
+from configs.allowed import complaint
 from configs.names import InputError
 from envs.diplomacy.choices import Choices, Option
 
+TEMPERATURES = "[0, 10]"
 STOP, FALLBACK = "stop", "fallback"
+
+
+def check_temperature(temperature: float) -> None:
+    """Refuse a temperature that nothing can be drawn at; 0 takes the likeliest. Raises `InputError`."""
+    wrong = complaint(temperature, TEMPERATURES)
+    if wrong:
+        raise InputError(f"temperature={temperature}: {wrong}; 0 takes the likeliest token each time")
 
 
 def _no_ids() -> np.ndarray:

@@ -20,10 +20,14 @@ from agents.llm.head import ModelError
 from agents.llm.saved_model import is_ours, verify_model
 from configs.language import LanguageModelConfig
 from configs.machine import choose_device
+from configs.names import suggestion
 
 CHECKPOINTS = Path(__file__).resolve().parents[2] / "checkpoints"
 TINY = CHECKPOINTS / "released" / "tiny"
 PACKAGES = ("transformers", "tokenizers", "safetensors", "peft")
+NAMED = ("tiny", "smollm2")
+FINAL, MODEL_FILE = "final", "config.json"
+"""Where a run that cloned a bot leaves its model, and what every model's folder has."""
 CODE = "auto_map"
 """In config.json: names of code that comes with a model."""
 
@@ -45,7 +49,10 @@ def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any
 
 
 def model_folder(name: str) -> Path:
-    """Where the model of that name is; smollm2 is converted when it is first asked for."""
+    """Where the model of that name is; smollm2 is converted when it is first asked for.
+
+    Raises `ModelError` where there is none, with the nearest name.
+    """
     check_packages()
     if name == "tiny":
         return _tiny()
@@ -53,8 +60,23 @@ def model_folder(name: str) -> Path:
         from agents.llm.smollm2 import smollm2_folder
 
         return smollm2_folder()
+    return find_model(name) or _cached(name)
+
+
+def find_model(name: str) -> Path | None:
+    """The folder of a model that `name` means, None where there is none.
+
+    A folder, or a run's whose model is in final/, looked for from the working directory, the repository and its
+    checkpoints folder, so that a run's name is enough. One that is there and no model's is for others to refuse.
+    """
     path = Path(name).expanduser()
-    return path if path.exists() else _cached(name)
+    places = (Path(), CHECKPOINTS.parent, CHECKPOINTS)
+    folders = [place / inner for inner in (path, path / FINAL) for place in places]
+    try:
+        found = next((folder for folder in folders if (folder / MODEL_FILE).is_file()), None)
+        return found or (path if path.exists() else None)
+    except (OSError, ValueError):  # too long, or with a zero byte in it
+        return None
 
 
 def check_packages() -> None:
@@ -97,7 +119,7 @@ def _tiny() -> Path:
     if not TINY.is_dir():
         raise ModelError(
             f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
-            " and give its folder, model.name=checkpoints/clone/final"
+            " and give its name, model.name=clone"
         )
     return TINY
 
@@ -110,14 +132,20 @@ def _cached(name: str) -> Path:
         return Path(snapshot_download(name, local_files_only=True))
     except (OSError, ValueError) as error:
         raise ModelError(
-            f"model.name={name}: is neither tiny, smollm2, a folder, nor in Hugging Face's cache on this disk;"
-            " a clone is checkpoints/RUN/final; nothing is downloaded here, so fetch others first with `hf download`"
+            f"model.name={name}: is neither tiny, smollm2, a run that cloned a bot, a folder, nor in Hugging Face's"
+            " cache on this disk; nothing is downloaded here, so fetch others first with `hf download`"
+            f"{suggestion(name, _known())}"
         ) from error
+
+
+def _known() -> list[str]:
+    """Names that mean a model here: ours, and runs that left one."""
+    return [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
 
 
 def _check_folder(folder: Path) -> None:
     """Refuse a folder that is no model, would run code of its own, or has pickled weights."""
-    file = folder / "config.json"
+    file = folder / MODEL_FILE
     try:
         content = json.loads(file.read_text())
     except OSError as error:

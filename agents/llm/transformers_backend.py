@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from agents.llm.alternatives import LineOdds, line_odds
-from agents.llm.backend import Decision, PromptError, Request
+from agents.llm.backend import Decision, PromptError, Request, check_temperature
 from agents.llm.constraint import Constraint, Steps, Walks
 from agents.llm.context import check_context
 from agents.llm.draws import seeds_of
@@ -39,7 +39,8 @@ class TransformersBackend:
         playing: entered while the model decides, to switch to the adapter that is to play.
         name: what messages and tables call it.
 
-    Raises `TokenizerError` and `ModelError` where exact orders cannot be had. `policy_version` is stamped on decisions
+    Raises `TokenizerError` and `ModelError` where exact orders cannot be had, `InputError` for a temperature outside
+    [0, 10]. `policy_version` is stamped on decisions
     and is the trainer's to set. Nothing of a model is kept between calls, so its weights may change.
 
     """
@@ -56,6 +57,7 @@ class TransformersBackend:
         playing: Callable[[], AbstractContextManager[Any]] = nullcontext,
         name: str = "model",
     ) -> None:
+        check_temperature(temperature)
         check_head(model)
         check_context(model)
         self.constraint = constraint or Constraint(tokenizer)

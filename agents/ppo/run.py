@@ -29,7 +29,7 @@ from agents.ppo.training_state import capture, has_episodes, inexact_reasons, re
 from agents.ppo.update import Learner
 from agents.progress import Progress
 from agents.run_folder import RunFolder
-from agents.run_home import open_home
+from agents.run_home import begins_anew, open_home
 from agents.run_lock import RunLock
 from agents.state_folder import TrainingState
 from configs.machine import choose_device
@@ -118,7 +118,7 @@ class Run:
         """Go back to the state that was `found`, and say what is different from then."""
         if found is None:
             self.task.begin_anew()
-            self.say("there is no training state yet: the run begins anew")
+            self.say(begins_anew(changed))
             return
         reasons = inexact_reasons(found.summary, self)
         same = found.summary["num_envs"] == self.config.env.num_envs

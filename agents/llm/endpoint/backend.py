@@ -14,7 +14,7 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
-from agents.llm.backend import FALLBACK, Decision, Request
+from agents.llm.backend import FALLBACK, Decision, Request, check_temperature
 from agents.llm.endpoint.answer import Answer
 from agents.llm.endpoint.ask import Asker, Question
 from agents.llm.endpoint.decide import Judge
@@ -64,6 +64,7 @@ class EndpointBackend:
         first_wait: float = 0.5,
     ) -> None:
         check_endpoint(config)
+        check_temperature(temperature)
         self.meter, self._stopped = Meter(), Event()
         self._config, self._temperature, self._max_prompt_tokens = config, temperature, max_prompt_tokens
         patience = Patience(config.retries, config.timeout_seconds, config.total_seconds, first_wait)

@@ -71,7 +71,9 @@ class Client:
                     raise EndpointError("timeout", f"{where} has not answered after {seconds:.3g} s") from error
                 if isinstance(error, EndpointError):
                     raise
-                raise EndpointError("connection", f"{where}: {str(error) or type(error).__name__}") from error
+                reason = str(error) or type(error).__name__
+                text = f"{where}: {reason}; start the server, or give its address as endpoint.url"
+                raise EndpointError("connection", text) from error
 
     @contextmanager
     def _cut_after(self, seconds: float, sock: socket.socket, cut: Event) -> Iterator[None]:

@@ -3,8 +3,8 @@
 from agents.grpo.learner import Learner
 from agents.grpo.plan import draw_plan
 from agents.grpo.rollout import Rollouts
-from agents.llm.adapter_file import base_identity
 from agents.llm.adapters import BASE, Adapters
+from agents.llm.identity import base_identity
 from agents.llm.lora import LoraShape
 from agents.llm.transformers_backend import TransformersBackend
 from configs.load import load

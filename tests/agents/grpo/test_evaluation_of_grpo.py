@@ -58,6 +58,7 @@ def test_checks_come_when_they_are_due_and_training_is_the_same_without_them(toy
     assert [any(key.startswith("eval/") for key in row) for row in rows(checked)] == [False, True, False]
     (table,) = [row for row in rows(checked, "events.jsonl") if row["kind"] == "eval/summary_table"]
     assert "| base_model | 7 | " in table["event"]
+    assert table["env_steps"] == rows(checked)[1]["env_steps"] > rows(checked)[0]["env_steps"]
     weights = [load_adapter(path).weights for path in (plain, checked)]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
     longest = [row["rollout/max_total_s"] for row in rows(checked)]

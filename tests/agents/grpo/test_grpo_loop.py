@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from agents.grpo.worker import Worker
 from curriculum.league_file import LeagueFile
 from tests.agents.grpo.small_runs import rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,10 @@ def test_checkpoints_join_the_league_and_are_met(toy, tmp_path):
     league = LeagueFile(final.parent).read()
     assert [agent.name for agent in league.of_kind("checkpoint")] == ["checkpoint_000002", "checkpoint_000004"]
     assert league["checkpoint_000002"].games > 0
-    assert (final.parent / league["checkpoint_000002"].path).exists()
+    path = final.parent / league["checkpoint_000002"].path
+    assert path.exists()
+    for page in ("checkpoints/README.md", "docs/long_runs.md"):  # what files are called there is what they are called
+        assert f"`{path.name.replace('000002', '<steps>')}`" in (ROOT / page).read_text(encoding="utf-8")
 
 
 def test_a_worker_that_dies_costs_nothing_but_time(toy, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from agents.grpo.learner import Learner
 from agents.grpo.loop import train
 from agents.grpo.rollout import Rollouts
 from agents.llm.adapter_file import load_adapter, save_adapter
-from agents.llm.adapters import Adapters
+from agents.llm.adapters import AdapterError, Adapters
 from agents.llm.lora import LoraShape
 from curriculum.league import CHALLENGER
 from curriculum.league_file import LeagueFile
@@ -123,3 +123,15 @@ def test_two_workers_play_the_same_run_as_one(runs, monkeypatch):
     names = ("benchmark/reward_mean", "benchmark/loss", "kl/mean", "elo/challenger", "buffer/lag")
     assert [[row[name] for name in names] for row in rows(one)] == [[row[name] for name in names] for row in rows(two)]
     assert len(rows(two)) == 2
+
+
+@pytest.mark.parametrize("option", ["model.lora_rank=4", "model.lora_alpha=5", "model.lora_targets=attention"])
+def test_an_adapter_of_another_shape_is_refused_with_the_options_that_it_has(runs, first, option):
+    """With another alpha the same weights would play otherwise, and nothing would say so."""
+    made = load_adapter(first).shape
+    has = f"made with model.lora_rank={made.rank} model.lora_alpha={made.alpha:g} model.lora_targets={made.targets},"
+    with pytest.raises(AdapterError) as refused:
+        run(runs, "misfit", f"model.adapter={first}", option)
+    assert f"model.adapter={first}: the adapter was {has}" in str(refused.value)
+    assert option in str(refused.value)
+    assert not (runs / "misfit").exists()

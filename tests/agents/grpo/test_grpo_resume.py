@@ -1,12 +1,16 @@
 """A run that is continued: what it was trained on must be there, and what is different from then is said."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
 import train
-from agents.llm.adapter_file import base_identity
+from agents.llm.identity import base_identity, first_identity
+from agents.run_folder import RunFolder
 from agents.state_folder import StateFolder
+from configs.names import InputError
+from curriculum.league import BASE_MODEL
 from curriculum.league_file import LeagueFile
 from tests.agents.grpo.small_runs import events, rows, run
 from tests.agents.grpo.toy_folder import toy_folder
@@ -99,3 +103,39 @@ def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, begu
     assert LeagueFile(heir.parent).read() == LeagueFile(whole.parent).read()
     assert (tmp_path / "heir" / "league.json.damaged").read_bytes() == damaged
     assert "it is kept as league.json.damaged, and the league of update_000001 is used" in events(heir)
+
+
+def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_the_corrected_command(toy, tmp_path):
+    with pytest.raises(InputError, match=r"league\.inherit=nobody"):
+        run(toy, tmp_path, "mine", "grpo.steps=1", "league.inherit=nobody")
+    final = run(toy, tmp_path, "mine", "grpo.steps=1", "seed=7")
+    assert len(rows(final)) == 1
+    assert RunFolder(final.parent).read_config()["league"]["inherit"] == ""
+    assert "begins anew, and config.yaml now has its seed, league.inherit" in events(final)
+
+
+def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(toy, half, capsys):
+    """With the games played in the process itself it is, to the bit, the run that was begun as long."""
+    assert resume(half) == 0
+    before = (half / "final.pt").read_bytes()
+    assert resume(half, "max_updates=9") == 0
+    assert "nothing left to do: 2 steps are done, 2 were asked for by grpo.steps" in capsys.readouterr().out
+    assert (half / "final.pt").read_bytes() == before
+    assert resume(half, "max_updates=0", "grpo.steps=3") == 0
+    assert "option changed: grpo.steps was 2 and is 3" in events(half / "final.pt")
+    whole = run(toy, half.parent, "whole", "grpo.steps=3")
+    assert rows(half / "final.pt") == rows(whole)
+    assert resume(half) == 0
+    assert "3 steps are done, 2 were asked for" in events(half / "final.pt")
+
+
+def test_a_run_from_when_some_values_of_its_base_were_hashed_is_continued_and_inherited_from(toy, half):
+    old = first_identity(llama(word_tokenizer()))
+    rewrite(half, lambda content, summary: content.update(base=old))
+    league = LeagueFile(half).read()
+    league.agents[BASE_MODEL] = replace(league[BASE_MODEL], path=old)
+    LeagueFile(half).restore(league)
+    heir = run(toy, half.parent, "heir", "grpo.steps=1", "league.inherit=small")
+    assert len(rows(heir)) == 1
+    assert resume(half) == 0
+    assert StateFolder(half / "state", 3, alert=pytest.fail).latest().content["base"].startswith("all:")

@@ -1,19 +1,24 @@
 """Adapters come back to the bit, play without touching the learner, and averages are averages."""
 
+import copy
+import hashlib
+
 import pytest
 import torch
 
-from agents.llm.adapter_file import base_identity, load_adapter, save_adapter
+from agents.llm.adapter_file import load_adapter, save_adapter
 from agents.llm.adapters import BASE, LEARNER, AdapterError, Adapters
 from agents.llm.backend import Request
 from agents.llm.constraint import Constraint
 from agents.llm.head import ModelError
+from agents.llm.identity import base_identity
 from agents.llm.lora import LoraShape
 from agents.llm.scoring import score
 from agents.llm.token_batch import collate
 from agents.llm.transformers_backend import TransformersBackend
 from configs.language import LanguageModelConfig
 from configs.names import UnknownNameError
+from curriculum.tensor_file import pack, unpack
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
 SHAPE = LoraShape(4, 8.0)
@@ -142,7 +147,9 @@ def test_adapters_of_another_shape_play_on_the_same_base():
 def test_what_does_not_fit_is_refused_and_changes_nothing():
     adapters = adapted()
     before = adapters.weights()
-    with pytest.raises(AdapterError, match="does not fit the model"):
+    with pytest.raises(
+        AdapterError, match=r"does not fit the model: .*; give the model\.lora_rank and model\.lora_targets"
+    ):
         adapters.restore(adapted(shape=LoraShape(8, 8.0)).weights())
     with pytest.raises(AdapterError, match="does not fit the model"):
         adapters.add("wide", adapted(shape=LoraShape(8, 8.0)).weights())
@@ -204,6 +211,34 @@ def test_a_bases_identity_does_not_change_with_adapters():
     adapters.add("other", adapters.weights())
     assert base_identity(adapters.model) == before
     assert base_identity(llama(word_tokenizer(), seed=1)) != before
+
+
+def test_every_value_of_a_base_counts():
+    """The last of each weight, too, also where the model was hashed before."""
+    model = llama(word_tokenizer())
+    before = base_identity(model)
+    for parameter in model.parameters():
+        with torch.no_grad():
+            parameter.flatten()[-1] += 1.0
+        after = base_identity(model)
+        assert after != before
+        assert after == base_identity(copy.deepcopy(model))
+        before = after
+
+
+def test_an_adapter_of_the_time_when_some_values_were_hashed_is_read(tmp_path):
+    """Its identity has no prefix. It is 256 values of each weight, in the order of the names."""
+    adapters, path = adapted(), tmp_path / "adapter.pt"
+    save_adapter(path, adapters.model, SHAPE, adapters.weights(), training={})
+    content = unpack(path.read_bytes())
+    digest = hashlib.sha256()
+    for name, value in sorted(llama(word_tokenizer()).named_parameters()):
+        digest.update(f"{name} {tuple(value.shape)}".encode() + value.detach().flatten()[:256].numpy().tobytes())
+    path.write_bytes(pack(content | {"base": digest.hexdigest()[:16]}))
+    load_adapter(path, adapters.model)
+    path.write_bytes(pack(content | {"base": "0" * 16}))
+    with pytest.raises(AdapterError, match="another base model"):
+        load_adapter(path, adapters.model)
 
 
 def test_backends_of_several_adapters_share_a_model():

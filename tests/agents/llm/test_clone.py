@@ -192,3 +192,15 @@ def test_states_hold_where_the_games_are(whole):
     content = read_state(whole / "clone" / "state" / "update_000005").content
     assert content["games"]["phases"] > 5
     assert torch.equal(content["games"]["games"]["year"] > 1900, torch.ones(3, dtype=torch.bool))
+
+
+def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_another_configuration(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise InputError("refused late")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clone_run, "build_tiny", refuse)
+        with pytest.raises(InputError, match="refused late"):
+            train(config(tmp_path))
+    train(config(tmp_path, "clone.updates=1", "seed=7"))
+    assert len(metrics(tmp_path)) == 1

@@ -248,3 +248,24 @@ def test_a_flipped_bit_in_a_weight_of_ours_is_found_when_it_is_loaded(tmp_path):
     (folder / "manifest.json").write_text('{"files"')
     with pytest.raises(SavedModelError, match=r"manifest\.json: is missing or damaged"):
         load_model(LanguageModelConfig(name=str(folder)))
+
+
+def test_a_run_that_cloned_a_bot_is_found_by_name_and_from_anywhere(folder, tmp_path, monkeypatch):
+    run = tmp_path / "checkpoints" / "parrot" / "final"
+    shutil.copytree(folder, run)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path / "checkpoints")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for name in ("parrot", "parrot/final", "checkpoints/parrot", "checkpoints/parrot/final", str(run.parent)):
+        assert models.model_folder(name) == run
+    with pytest.raises(ModelError, match=r"model\.name=parot: .*; did you mean 'parrot'\?$"):
+        models.model_folder("parot")
+    (tmp_path / "elsewhere" / "parrot").mkdir()  # a folder that is no model does not hide one
+    assert models.model_folder("parrot") == run
+
+
+def test_a_misspelt_name_is_answered_with_the_nearest(tmp_path):
+    with pytest.raises(ModelError, match=r"model\.name=tinny: .*; did you mean 'tiny'\?$"):
+        models.model_folder("tinny")
+    with pytest.raises(ModelError, match=r"`hf download`$"):
+        models.model_folder("x" * 300)

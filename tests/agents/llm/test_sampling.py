@@ -6,9 +6,11 @@ import torch
 
 from agents.llm.backend import PromptError, Request
 from agents.llm.constraint import Constraint
+from agents.llm.endpoint.backend import EndpointBackend
 from agents.llm.scoring import score
 from agents.llm.token_batch import collate
 from agents.llm.transformers_backend import TransformersBackend
+from configs.language import EndpointConfig
 from configs.names import InputError
 from tests.agents.llm.toys import by_kind, gpt2, llama, menu_of, random_choices, word_tokenizer
 
@@ -193,3 +195,11 @@ def test_what_is_shared_is_counted_exactly(model, constraint):
         "cache/prompt_tokens": 52,
         "cache/batches": 1,
     }
+
+
+@pytest.mark.parametrize("temperature", [-1.0, 10.5, float("nan"), float("inf")])
+def test_a_temperature_at_which_nothing_can_be_drawn_is_refused(model, constraint, temperature):
+    with pytest.raises(InputError, match=rf"temperature={temperature}: must be in \[0, 10\]"):
+        backend(model, constraint, temperature=temperature)
+    with pytest.raises(InputError, match=r"must be in \[0, 10\]"):
+        EndpointBackend(EndpointConfig(), temperature=temperature)

@@ -9,10 +9,11 @@ import torch
 
 from agents.checkpoint import load_checkpoint
 from agents.ppo.loop import train
+from agents.run_folder import RunFolder
 from agents.run_lock import RunLock, RunLockedError
 from agents.state_folder import StateError
 from configs.drift import drift
-from configs.names import ConfigError
+from configs.names import ConfigError, InputError
 from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed
 
 
@@ -119,6 +120,20 @@ def test_without_any_state_the_run_begins_anew_and_says_so(whole, half, capsys):
     train(long(half))
     assert "there is no training state yet: the run begins anew" in capsys.readouterr().out
     assert state_of(half) == state_of(whole)
+
+
+def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_another_configuration(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("agents.ppo.run.Guard", refuse)
+        with pytest.raises(InputError, match="refused late"):
+            train(long(tmp_path))
+    train(long(tmp_path, seed=7, max_updates=1))
+    assert len(metrics(tmp_path)) == 1
+    assert RunFolder(tmp_path / "small").read_config()["seed"] == 7
+
+
+def refuse(*_, **__):
+    raise InputError("refused late")
 
 
 def test_options_that_change_what_is_learned_are_refused_by_name(half):
