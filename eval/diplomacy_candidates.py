@@ -7,7 +7,6 @@ Nothing here loads a model: `diplomacy_models.py` does.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +60,9 @@ def has_config(run: Path) -> bool:
 
 
 def config_of(run: Path) -> LanguageModelConfig:
-    """The model of a run; a folder that is named from the repository on is found from anywhere."""
+    """The model of a run."""
     folder = RunFolder(run)
     try:
-        config = from_plain(folder.read_config()).model
+        return from_plain(folder.read_config()).model
     except ConfigError as error:
         raise InputError(f"{folder.config}: is no configuration of this version: {error}") from error
-    inside = find.CHECKPOINTS.parent / config.name
-    found = config.name not in NAMED and not Path(config.name).exists() and inside.exists()
-    return replace(config, name=str(inside)) if found else config
