@@ -64,12 +64,13 @@ class Workers:
         Raises `InputError` for what the worker refused, or if workers keep dying of it; `RolloutError` for its faults.
         """
         step = self.tasks[0].plan.step
+        self._hand_out()
         while step not in self._done:
-            self._hand_out()
             busy = [worker for worker in self._workers if worker.step is not None]
             ready = wait([worker.pipe for worker in busy])
             for worker in [worker for worker in busy if worker.pipe in ready]:
                 self._collect(worker)
+            self._hand_out()  # and after the last of them, too: it plays on while this process trains
         self.tasks.pop(0)
         return self._done.pop(step)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -68,6 +69,20 @@ def test_a_worker_computes_as_the_trainer_does_and_says_what_it_fails_of():
         players.tasks.clear()
         with pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
             play(players, 2, "refuse")
+    finally:
+        players.close()
+
+
+def test_a_worker_plays_the_next_batch_while_nobody_waits_for_it():
+    """One worker and two plans: it gets the second when it has played the first, not when that is asked for."""
+    players = workers()
+    try:
+        for step in range(2):
+            players.submit(Task(SimpleNamespace(step=step, what="report"), b""))
+        players.next()
+        (worker,) = players._workers
+        assert wait([worker.pipe], timeout=60.0) == [worker.pipe]
+        assert (worker.pipe.recv()[0], worker.step) == (1, 1)
     finally:
         players.close()
 
