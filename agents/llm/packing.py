@@ -65,8 +65,9 @@ def packed_length(group: Group) -> int:
 
 def shared_length(group: Group) -> int:
     """How many tokens all prompts begin with; their last token is never shared, for what follows differs."""
-    columns = zip(*(one.prompt[:-1] for one in group), strict=False)
-    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
+    prompts = [one.prompt[:-1] for one in group]
+    first, last = min(prompts), max(prompts)  # in the order of their tokens: what these two begin with, all do
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
 
 
 def pack(groups: Sequence[Group], *, pad_id: int) -> Batch:

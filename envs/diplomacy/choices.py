@@ -85,11 +85,11 @@ def _is_for(row: Mapping[str, np.ndarray], units: np.ndarray, place: int, power:
 
 
 @lru_cache(maxsize=1 << 16)
-def _text(order: int, place: int, unit: int) -> str:
-    return write_order(order, place, unit)
+def _option(order: int, place: int, unit: int, slot: int) -> Option:
+    return Option(write_order(order, place, unit), order, slot)
 
 
 def _options(listed: np.ndarray, place: int, unit: int, slot: int, winter: bool) -> tuple[Option, ...]:
     """One slot's options; in winter without the one that does nothing."""
     orders = [order for order in listed.tolist() if not (winter and order == codes.NO_ORDER)]
-    return tuple(Option(_text(order, place, unit), order, slot) for order in orders)
+    return tuple(_option(order, place, unit, slot) for order in orders)
