@@ -13,6 +13,7 @@ from configs.language import SHARED, LeagueConfig
 from configs.names import ConfigError
 from configs.schema import RunConfig
 from configs.validate import options
+from configs.whose import heeds
 
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
@@ -40,10 +41,15 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Options that differ, as `drift` gives them, whatever depends on them; what a run is called is none."""
+    """Options that differ, as `drift` gives them, whatever depends on them.
+
+    What a run is called is none, nor what means nothing to its trainer and game: a default of such an option may have
+    been another when the run was begun.
+    """
     old, new = ({key: value for key, value, _ in options(config)} for config in (before, now))
     changed = {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
-    return {key: pair for key, pair in changed.items() if key not in NAMES}
+    heeded = (key for key in changed if key not in NAMES and (heeds(before, key) or heeds(now, key)))
+    return {key: changed[key] for key in heeded}
 
 
 def moving_shares(league: LeagueConfig) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from configs.schema import DIPLOMACY, DOGFIGHT
+from configs.schema import DIPLOMACY, DOGFIGHT, RunConfig
 
 GYMNASIUM = "Gymnasium's environments"
 KINDS = {DOGFIGHT: "the dogfight", DIPLOMACY: "Diplomacy", GYMNASIUM: "Gymnasium"}
@@ -59,6 +59,12 @@ def whose(key: str) -> tuple[str, ...]:
 def trainers_of(key: str) -> tuple[str, ...]:
     """The trainers that an option means something to; empty for all."""
     return _lookup(key, _TRAINERS)
+
+
+def heeds(config: RunConfig, key: str) -> bool:
+    """Whether an option means something to the trainer and the game of a configuration."""
+    trainers, kinds = trainers_of(key), whose(key)
+    return (not trainers or config.trainer in trainers) and (not kinds or kind_of(config.env.id) in kinds)
 
 
 def _lookup(key: str, owners: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
