@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import wait
+from threading import Condition, Thread
 
 from agents.grpo.rollout import RolloutBatch
 from agents.grpo.worker import Failure, MakePlayer, Task, Worker
@@ -42,7 +43,11 @@ class InProcess:
 
 
 class Workers:
-    """`config.grpo.workers` processes, each with a player of its own; `alert` hears of those that die."""
+    """`config.grpo.workers` processes, each with a player of its own; `alert` hears of those that die.
+
+    A thread takes in what they have played and gives them their next plans, so that they never wait for the trainer
+    while a plan is there. What is said and raised is said and raised in `next`, in the trainer's own thread.
+    """
 
     def __init__(self, config: RunConfig, make: MakePlayer, alert: Callable[[str], None]) -> None:
         self._config, self._make, self._alert = config, make, alert
@@ -50,44 +55,78 @@ class Workers:
         self.restarts = 0
         self._done: dict[int, RolloutBatch] = {}
         self._deaths: dict[int, int] = {}
+        self._news: list[str] = []
+        self._error: Exception | None = None
         self._context = multiprocessing.get_context("spawn")
         self._workers = [self._begin() for _ in range(config.grpo.workers)]
+        self._changed = Condition()
+        self._bell, self._ring = self._context.Pipe(duplex=False)
+        self._collector = Thread(target=self._keep_collecting, name="rollouts", daemon=True)
+        self._collector.start()
 
     def submit(self, task: Task) -> None:
         """Take a task; batches come out in the same order."""
-        self.tasks.append(task)
-        self._hand_out()
+        with self._changed:
+            self.tasks.append(task)
+        self._ring.send(None)
 
     def next(self) -> RolloutBatch:
         """The batch of the oldest task, once it has been played.
 
-        Raises `InputError` for what the worker refused, or if workers keep dying of it; `RolloutError` for its faults.
+        Raises `InputError` for what a worker refused, or if workers keep dying of it; `RolloutError` for its faults.
         """
         step = self.tasks[0].plan.step
-        self._hand_out()
-        while step not in self._done:
-            busy = [worker for worker in self._workers if worker.step is not None]
-            ready = wait([worker.pipe for worker in busy])
-            for worker in [worker for worker in busy if worker.pipe in ready]:
-                self._collect(worker)
-            self._hand_out()  # and after the last of them, too: it plays on while this process trains
-        self.tasks.pop(0)
-        return self._done.pop(step)
+        with self._changed:
+            self._changed.wait_for(lambda: step in self._done or self._error is not None)
+            while self._news:
+                self._alert(self._news.pop(0))
+            if self._error is not None:
+                raise self._error
+            self.tasks.pop(0)
+            return self._done.pop(step)
 
     def close(self) -> None:
-        """End the workers."""
+        """End the collecting, then the workers."""
+        self._ring.close()
+        self._collector.join()
         for worker in self._workers:
             worker.end()
 
     def _begin(self) -> Worker:
         return Worker(self._context, self._config, self._make)
 
+    def _keep_collecting(self) -> None:
+        """Until the bell is closed, or something went wrong that is the trainer's to raise."""
+        while self._error is None:
+            busy = {worker.pipe: worker for worker in self._workers if worker.step is not None}
+            ready = wait([self._bell, *busy])
+            if self._bell in ready and not self._rung():
+                return
+            try:
+                for pipe in ready:
+                    if pipe is not self._bell:
+                        self._collect(busy[pipe])
+                self._hand_out()
+            except Exception as error:  # whatever it is, the trainer ends with it
+                self._error = error
+            with self._changed:
+                self._changed.notify_all()
+
+    def _rung(self) -> bool:
+        """Whether there is a new task; else the bell was closed."""
+        try:
+            self._bell.recv()
+        except (EOFError, OSError):
+            return False
+        return True
+
     def _hand_out(self) -> None:
         """Give the idle workers what nobody plays yet."""
         begun = {worker.step for worker in self._workers}
-        open_tasks = [task for task in self.tasks if task.plan.step not in begun and task.plan.step not in self._done]
+        with self._changed:
+            waiting = [task for task in self.tasks if task.plan.step not in begun and task.plan.step not in self._done]
         idle = [worker for worker in self._workers if worker.step is None]
-        for worker, task in zip(idle, open_tasks, strict=False):
+        for worker, task in zip(idle, waiting, strict=False):
             worker.give(task)
 
     def _collect(self, worker: Worker) -> None:
@@ -101,7 +140,8 @@ class Workers:
         worker.step = None
         if isinstance(answer, Failure):
             raise answer.of(step)
-        self._done[step] = answer
+        with self._changed:
+            self._done[step] = answer
 
     def _replace(self, worker: Worker, step: int) -> None:
         """Another process for one that died, unless its plan seems to be the reason."""
@@ -115,4 +155,5 @@ class Workers:
             )
         self.restarts += 1
         self._workers[self._workers.index(worker)] = self._begin()
-        self._alert(f"a worker process died in the rollout of step {step} ({cause}); another plays it again")
+        with self._changed:
+            self._news.append(f"a worker process died in the rollout of step {step} ({cause}); another plays it again")

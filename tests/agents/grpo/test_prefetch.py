@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from multiprocessing.connection import wait
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +38,10 @@ class Actor:
     def report(self):
         return torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
 
+    def wait(self):
+        time.sleep(2.0)
+        return "waited"
+
     def fault(self):
         raise ValueError("two\nlines")
 
@@ -50,51 +55,70 @@ class Actor:
         os._exit(7)
 
 
-def workers(*options):
-    return Workers(small_config("grpo.workers=1", *options), Actor, pytest.fail)
-
-
 def play(players, step, what):
     players.submit(Task(SimpleNamespace(step=step, what=what), b""))
     return players.next()
 
 
-def test_a_worker_computes_as_the_trainer_does_and_says_what_it_fails_of():
-    players = workers("threads=3", "deterministic=true")
+@contextmanager
+def workers(*options):
+    players = Workers(small_config("grpo.workers=1", *options), Actor, pytest.fail)
     try:
+        yield players
+    finally:
+        players.close()
+
+
+def test_a_worker_computes_as_the_trainer_does_and_says_what_it_fails_of():
+    with workers("threads=3", "deterministic=true") as players:
         assert play(players, 0, "report") == (3, True)
         with pytest.raises(RolloutError, match=r"^rollout of step 1: ValueError: two lines") as caught:
             play(players, 1, "fault")
         assert "in fault" in caught.value.__notes__[0]
-        players.tasks.clear()
-        with pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
-            play(players, 2, "refuse")
-    finally:
-        players.close()
 
 
-def test_a_worker_plays_the_next_batch_while_nobody_waits_for_it():
-    """One worker and two plans: it gets the second when it has played the first, not when that is asked for."""
-    players = workers()
-    try:
-        for step in range(2):
+def test_what_a_worker_refuses_is_refused_in_its_words():
+    with workers() as players, pytest.raises(InputError, match=r"^model\.name=x: is no model$"):
+        play(players, 2, "refuse")
+
+
+def test_a_worker_plays_all_that_is_planned_while_nobody_waits_for_it():
+    """One worker and four plans: the others are played when the first is taken, not when they are asked for."""
+    with workers() as players:
+        for step in range(4):
             players.submit(Task(SimpleNamespace(step=step, what="report"), b""))
+        assert players.next()[0] == 1
+        with players._changed:
+            assert players._changed.wait_for(lambda: sorted(players._done) == [1, 2, 3], timeout=60.0)
+        assert [players.next()[0] for _ in range(3)] == [1, 1, 1]
+
+
+def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread():
+    heard = []
+    config = small_config("grpo.workers=1")
+    players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))
+    try:
+        players.submit(Task(SimpleNamespace(step=0, what="report"), b""))
         players.next()
-        (worker,) = players._workers
-        assert wait([worker.pipe], timeout=60.0) == [worker.pipe]
-        assert (worker.pipe.recv()[0], worker.step) == (1, 1)
+        players.submit(Task(SimpleNamespace(step=1, what="wait"), b""))
+        while players._workers[0].step is None:
+            time.sleep(0.01)
+        os.kill(players._workers[0].process.pid, signal.SIGKILL)
+        assert players.next() == "waited"
     finally:
         players.close()
+    assert players.restarts == 1
+    line = "a worker process died in the rollout of step 1 (with exit code -9); another plays it again"
+    assert heard == [(line, threading.main_thread())]
 
 
 def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(monkeypatch):
     monkeypatch.setattr(prefetch, "MOST_DEATHS", 1)
-    players = workers()
-    try:
-        with pytest.raises(InputError, match="1 worker processes died of it, the last with exit code 7;"):
-            play(players, 0, "fall_silent")
-    finally:
-        players.close()
+    with (
+        workers() as players,
+        pytest.raises(InputError, match="1 worker processes died of it, the last with exit code 7;"),
+    ):
+        play(players, 0, "fall_silent")
 
 
 def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
