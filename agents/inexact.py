@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-KEYS = ("num_envs", "processes", "device", "torch_threads", "torch")
+KEYS = ("num_envs", "processes", "device", "torch_threads", "halves", "torch")
 """Of a summary: what the bits of a run depend on."""
 
 

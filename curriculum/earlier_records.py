@@ -27,17 +27,19 @@ def league_of(
     `scores` are the learner's recent (wins, draws, losses) by name, `opponents` are Elo ratings, and a row of the pool
     has name, update, wins, draws and losses.
     """
-    league = new_league(bots, initial_elo=learner)
-    agents = dict(league.agents)
+    agents = dict(new_league(bots).agents)
     for row in pool:
         agents[row["name"]] = Agent(row["name"], "checkpoint", f"pool/{row['name']}.pt", row["update"])
-    for name, elo in (opponents or {}).items():
-        agents[name] = replace(agents[name], elo=Elo(elo), games=1)
+    for name, elo in {**(opponents or {}), CHALLENGER: learner}.items():
+        if name in agents:  # one that had left the pool could still be rated
+            agents[name] = replace(agents[name], elo=Elo(elo))
     totals = {row["name"]: (row["wins"], row["draws"], row["losses"]) for row in pool}
+    met = sorted(scores.keys() | {name for name, total in totals.items() if any(total)})
     records = {}
-    for name in {**scores, **totals}.keys() & agents.keys():
+    for name in (name for name in met if name in agents):
         won, drawn, lost = scores.get(name, (0.0, 0.0, 0.0))
         record, key = Record(totals.get(name, (0, 0, 0)), (won, drawn, lost)), pair(CHALLENGER, name)
         records[key] = record if key[0] == CHALLENGER else turned(record)
-        agents[name] = replace(agents[name], games=sum(totals.get(name, ())) or 1)
-    return League(agents, dict(sorted(records.items())))
+        agents[name] = replace(agents[name], games=sum(record.total) or 1)
+    games = sum(agents[name].games for pair_ in records for name in pair_ if name != CHALLENGER)
+    return League({**agents, CHALLENGER: replace(agents[CHALLENGER], games=games)}, dict(sorted(records.items())))

@@ -58,6 +58,7 @@ def _train(run: Run, stop: StopRequest) -> None:
         _checkpoint(run)  # so that there is always a state to go back to, and a policy to keep
     _introduce(run)
     if run.done >= run.steps:
+        _save_policy(run)  # it may be lost, or of an earlier step if there was no room
         run.home.say(_nothing_left(run))
         return
     while run.done < run.steps and not stop.asked:
@@ -213,11 +214,15 @@ def _tell(run: Run, check: Check) -> None:
 
 def _checkpoint(run: Run) -> None:
     """Save the policy, then the state: with a state there is always a policy."""
+    _save_policy(run)
+    run.save_state()
+
+
+def _save_policy(run: Run) -> None:
     try:
         run.save_policy(run.home.folder.final)
     except OSError as error:
         run.home.alert(f"{run.home.folder.final.name} is not saved ({error.strerror}); training goes on")
-    run.save_state()
 
 
 def _give_up(run: Run, metrics: dict[str, float], reason: str) -> NoReturn:

@@ -18,6 +18,8 @@ from configs.names import InputError
 from configs.schema import RunConfig
 
 MOST_DEATHS = 3
+PATIENCE = 2.0
+"""Seconds that are waited for a batch to be taken in which is no longer wanted."""
 
 
 class InProcess:
@@ -80,15 +82,15 @@ class Workers:
             self._changed.wait_for(lambda: step in self._done or self._error is not None)
             while self._news:
                 self._alert(self._news.pop(0))
-            if self._error is not None:
+            if step not in self._done and self._error is not None:
                 raise self._error
             self.tasks.pop(0)
             return self._done.pop(step)
 
     def close(self) -> None:
-        """End the collecting, then the workers."""
+        """End the collecting, then the workers, also those that hold it up."""
         self._ring.close()
-        self._collector.join()
+        self._collector.join(timeout=PATIENCE)
         for worker in self._workers:
             worker.end()
 
@@ -97,7 +99,7 @@ class Workers:
 
     def _keep_collecting(self) -> None:
         """Until the bell is closed, or something went wrong that is the trainer's to raise."""
-        while self._error is None:
+        while self._error is None and not self._ring.closed:
             busy = {worker.pipe: worker for worker in self._workers if worker.step is not None}
             ready = wait([self._bell, *busy])
             if self._bell in ready and not self._rung():
@@ -135,7 +137,8 @@ class Workers:
         try:
             answer = worker.pipe.recv()
         except (EOFError, OSError):
-            self._replace(worker, step)
+            if not self._ring.closed:
+                self._replace(worker, step)
             return
         worker.step = None
         if isinstance(answer, Failure):

@@ -92,9 +92,13 @@ class Run:
         self.league = self._saved_league(found) if found else self._first_league()
         self.players = self._players()
         self._saved_at = time.monotonic()
-        if found:
-            restore(self, found.content)
-        self.home.greet(self.done, summary(self))
+        try:
+            if found:
+                restore(self, found.content)
+            self.home.greet(self.done, summary(self))
+        except BaseException:
+            self.players.close()
+            raise
 
     def close(self) -> None:
         """End the players, the logs and the bar."""

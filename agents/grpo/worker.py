@@ -11,7 +11,9 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 from agents.grpo.plan import RolloutPlan
@@ -76,6 +78,7 @@ class Worker:
         with _signals_held():
             self.process.start()
         theirs.close()
+        self._at_exit = Finalize(None, self.process.kill, exitpriority=1)  # for who leaves without `end`
         self.step: int | None = None
 
     def give(self, task: Task) -> None:
@@ -99,6 +102,7 @@ class Worker:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
+        self._at_exit.cancel()
 
 
 def _work(pipe: Connection, config: RunConfig, make: MakePlayer) -> None:
@@ -125,7 +129,12 @@ def _work(pipe: Connection, config: RunConfig, make: MakePlayer) -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """While it lasts nobody is interrupted; a process that is begun here never is."""
+    """While it lasts nobody is interrupted; a process that is begun here never is.
+
+    The process that tracks multiprocessing's resources is begun before: with the first other one it would be, and then
+    lets signals through.
+    """
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -136,7 +136,8 @@ class CloneRun:
 
     def _summary(self) -> dict[str, Any]:
         """What a state's manifest says of it."""
-        return {"env_steps": self.decisions, **machine(self.device), "torch_threads": self.threads}
+        halves = {"halves": True} if self.halves else {}  # earlier states do not say so where there were none
+        return {"env_steps": self.decisions, **machine(self.device), "torch_threads": self.threads, **halves}
 
     def _training(self, interrupted: bool) -> dict[str, Any]:
         """What the model's manifest says of how it was made."""

@@ -180,9 +180,12 @@ class SelfPlay:
         return np.array(bots + [(1.0 - plan.scripted_share) / self.duel.slots] * self.duel.slots)
 
     def _games(self, tally: Tally) -> list[Game]:
-        """The learner's finished matches, whoever had a slot."""
-        opponents = enumerate([*BOTS, *self.slots])
-        return [game for number, name in opponents for game in head_to_head(CHALLENGER, name, tally.result(number))]
+        """The learner's finished matches; who plays on in a slot after leaving the league is met for nothing."""
+        games: list[Game] = []
+        for number, name in enumerate([*BOTS, *self.slots]):
+            if name in self.league.agents:
+                games += head_to_head(CHALLENGER, name, tally.result(number))
+        return games
 
 
 def league_in(state: Mapping[str, Any]) -> League:

@@ -7,7 +7,7 @@ import signal
 import pytest
 import torch
 
-from agents.state_folder import DamagedStateError, StateFolder, read_state
+from agents.state_folder import FORMAT_VERSION, DamagedStateError, StateFolder, read_state
 
 
 def content(value):
@@ -29,7 +29,7 @@ def test_the_manifest_is_readable_without_torch(tmp_path):
     published(tmp_path, [5])
     manifest = json.loads((tmp_path / "state" / "update_000005" / "manifest.json").read_text())
     size = (tmp_path / "state" / "update_000005" / "state.pt").stat().st_size
-    assert (manifest["format"], manifest["format_version"]) == ("sparring-training-state", 1)
+    assert (manifest["format"], manifest["format_version"]) == ("sparring-training-state", FORMAT_VERSION)
     assert (manifest["bytes"], len(manifest["sha256"])) == (size, 64)
     assert manifest["summary"] == {"update": 5, "pool": ["s5"]}
 

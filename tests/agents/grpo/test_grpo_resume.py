@@ -118,6 +118,7 @@ def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(toy, half,
     """With the games played in the process itself it is, to the bit, the run that was begun as long."""
     assert resume(half) == 0
     before = (half / "final.pt").read_bytes()
+    (half / "final.pt").unlink()  # which the training state brings back
     assert resume(half, "max_updates=9") == 0
     assert "nothing left to do: 2 steps are done, 2 were asked for by grpo.steps" in capsys.readouterr().out
     assert (half / "final.pt").read_bytes() == before

@@ -1,5 +1,6 @@
 """Worker processes: they compute as the trainer does, and whatever they die or fail of is named."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -138,11 +139,41 @@ def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
 def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
     """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
     leaving = (
-        "import multiprocessing; from agents.grpo.worker import Worker; from configs.schema import RunConfig; "
-        "from tests.agents.grpo.test_prefetch import Patient; "
-        "worker = Worker(multiprocessing.get_context('spawn'), RunConfig(), Patient)"
+        "import sys; from types import SimpleNamespace; from agents.grpo.prefetch import Workers; "
+        "from agents.grpo.worker import Task; from tests.agents.grpo.small_games import small_config; "
+        "from tests.agents.grpo.test_prefetch import Actor; "
+        "players = Workers(small_config('grpo.workers=2'), Actor, print); "
+        "players.submit(Task(SimpleNamespace(step=0, what='wait'), b'')); sys.exit(3)"
     )
-    assert subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False).returncode == 3
+
+
+def test_the_first_worker_is_as_deaf_to_signals_as_the_others():
+    """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
+    looking = (
+        "import multiprocessing; from pathlib import Path; from agents.grpo.worker import Worker; "
+        "from configs.schema import RunConfig; from tests.agents.grpo.test_prefetch import Patient; "
+        "workers = [Worker(multiprocessing.get_context('spawn'), RunConfig(), Patient) for _ in range(2)]; "
+        "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in workers]; "
+        "print([line.split()[1] for text in texts for line in text.splitlines() if line.startswith('SigBlk')]); "
+        "[worker.end() for worker in workers]"
+    )
+    answer = subprocess.run([sys.executable, "-c", looking], cwd=ROOT, timeout=120, check=True, capture_output=True)
+    first, second = json.loads(answer.stdout.decode().replace("'", '"'))
+    assert first == second
+    assert int(first, 16) & 1 << signal.SIGINT - 1
+    assert int(first, 16) & 1 << signal.SIGTERM - 1
+
+
+def test_a_batch_that_is_there_is_given_though_a_later_one_failed():
+    with workers() as players:
+        for step, what in enumerate(("report", "fault")):
+            players.submit(Task(SimpleNamespace(step=step, what=what), b""))
+        with players._changed:
+            assert players._changed.wait_for(lambda: players._error is not None, timeout=60.0)
+        assert players.next()[0] == 1
+        with pytest.raises(RolloutError, match="rollout of step 1"):
+            players.next()
 
 
 class Patient:

@@ -32,9 +32,10 @@ PLAIN = {
     "use_strategic_step_scoring": False,
     "use_trajectory_level_rewards": False,
     "use_elo_conditioned_rewards": False,
-    "elo_scale": 0.25,
+    "elo_scale": 0.5,
 }
 """None is what it is by default where it matters, so that an option that goes nowhere shows."""
+ELO = {"use_elo_conditioned_rewards": True, "elo_scale": 0.25}
 SWITCHED = [
     {"use_position_scoring": True},
     {"win_bonus": 20.0},
@@ -42,7 +43,7 @@ SWITCHED = [
     {"reward_discount_gamma": 0.9},
     {"use_strategic_step_scoring": True},
     {"use_trajectory_level_rewards": True},
-    {"use_elo_conditioned_rewards": True},
+    ELO,
     {"use_elo_conditioned_rewards": True, "elo_scale": 1.0},
 ]
 
@@ -154,7 +155,7 @@ def test_the_whole_trajectory_is_paid_alike_where_that_is_asked_for():
 
 def test_being_placed_better_than_expected_pays_by_everybodys_own_rating():
     """By hand: 2 x 0.25 x (7 - the chances to beat each of the six others - the place)."""
-    batches = [played(PLAIN | {"use_elo_conditioned_rewards": switch}) for switch in (False, True)]
+    batches = [played(PLAIN), played(PLAIN | ELO)]
     expected = []
     for turn in batches[0].turns:
         elo, own = RATINGS[turn.game // SAMPLES], RATINGS[turn.game // SAMPLES][turn.power]

@@ -19,7 +19,7 @@ from configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConf
 from curriculum.games import head_to_head
 from curriculum.league import CHALLENGER, record, win_rates
 from curriculum.league_file import LeagueFile
-from curriculum.pool import Pool
+from curriculum.pool import Pool, PoolError
 from curriculum.schedule import Schedule
 from envs.dogfight.batch import DogfightBatch
 from envs.dogfight.rules import ranges
@@ -127,15 +127,32 @@ def test_a_state_of_format_1_becomes_a_league(duel, tmp_path):
     rows = [row | {"rating": 980.0, "wins": 30, "draws": 2, "losses": 3} for row in self_play.pool.rows()]
     old = {key: value for key, value in self_play.state_dict().items() if key != "league"}
     scores = {"ace": [10.0, 5.0, 25.0], "snapshot_000004": [20.0, 2.0, 3.0]}
-    elos = {"ace": 1050.0, "snapshot_000004": 980.0}
+    elos = {"ace": 1050.0, "snapshot_000004": 980.0, "snapshot_000001": 990.0}  # the last has left the pool
     self_play.load_state_dict(old | {"pool": rows, "scores": scores, "learner": 1012.5, "opponents": elos})
     league = self_play.league
     assert [league[name].elo for name in (CHALLENGER, "ace", "snapshot_000004")] == [1012.5, 1050.0, 980.0]
     assert self_play.win_rates() == {"ace": 0.25, "snapshot_000004": 0.8}
     assert league.records[(CHALLENGER, "snapshot_000004")].total == (30, 2, 3)
-    assert league["ace"].games > 0 == league["brawler"].games
+    assert [league[name].games for name in ("ace", "brawler", "snapshot_000004", CHALLENGER)] == [1, 0, 35, 36]
+    assert league[CHALLENGER].start_elo == 1000.0
     self_play.record(tally({FIRST_SLOT: (1, 0, 0)}))
     assert LeagueFile(tmp_path).read().records[(CHALLENGER, "snapshot_000004")].total == (31, 2, 3)
+
+
+def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(duel, tmp_path, monkeypatch):
+    """A snapshot that cannot be read leaves its slot to the one before it, which may have left the pool."""
+    self_play = make_self_play(duel, tmp_path, pool_size=1)
+    self_play.alert = lambda text: None
+    self_play.deal(plan(4), network())
+
+    def unreadable(name, device):
+        raise PoolError("unreadable")
+
+    monkeypatch.setattr(self_play.pool, "load", unreadable)
+    self_play.deal(plan(7), network(1))
+    assert self_play.slots == ["snapshot_000004"] * 2
+    self_play.record(tally({FIRST_SLOT: (1, 0, 0), 3: (1, 0, 0)}))
+    assert list(self_play.league.records) == [("ace", CHALLENGER)]
 
 
 def test_snapshots_are_taken_and_drawn_at_their_intervals(duel, tmp_path, monkeypatch):
