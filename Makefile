@@ -5,6 +5,7 @@ GAMES ?= 400
 DEMO_ARGS ?=
 PYTEST_ARGS ?= -n 2
 REPLAY ?= checkpoints/demo.html
+GPU_ARGS ?=
 
 # Threads that spin while they wait ruin everything else that runs on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -13,7 +14,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help setup demo test slow lint bench kernels
+.PHONY: help setup demo test slow lint bench gpu kernels
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +24,7 @@ help:
 	@echo "make slow    the tests against vLLM, installed into .venv-vllm"
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed of the simulators and of training, as ratios"
+	@echo "make gpu     all that a GPU is for, checked and measured in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
@@ -69,6 +71,9 @@ bench: kernels
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/trainer.py
 	$(BIN)/python benchmarks/llm.py
+
+gpu: setup
+	$(BIN)/python benchmarks/gpu.py $(GPU_ARGS)
 
 # Compile the simulators once, into the cache every process shares, before several processes want it at the same time.
 kernels: setup

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from agents.env_version import is_old
 from agents.ppo.network import ActorCritic
 from agents.ppo.networks import build_network
 from configs.files import write_atomically
@@ -67,7 +68,8 @@ def save_checkpoint(
 def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
     """Read, verify and rebuild the policy in `path` on `device`.
 
-    Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
+    A policy of an old version of its environment is read as well; `agents.env_version` says whether it plays. Raises
+    `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
     weights, shape and contract do not belong together.
     """
     content = _read(path, device)
@@ -118,7 +120,7 @@ def _rebuild(path: Path, shape: dict[str, Any], weights: dict[str, Any]) -> Acto
 
 
 def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str, Any]) -> None:
-    dogfight = contract.get("id") == ENV_ID
+    dogfight = contract.get("id") == ENV_ID or is_old(contract)
     missing = [key for key in (*CONTRACT_KEYS, *(DOGFIGHT_KEYS if dogfight else ())) if key not in contract]
     if missing:
         raise CheckpointError(f"{path}: its contract lacks {', '.join(missing)}")

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.generator_state import restore_generator
 from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.share import Noise, Share
 from agents.ppo.stacked import StackedActors
@@ -178,7 +179,7 @@ class Duel:
         self.opponents = state["opponents"].cpu().numpy()
         for name, weights in self._actors.weights.items():
             weights.copy_(state["slots"][name])
-        self._generator.set_state(state["generator"].cpu())
+        restore_generator(self._generator, state["generator"])
         self._sums.copy_(state["sums"])
         self._seat_opponents(np.zeros(self.share.total, dtype=bool))
         self._return.copy_(state["return"])

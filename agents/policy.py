@@ -3,6 +3,8 @@
 A policy carries the contract it was trained under and refuses matches it does not fit: other rules, another length of a
 step, observations it has never seen. One difference is harmless. The 46 floats of a policy trained without the physics
 parameters are the first 46 of the 59, so it plays among policies that see all 59 by looking at the first 46.
+
+A policy of an old version of the environment plays only where that was asked for (`agents.env_version`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor
 
 from agents.checkpoint import load_checkpoint
+from agents.env_version import admitted, is_old, old_version_message
 from agents.ppo.network import ActorCritic
 from configs.names import InputError
 from envs.dogfight.mirror import Mirror
@@ -55,10 +58,16 @@ class Policy:
         self.reseed(seed)
 
     @classmethod
-    def load(cls, path: Path, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Policy:
-        """Read a checkpoint; raises `CheckpointError` if it cannot be used. The policy is named after its file."""
+    def load(
+        cls, path: Path, device: str | torch.device = "cpu", *, deterministic: bool = True, old_version: bool = False
+    ) -> Policy:
+        """Read a checkpoint; raises `CheckpointError` if it cannot be used. The policy is named after its file.
+
+        With `old_version` one of an old version of its environment plays in today's, or raises `OldVersionError`.
+        """
         checkpoint = load_checkpoint(path, device)
-        return cls(checkpoint.network, checkpoint.contract, name=str(path), deterministic=deterministic)
+        contract = admitted(checkpoint.contract, path) if old_version else checkpoint.contract
+        return cls(checkpoint.network, contract, name=str(path), deterministic=deterministic)
 
     def reseed(self, seed: int) -> None:
         """Begin the sequence of sampled actions anew."""
@@ -66,6 +75,8 @@ class Policy:
 
     def check(self, contract: Mapping[str, Any]) -> None:
         """Return if the policy can play matches of this contract, else raise `PolicyError` naming what differs."""
+        if is_old(self.contract):
+            raise PolicyError(old_version_message(self.name, self.contract))
         for key, wanted in contract.items():
             mine = self.contract.get(key)
             if key not in (*OBSERVATION_KEYS, *ACTION_KEYS) and mine != wanted:

@@ -21,7 +21,7 @@ from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2
-"""Raised with every change of what a state holds; `tests/agents/golden` keeps a run of every format that ever was."""
+"""Raised with every change of what a state holds. 1: before the dogfight had a league; no longer read."""
 STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
 
 
@@ -83,7 +83,7 @@ class StateFolder:
     def latest(self) -> TrainingState | None:
         """The newest good state, or None if none was ever written; damaged ones are put aside with an alert.
 
-        Raises `StateError` if there are states and every one of them is damaged, or if one has a newer format.
+        Raises `StateError` if there are states and every one of them is damaged, or if one has another format.
         """
         paths = self.paths()
         for path in reversed(paths):
@@ -117,7 +117,7 @@ class DamagedStateError(StateError):
 def read_state(path: Path) -> TrainingState:
     """Read and verify the state in the folder `path`.
 
-    Raises `DamagedStateError` where files are missing or altered, `StateError` for a newer format.
+    Raises `DamagedStateError` where files are missing or altered, `StateError` for another format.
     """
     manifest = _read_manifest(path)
     try:
@@ -137,7 +137,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         _check_version(path, manifest)
         fingerprint, _ = _fingerprint(manifest["summary"]), (manifest["sha256"], manifest["summary"]["update"])
-        if manifest.get("summary_sha256", fingerprint) != fingerprint:  # states written before there was one lack it
+        if manifest["summary_sha256"] != fingerprint:
             raise DamagedStateError(f"{file}: is damaged, its summary is not the one that was written")
     except StateError:
         raise
@@ -147,12 +147,17 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _check_version(path: Path, manifest: dict[str, Any]) -> None:
-    """Asked before anything else: what more there is in the manifest of a newer format, nobody here knows."""
+    """Come before all other checks, since the manifest of another format may hold other keys."""
     version = manifest["format_version"]
     if manifest["format"] != FORMAT or type(version) is not int or version < 1:
         raise DamagedStateError(f"{path / MANIFEST}: is not the manifest of a training state")
     if version > FORMAT_VERSION:
-        raise StateError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
+        raise StateError(f"{path}: has format {version}, this Sparring reads {FORMAT_VERSION}; update it")
+    if version < FORMAT_VERSION:
+        raise StateError(
+            f"{path}: has format {version}, which is no longer read, only {FORMAT_VERSION} is; start a new run under "
+            "another name=; the policies of this one can still be played"
+        )
 
 
 def _fingerprint(plain: Any) -> str:

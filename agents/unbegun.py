@@ -14,7 +14,9 @@ from agents.logger import EVENTS, METRICS, WANDB_ID
 from agents.run_folder import RunFolder
 from agents.run_lock import LOCK
 from configs.drift import differences, drift
+from configs.names import ConfigError
 from configs.plain import from_plain
+from configs.retired import is_retired, run_message
 from configs.schema import RunConfig
 from curriculum import league_file
 
@@ -34,10 +36,15 @@ def is_unbegun(folder: RunFolder) -> bool:
 def changes(folder: RunFolder, config: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Options that differ from those of a run's folder, by dotted key: (before, now).
 
-    Raises `ConfigError` where the run was begun and what it learned depends on one of them.
+    Raises `ConfigError` where the run was begun and what it learned depends on one of them, or on a version of the
+    environment that is no longer registered.
     """
     before = from_plain(folder.read_config())
-    return differences(before, config) if is_unbegun(folder) else drift(before, config)
+    if is_unbegun(folder):
+        return differences(before, config)
+    if is_retired(before.env.id):
+        raise ConfigError(run_message(folder.path, before.env.id))
+    return drift(before, config)
 
 
 def put_league_aside(folder: RunFolder) -> None:

@@ -21,7 +21,12 @@ Trains the run NAME and writes a folder under checkpoints/. Every option below c
   python train.py +run=quickstart seed=3 env.num_envs=64
   python train.py +run=unified_dr_cpu phases.0.updates=20 phases.1.updates=10
   python train.py env=gymnasium env.id=CartPole-v1
+  python train.py +run=unified_dr_gpu_v3 scale=0.01
 
+  scale=S shrinks the run file NAME: its updates and moments by S; its intervals and sizes (matches, steps of a
+          rollout, minibatch, games of evaluations) by the root of S. Phases, stages, events and evaluations all still
+          happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside
+          it hold as they are. docs/long_runs.md
   --help  this text
   --cfg   print the configuration as YAML and stop
   --multirun  one run per combination of values, as in seed=1,2,3; docs/scaling.md

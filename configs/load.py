@@ -24,8 +24,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from configs.names import ConfigError, choose
 from configs.plain import from_plain, read_yaml, to_plain, unknown_key
+from configs.retired import is_retired, run_message
+from configs.scale import shrink
 from configs.schema import RunConfig
-from configs.validate import validate
+from configs.validate import check_ranges, validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(field.name for field in fields(RunConfig))
@@ -50,14 +52,50 @@ def load(overrides: Sequence[str]) -> RunConfig:
     ]
     stored = _stored(parsed)
     if stored is None:
-        name = _run_name(parsed)
-        config = from_plain({**_compose([f"+run={name}", *settings], to_plain(RunConfig())), "run": name})
+        config = _fresh(_run_name(parsed), settings)
     else:
-        config = from_plain(_compose(settings, stored))
+        config = from_plain(_compose(settings, to_plain(stored)))
         # Where it was found: a copied folder must not lead back to the one it was copied from.
         config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
-    validate(config, begun=stored is not None)
+        _check_scale_stays(stored, config)
+    _validate(config, begun=stored is not None)
     return config
+
+
+def _fresh(name: str, settings: Sequence[str]) -> RunConfig:
+    """The run file `name` at its scale, then the `settings`, which are not scaled; a begun run never comes here."""
+    defaults = to_plain(RunConfig())
+
+    def composed(settings: Sequence[str]) -> RunConfig:
+        return from_plain({**_compose(settings, defaults, run=name), "run": name})
+
+    config = composed(settings)
+    if config.scale == RunConfig.scale:
+        return config
+    check_ranges(config)
+    # With its trainer and game as they will be: they decide which options mean anything.
+    owners = [text for text in settings if text.lstrip("+").startswith(("trainer=", "env.id=", "scale="))]
+    file = composed(owners)
+    check_ranges(file)
+    return from_plain({**_compose(settings, to_plain(shrink(file))), "run": name})
+
+
+def _validate(config: RunConfig, *, begun: bool) -> None:
+    try:
+        validate(config, begun=begun)
+    except ConfigError as error:
+        if begun or config.scale == RunConfig.scale:
+            raise
+        hint = "shrinks the run file; what is typed beside it holds as it is"
+        raise ConfigError(f"{error}; scale={config.scale:g} {hint}") from error
+
+
+def _check_scale_stays(stored: RunConfig, config: RunConfig) -> None:
+    if config.scale != stored.scale:
+        raise ConfigError(
+            f"scale={config.scale:g}: the run was begun at scale={stored.scale:g}, which its numbers have already; "
+            f"leave it out to continue, or begin another run with +run=NAME scale={config.scale:g}"
+        )
 
 
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
@@ -95,7 +133,7 @@ def _parse(text: str) -> Override:
     return override
 
 
-def _stored(parsed: Sequence[Override]) -> dict[str, Any] | None:
+def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     """The configuration of the run that `resume=` names, None where there is no such override."""
     given = {override.key_or_group: str(override.value()) for override in parsed}
     if not given.get("resume"):
@@ -110,10 +148,13 @@ def _stored(parsed: Sequence[Override]) -> dict[str, Any] | None:
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
         stored = from_plain(read_yaml(path.read_text(encoding="utf-8")))
-        validate(stored, begun=True)
+        if not is_retired(stored.env.id):
+            validate(stored, begun=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: is no configuration of this version: {error}") from error
-    return to_plain(stored)
+    if is_retired(stored.env.id):
+        raise ConfigError(run_message(path.parent, stored.env.id))
+    return stored
 
 
 def _checkpoint_dir(parsed: Sequence[Override]) -> str:
@@ -135,12 +176,14 @@ def _run_name(parsed: Sequence[Override]) -> str:
     return choose("run", names[0], runs())
 
 
-def _compose(overrides: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
+def _compose(settings: Sequence[str], base: dict[str, Any], *, run: str = "") -> dict[str, Any]:
+    """`base`, changed by the file of `run`, if one is named, and then by `settings`."""
     ConfigStore.instance().store("schema", node=base)
+    overrides = [*([f"+run={run}"] if run else []), *settings]
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
             # Unresolved: what is in ${...} could be the environment's, which is no business of a configuration.
-            composed = OmegaConf.to_container(compose("config", overrides=list(overrides)), resolve=False)
+            composed = OmegaConf.to_container(compose("config", overrides=overrides), resolve=False)
     except (
         HydraException,
         OmegaConfBaseException,
@@ -150,8 +193,8 @@ def _compose(overrides: Sequence[str], base: dict[str, Any]) -> dict[str, Any]:
         ValueError,
         RecursionError,
     ) as error:
-        if len(overrides) > 1:
-            _check_items(overrides[1:], _compose(overrides[:1], base))
+        if settings:
+            _check_items(settings, _compose([], base, run=run))
         lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]
         raise ConfigError(": ".join(lines).replace("++", "")) from error
     assert isinstance(composed, dict)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from configs.allowed import Form, option
 from configs.language import CloneConfig, EndpointConfig, GRPOConfig, LanguageModelConfig, LeagueConfig
 
-DOGFIGHT = "sparring/Dogfight-v0"
+DOGFIGHT = "sparring/Dogfight-v1"
 DIPLOMACY = "sparring/Diplomacy-v0"
 RULES = ("classic", "challenge")
 BOT_RATES = ("tick", "agent")
@@ -286,6 +286,9 @@ class RunConfig:
     """Of several processes (torchrun), one that does not answer the others for this long is taken for dead."""
     max_updates: int = option(0, COUNT)
     """Stop after this many updates although the schedule is longer; 0 runs it whole."""
+    scale: float = option(1.0, "(0, 1]")
+    """One dial for size: below 1 the run file's schedule and batches are shrunk when a run begins (docs/long_runs.md).
+    What is typed beside it holds as it is. A run's config.yaml has it, and the numbers that it made."""
     env: EnvConfig = field(default_factory=EnvConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)

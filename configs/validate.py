@@ -14,6 +14,7 @@ from configs.allowed import Allowed, Form, complaint
 from configs.idle import check_idle
 from configs.language import DIPLOMACY_BOTS
 from configs.names import ConfigError
+from configs.retired import id_message, is_retired
 from configs.schema import (
     BOTS,
     DIPLOMACY,
@@ -35,9 +36,10 @@ def validate(config: RunConfig, *, begun: bool = False) -> None:
 
     A run that was `begun` goes on with options that have no effect, since it may have been before they were refused.
     """
+    if is_retired(config.env.id):
+        raise ConfigError(id_message(config.env.id))
     _check_whose(config)
-    for key, value, option in options(config):
-        _check_option(key, value, option)
+    check_ranges(config)
     _check_games(config)
     if config.trainer in LANGUAGE_TRAINERS:
         check_language(config)
@@ -53,6 +55,12 @@ def validate(config: RunConfig, *, begun: bool = False) -> None:
     for index, phase in enumerate(config.phases):
         _check_phase(f"phases.{index}", phase, first=index == 0, env_id=config.env.id)
     _check_snapshots_differ(config)
+
+
+def check_ranges(config: RunConfig) -> None:
+    """Refuse the first option that is outside what it may hold by itself; raises `ConfigError`."""
+    for key, value, option in options(config):
+        _check_option(key, value, option)
 
 
 def options(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:

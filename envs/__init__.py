@@ -1,7 +1,7 @@
 """The games. Importing this package registers their gymnasium ids and nothing more.
 
 Entry points are strings, so the simulator (Warp, torch) loads with the first environment, not with the import:
-`import envs; gymnasium.make("sparring/Dogfight-v0")`, or `gymnasium.make("envs:sparring/Dogfight-v0")` in one go. No
+`import envs; gymnasium.make("sparring/Dogfight-v1")`, or `gymnasium.make("envs:sparring/Dogfight-v1")` in one go. No
 step limit is registered: a match ends by its own clock, whose length in steps depends on `action_repeat`.
 """
 

@@ -1,7 +1,8 @@
 """Kernels launched over a batch, the same way for every simulator.
 
 On a CPU the batch is cut into one range per thread: a launch releases the GIL, so plain threads scale. On a GPU it is
-one launch in torch's current stream. Every kernel takes, after its inputs, the number of its first row.
+one launch in torch's current stream, which first waits for what Warp's own stream still does (allocations, copies).
+Every kernel takes, after its inputs, the number of its first row.
 """
 
 from __future__ import annotations
@@ -36,13 +37,12 @@ class Launcher:
         wp.load_module(module, device=self.wp_device)
 
     def run(self, kernel: Any, inputs: list[Any]) -> None:
-        """Launch a kernel over all rows, on a GPU in torch's current stream."""
-        with self._stream():
-            self.launch(self.record(kernel, inputs))
+        """Launch a kernel over all rows."""
+        self.launch(self.record(kernel, inputs))
 
     def run_once(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch a kernel for what concerns one row only, which its inputs name."""
-        with self._stream():
+        with self.stream():
             wp.launch(kernel, dim=1, inputs=inputs, device=self.wp_device)
 
     def record(self, kernel: Any, inputs: list[Any]) -> list[Any]:
@@ -54,17 +54,22 @@ class Launcher:
         ]
 
     def launch(self, commands: list[Any]) -> None:
-        """Do recorded launches, the first one in this thread."""
+        """Do recorded launches, the first one in this thread, on a GPU in torch's current stream."""
         if self._workers is None:
-            commands[0].launch()
+            with self.stream():
+                commands[0].launch()
             return
         others = [self._workers.submit(command.launch) for command in commands[1:]]
         commands[0].launch()
         for other in others:
             other.result()
 
-    def _stream(self) -> AbstractContextManager[Any]:
-        """Torch's current stream on a GPU; nothing on a CPU."""
+    def stream(self) -> AbstractContextManager[Any]:
+        """Make a context in which Warp works in torch's current stream; on a CPU it does nothing.
+
+        Copies and fills of Warp's belong in it as well as launches: outside of it they take Warp's own stream, which
+        waits for torch's default stream, and for no other.
+        """
         if self.device.type != "cuda":
             return nullcontext()
         return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device)))

@@ -63,8 +63,15 @@ def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, th
     return Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
 
 
-def make_report(options: PlayOptions, plan: Plan, records: Sequence[Record], *, anchor: Anchor | None = None) -> Report:
-    """The records, and what it takes to play the same games again; nobody is the player."""
+def make_report(
+    options: PlayOptions,
+    plan: Plan,
+    records: Sequence[Record],
+    entrants: Iterable[Entrant],
+    *,
+    anchor: Anchor | None = None,
+) -> Report:
+    """The records, what it takes to play the same games again, and what is to be said of the `entrants`."""
     return Report(
         player=None,
         records=records,
@@ -77,7 +84,13 @@ def make_report(options: PlayOptions, plan: Plan, records: Sequence[Record], *, 
         device=plan.setting.device,
         command=options.command,
         anchor=anchor,
+        notes=gather_notes(entrants),
     )
+
+
+def gather_notes(entrants: Iterable[Entrant]) -> tuple[str, ...]:
+    """What has to be said of the players, each note once."""
+    return tuple(dict.fromkeys(note for entrant in entrants for note in entrant.notes))
 
 
 def make_folders(folders: Iterable[Path], *, files: Iterable[Path] = ()) -> None:

@@ -32,11 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     checkpoint, out = _read(arguments)
     from agents.checkpoint import load_checkpoint
-    from eval.onnx_model import export, parameter_count
+    from eval.onnx_file import read_onnx
+    from eval.onnx_model import export
 
     policy, path = load_checkpoint(checkpoint), out or checkpoint.with_suffix(".onnx")
     difference = export(policy, path)
-    size = f"{parameter_count(policy.network):,} parameters, {path.stat().st_size:,} bytes"
+    written = read_onnx(path)
+    size = f"{written.parameters:,} parameters, {written.size:,} bytes"
     print(f"Wrote {path}: float32[1, {policy.network.obs_dim}] -> float32[1, 3], {size}")
     print(f"Largest difference from torch on random observations: {difference:.2g}")
     return 0

@@ -16,6 +16,8 @@ from eval.proposals import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKPOINTS = ROOT / "checkpoints"
+ONNX = ".onnx"
+"""How the file of an ONNX agent ends."""
 
 Player = str | Path
 """A bot by its name, or a policy by its file."""
@@ -42,10 +44,10 @@ def find_opponent(text: str, game: Game = DOGFIGHT_GAME) -> Player:
 def find_checkpoint(text: str, game: Game = DOGFIGHT_GAME, named: Sequence[str] = ()) -> Path:
     """The file a person means by `text`.
 
-    A file (`.pt` may be left out) or a run's folder (its final.pt), looked for from the working directory, the
-    repository and its checkpoints folder, so that a run's name and `released/<name>` are enough; the bare word final.pt
-    is that of the run that saved last. Raises `UnknownNameError` with what there is of this game, `named` besides, and
-    the nearest match.
+    A file, ONNX agents included (`.pt` may be left out), or a run's folder (its final.pt), looked for from the working
+    directory, the repository and its checkpoints folder, so that a run's name and `released/<name>` are enough; the
+    bare word final.pt is that of the run that saved last. Raises `UnknownNameError` with what there is of this game,
+    `named` besides, and the nearest match.
     """
     candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places()]
     found = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
@@ -75,10 +77,15 @@ def find_folder(text: str, root: Path, *, holding: str = "") -> Path | None:
 
 
 def display_name(player: Player) -> str:
-    """What tables call a player: a bot by its name, <run> for its final.pt, <run>/<file> for others, else the path."""
+    """What tables call a player: a bot by its name, <run> for its final.pt, <run>/<file> for others, else the path.
+
+    An ONNX agent keeps its .onnx, since the checkpoint it was made from lies beside it under the same name.
+    """
     if isinstance(player, str) or not player.is_relative_to(CHECKPOINTS):
         return str(player)
     inside = player.relative_to(CHECKPOINTS)
+    if inside.suffix == ONNX:
+        return str(inside)
     name = str(inside.parent if inside.name == FINAL else inside.with_suffix(""))
     return str(player) if any(name in game.bots for game in GAMES) else name
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from configs.names import InputError
+from configs.retired import DOGFIGHT_V0
 from configs.schema import DIPLOMACY, DOGFIGHT
 from eval.find import Player
 from eval.proposals import trained_in
 
 
 def check_dogfight(*players: Player) -> None:
-    """Raise `InputError` for a policy's file beside the configuration of a run of another game."""
+    """Raise `InputError` for a policy's file beside the configuration of a run of another game.
+
+    A run of an old version of the dogfight passes: `entrants.py` says which of its policies may play.
+    """
     for player in players:
         env_id = trained_in(player.parent / "config.yaml") if isinstance(player, Path) else ""
-        if env_id not in ("", DOGFIGHT):
+        if env_id not in ("", DOGFIGHT, DOGFIGHT_V0):
             raise InputError(other_game(player, env_id))
 
 

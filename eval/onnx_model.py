@@ -1,15 +1,15 @@
 """A policy's deterministic actor as an ONNX model, written from its layers, one operator each.
 
-The model is stateless: `observation` float32 [1, D], D as the checkpoint's contract says (59, 46, or 224 under
-challenge rules), to `action` float32 [1, 3]: turn clamped to [-1, 1], throttle to [0, 1], and shoot, which is 1 where
-the policy fires (p > 1/2) and 0 where it does not. The critic stays at home.
+The model is stateless: `observation` float32 [1, D], D as the checkpoint's contract says (59, 46, or under challenge
+rules 224, four frames of 56 with the newest first and zeros for frames that do not exist yet), to `action` float32
+[1, 3]: turn clamped to [-1, 1], throttle to [0, 1], and shoot, which is 1 where the policy fires (p > 1/2) and 0 where
+it does not. The mirror of a policy trained with one is part of the model, the critic is not.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,17 @@ from configs.files import write_atomically
 from configs.names import InputError
 from envs.dogfight.mirror import Mirror
 from envs.dogfight.rules import ENV_ID
+from eval.export_packages import export_package
+from eval.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMETERS, parameter_count
 
-MAX_PARAMETERS = 250_000
-MAX_BYTES = 10_000_000
 TOLERANCE = 1e-5
 OPSET = 17
 """The first that has LayerNormalization."""
 IR_VERSION = 8
 
+ACTIONS = 3
+STEERING = 2
+"""The first two of them, turn and throttle. The third fires above 0, be it a Bernoulli's logit or a Gaussian's mean."""
 ACTION_LOW = (-1.0, 0.0)
 ACTION_HIGH = (1.0, 1.0)
 
@@ -46,13 +49,16 @@ def export(checkpoint: Checkpoint, path: Path) -> float:
     Raises `ExportError` for a policy that is too large, of another environment or in disagreement, and where a package
     is missing.
     """
-    count = parameter_count(checkpoint.network)
+    if checkpoint.contract["id"] != ENV_ID:
+        old = checkpoint.contract["id"]
+        raise ExportError(f"{checkpoint.path}: was trained in {old}, only policies of {ENV_ID} can be exported")
+    data = build(checkpoint.network, checkpoint.contract)
+    count = parameter_count(export_package("onnx").load_model_from_string(data))
     if count > MAX_PARAMETERS:
         raise ExportError(
-            f"{checkpoint.path}: its actor has {count:,} parameters, at most {MAX_PARAMETERS:,} may be exported; "
+            f"{checkpoint.path}: the model has {count:,} parameters, at most {MAX_PARAMETERS:,} are allowed; "
             "train a narrower one (network.hidden, network.blocks)"
         )
-    data = build(checkpoint.network, checkpoint.contract)
     if len(data) > MAX_BYTES:
         raise ExportError(f"{checkpoint.path}: the model has {len(data):,} bytes, at most {MAX_BYTES:,} are allowed")
     difference = disagreement(checkpoint, data)
@@ -65,34 +71,27 @@ def export(checkpoint: Checkpoint, path: Path) -> float:
     return difference
 
 
-def parameter_count(network: ActorCritic) -> int:
-    """How many numbers the exported part, the actor, has learned."""
-    return sum(parameter.numel() for parameter in network.actor.parameters())
-
-
 def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
     """The deterministic policy as a serialized, checked ONNX model that carries its contract as metadata."""
-    if contract["id"] != ENV_ID:
-        raise ExportError(f"the policy was trained in {contract['id']}, only {ENV_ID} can be exported")
-    onnx = _optional("onnx")
+    onnx = export_package("onnx")
     graph = _Graph(onnx)
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
     shown = _add_mirror(graph, mirror) if mirror else "observation"
-    _add_action(graph, graph.layer(network.actor, shown), network, mirrored=mirror is not None)
+    _add_action(graph, graph.layer(network.actor, shown), mirrored=mirror is not None)
     tensor, helper = onnx.TensorProto.FLOAT, onnx.helper
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "policy",
             [helper.make_tensor_value_info("observation", tensor, [1, network.obs_dim])],
-            [helper.make_tensor_value_info("action", tensor, [1, network.continuous + network.binary])],
+            [helper.make_tensor_value_info("action", tensor, [1, ACTIONS])],
             graph.weights,
         ),
         producer_name="sparring",
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
     )
-    helper.set_model_props(model, {"contract": json.dumps(dict(contract), sort_keys=True)})
+    helper.set_model_props(model, {CONTRACT: json.dumps(dict(contract), sort_keys=True)})
     onnx.checker.check_model(model, full_check=True)
     return model.SerializeToString(deterministic=True)
 
@@ -104,17 +103,16 @@ def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256
     """
     generator = torch.Generator().manual_seed(seed)
     obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
-    continuous = checkpoint.network.continuous
     expected, logit = _torch_actions(checkpoint, obs)
     actual = run_model(data, obs.numpy())
-    fires = (actual[:, continuous:] != expected[:, continuous:]) & (np.abs(logit) > TOLERANCE)
-    steering = np.abs(actual - expected)[:, :continuous]
+    fires = (actual[:, STEERING:] != expected[:, STEERING:]) & (np.abs(logit) > TOLERANCE)
+    steering = np.abs(actual - expected)[:, :STEERING]
     return float("inf") if fires.any() else float(steering.max())
 
 
 def run_model(data: bytes, observations: np.ndarray) -> np.ndarray:
     """Actions float32 [B, 3] of the model `data` for observations float32 [B, D], asked one by one as in play."""
-    runtime = _optional("onnxruntime")
+    runtime = export_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
@@ -176,9 +174,9 @@ def _add_mirror(graph: _Graph, mirror: Mirror) -> str:
     return graph.add("Where", swapped, image, "observation")
 
 
-def _add_action(graph: _Graph, output: str, network: ActorCritic, *, mirrored: bool) -> None:
-    """From means and logit to a legal action: Gaussians clamped, turned back, the Bernoulli's likelier side."""
-    sizes = graph.constant([network.continuous, network.binary])
+def _add_action(graph: _Graph, output: str, *, mirrored: bool) -> None:
+    """From the actor's three numbers to a legal action: steering clamped and turned back, fire or not."""
+    sizes = graph.constant([STEERING, ACTIONS - STEERING])
     graph.add("Split", output, sizes, outputs=["means", "logits"], axis=1)
     raised = graph.add("Max", "means", graph.constant(ACTION_LOW))
     steering = graph.add("Min", raised, graph.constant(ACTION_HIGH))
@@ -195,16 +193,9 @@ def _torch_actions(checkpoint: Checkpoint, obs: Tensor) -> tuple[np.ndarray, np.
     """What torch does, clamped as the environment does, and the logits behind the shots."""
     network = checkpoint.network.cpu().eval()
     actions = Policy(network, checkpoint.contract).act(obs)
-    steering = actions[:, : network.continuous]
+    steering = actions[:, :STEERING]
+    actions[:, STEERING:] = (actions[:, STEERING:] > 0.0).float()
     steering.copy_(torch.maximum(torch.minimum(steering, torch.tensor(ACTION_HIGH)), torch.tensor(ACTION_LOW)))
     mirror = Mirror(checkpoint.contract["rules"], network.obs_dim) if checkpoint.contract["mirror"] else None
     shown = mirror.show(obs)[0] if mirror else obs
-    return actions.numpy(), network.actor(shown)[:, network.continuous :].numpy()
-
-
-def _optional(package: str) -> Any:
-    """Import a package that only the export needs."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise ExportError(f'{package} is not installed; run pip install -e ".[export]"') from error
+    return actions.numpy(), network.actor(shown)[:, STEERING:].numpy()

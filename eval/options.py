@@ -31,6 +31,8 @@ examples:
   python eval/run.py --ckpt quick-hawk-quickstart --games 1000 --seed 7
   python eval/run.py --ckpt final.pt --opponents ace,brawler --regimes none full knife_fight
   python eval/run.py --ckpt final.pt --opponents released/dogfight_quickstart
+  python eval/run.py --ckpt agent.onnx --opponents ace,other.onnx      ONNX agents, 59, 46 or 224 floats in, 3 out
+  python eval/run.py --ckpt old-run --env-version 0        a policy trained against the bots of version 0
   python eval/run.py --ckpt final.pt --require "brawler>=0.95" --require "worst@full>=0.5"
   python eval/run.py --ckpt final.pt --replay match.html --gif match.gif
   python eval/run.py --ckpt bot:ace                        a bot as the player
@@ -89,8 +91,9 @@ def _parser() -> Parser:
         "intervals. eval.json and eval.md are written beside final.pt, eval.NAME.json and .md beside NAME.pt.",
         _EXAMPLES,
     )
-    ckpt = "a path, a run's name, final.pt (the newest run's) or bot:NAME"
-    players = add_players(parser, ckpt=ckpt, metavar="C", opponents="bots and checkpoints (default: the five bots)")
+    ckpt = "a path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME"
+    opponents = "bots, checkpoints and ONNX agents (default: the five bots)"
+    players = add_players(parser, ckpt=ckpt, metavar="C", opponents=opponents)
     players.add_argument(
         "--ladder", action="store_true", help="play all opponents (and --ckpt, where given) against each other"
     )

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from configs.allowed import complaint
 from configs.names import InputError, choose
+from configs.retired import DOGFIGHT_V0
 from configs.schema import DEVICE
 from envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
 from eval.ratings import Anchor
@@ -25,6 +26,9 @@ GAMES = "[2, 1000000]"
 SEED = "[0, 2147483647]"
 THREADS = "[0, 4096]"
 WIDTH = 120
+
+ENV_VERSIONS = ("0", "1")
+"""Of the dogfight, the last being today's."""
 
 Group = argparse._ArgumentGroup
 
@@ -38,6 +42,8 @@ class PlayOptions:
     opponents: tuple[str, ...]
     anchor: Anchor | None
     stochastic: bool
+    env_version: int
+    """The oldest version of the environment in which the evaluated policy may have been trained."""
     games: int
     seed: int
     regimes: tuple[str, ...]
@@ -85,6 +91,7 @@ class Parser(argparse.ArgumentParser):
         values["opponents"] = read_names("--opponents", values["opponents"])
         values["regimes"] = _regimes(values["regimes"])
         values["anchor"] = Anchor.parse(values["anchor"]) if values["anchor"] else None
+        values["env_version"] = int(choose("--env-version", values["env_version"], ENV_VERSIONS))
         return values
 
 
@@ -98,7 +105,15 @@ def add_players(parser: Parser, *, ckpt: str, metavar: str, opponents: str) -> G
         metavar="A",
         help="whose rating is fixed, as in ace or ace=1000 (default: the hardest bot that plays, brawler, at 0)",
     )
-    group.add_argument("--stochastic", action="store_true", help="let policies sample their actions")
+    group.add_argument(
+        "--stochastic", action="store_true", help="let policies sample their actions (ONNX agents never do)"
+    )
+    group.add_argument(
+        "--env-version",
+        default=ENV_VERSIONS[-1],
+        metavar="|".join(ENV_VERSIONS),
+        help=f"0 lets a classic policy of {DOGFIGHT_V0} be evaluated in today's game, which the table then says",
+    )
     return group
 
 

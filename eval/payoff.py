@@ -82,13 +82,14 @@ def play(options: Options, folder: Path, opponents: Sequence[Player]) -> Payoffs
     from eval.snapshots import called_by_age, frozen_policies, thin
 
     sure = not options.stochastic
-    frozen = called_by_age(thin(frozen_policies(folder, device, deterministic=sure), options.snapshots))
+    own = frozen_policies(folder, device, deterministic=sure, old_version=options.env_version == 0)
+    frozen = called_by_age(thin(own, options.snapshots))
     others = [load_entrant(player, device, deterministic=sure) for player in opponents]
     entrants = [policy.entrant for policy in frozen] + others
     names = _check_players(entrants)
     anchor = (options.anchor or Anchor.among(names)).check(names)
     plan = make_plan(options, entrants, device, threads)
-    report = make_report(options, plan, ladder(entrants, plan), anchor=anchor)
+    report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
     return Payoffs(folder.name, frozen, others, report)
 
 
@@ -132,7 +133,7 @@ def _parser() -> Parser:
         parser,
         ckpt="a run's name, its folder, or final.pt (the newest run's)",
         metavar="RUN",
-        opponents=f"bots and checkpoints besides them (default: the five bots), or {NOBODY}",
+        opponents=f"bots, checkpoints and ONNX agents besides them (default: the five bots), or {NOBODY}",
     )
     players.add_argument(
         "--snapshots", type=int, default=10, metavar="N", help="at most so many, evenly over the steps (default: 10)"

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from configs.names import InputError
+from configs.retired import DOGFIGHT_V0
 from configs.schema import DIPLOMACY
 from eval import find
 from eval.proposals import trained_in
 from eval.tables import SCHEMA_VERSION
 
 RESULTS = "eval.json"
-CONDITIONS = ("rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
+CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
 """What must be the same for win rates to be comparable."""
 
 _OTHER_GAME = (
@@ -103,6 +104,7 @@ def read_results(text: str) -> Results:
         if kind != "evaluation" or version != SCHEMA_VERSION:
             wanted = f"evaluation of version {SCHEMA_VERSION}"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {wanted}; run eval/run.py --ckpt")
+        content = {"env": DOGFIGHT_V0} | content  # of results that are older than the entry
         conditions = {name: content[name] for name in CONDITIONS}
         win_rates = {(r["regime"], r["opponent"]): int(r["wins"]) / int(r["games"]) for r in content["records"]}
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ZeroDivisionError) as error:

@@ -1,9 +1,10 @@
 """Evaluate a policy: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
 Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
-eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. Exit
-codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing (one line on stderr),
-130 stopped with Ctrl-C. `--env diplomacy` hands over to `eval/diplomacy.py`.
+eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. An ONNX
+agent may stand wherever a checkpoint may. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad
+input or a package missing (one line on stderr), 130 stopped with Ctrl-C. `--env diplomacy` hands over to
+`eval/diplomacy.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ if not __package__:  # Run as a script: only this repository's packages are mean
 
 from agents.run_folder import FINAL
 from configs.names import InputError
-from eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine, write
-from eval.find import Player, display_name, display_path, find_opponent, find_player
+from envs.dogfight.rules import ENV_ID
+from eval.command import gather_notes, make_folders, make_plan, make_report, publish, run_command, use_machine, write
+from eval.find import ONNX, Player, display_name, display_path, find_opponent, find_player
 from eval.kind import check_dogfight
 from eval.options import DIPLOMACY, Options, read_options, split_env
 from eval.ratings import Anchor
@@ -94,8 +96,24 @@ def _seat(options: Options, players: Sequence[Player]) -> tuple[list[Entrant], P
     device, threads = use_machine(options)
     from eval.entrants import load_entrant
 
-    entrants = [load_entrant(player, device, deterministic=not options.stochastic) for player in players]
+    evaluated = _evaluated(options, players)
+    entrants = [
+        load_entrant(
+            player,
+            device,
+            deterministic=not options.stochastic,
+            old_version=options.env_version == 0 or index != evaluated,
+        )
+        for index, player in enumerate(players)
+    ]
     return entrants, make_plan(options, entrants, device, threads)
+
+
+def _evaluated(options: Options, players: Sequence[Player]) -> int | None:
+    """Where the player of --ckpt is among `players`, in the order of `_find`; None where there is none."""
+    if not options.ckpt:
+        return None
+    return len(players) - 1 if options.ladder else 0
 
 
 def _command(options: Options) -> Callable[[Options, list[Entrant], Plan], list[str]]:
@@ -111,8 +129,10 @@ def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]
 
     player, opponent = entrants
     verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
-    text = sprt_markdown(player.name, opponent.name, verdict, options.sprt)
-    fields = {"player": player.name, "opponent": opponent.name, "command": options.command}
+    notes = gather_notes(entrants)
+    text = sprt_markdown(player.name, opponent.name, verdict, options.sprt, notes)
+    names = {"player": player.name, "opponent": opponent.name, "command": options.command}
+    fields = {**names, "env": ENV_ID, "notes": list(notes)}
     data = json.dumps(fields | asdict(options.sprt) | asdict(verdict), indent=1) + "\n"
     _publish(options, _folder(options, player), _name("sprt", player), text, data)
     return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
@@ -126,7 +146,7 @@ def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> lis
     watched = options.replay is not None or options.gif is not None
     records, recordings = evaluate(player, opponents, plan, record=watched)
     report = replace(
-        make_report(options, plan, records),
+        make_report(options, plan, records, entrants),
         player=player.name,
         checkpoint=display_path(player.path) if player.path else None,
         run=player.training.get("run"),
@@ -142,7 +162,7 @@ def run_ladder(options: Options, entrants: list[Entrant], plan: Plan) -> list[st
     from eval.arena import ladder
 
     anchor = _anchor(options, [entrant.name for entrant in entrants])
-    report = make_report(options, plan, ladder(entrants, plan), anchor=anchor)
+    report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
     _publish(options, options.out, "ladder", ladder_markdown(report), to_json(report))
     return []
 
@@ -157,8 +177,10 @@ def _folder(options: Options, player: Entrant) -> Path | None:
 
 
 def _name(kind: str, player: Entrant) -> str:
-    """The results' name: a run's other checkpoints, beside final.pt, do not overwrite its results."""
-    return kind if player.path is None or player.path.name == FINAL else f"{kind}.{player.path.stem}"
+    """The results' name: a run's other checkpoints and ONNX agents, beside final.pt, do not overwrite its results."""
+    if player.path is None or player.path.name == FINAL:
+        return kind
+    return f"{kind}.{player.path.name if player.path.suffix == ONNX else player.path.stem}"
 
 
 def _publish(options: Options, folder: Path | None, name: str, text: str, data: str) -> None:

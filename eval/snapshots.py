@@ -32,13 +32,17 @@ class Frozen:
     entrant: Entrant
 
 
-def frozen_policies(folder: Path, device: str | torch.device, *, deterministic: bool = True) -> list[Frozen]:
+def frozen_policies(
+    folder: Path, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
+) -> list[Frozen]:
     """Everything frozen in the run's folder, which `find_run` found, oldest first, one per number of steps.
 
     Where several files are of one moment, final.pt stands for them, then a checkpoint, then the pool's snapshot.
-    Raises `CheckpointError` for a damaged checkpoint and `PoolError` for a damaged pool.
+    Raises `CheckpointError` for a damaged checkpoint, `PoolError` for a damaged pool, and unless `old_version`
+    `OldVersionError` for a run of an old version of the environment.
     """
-    policies = [load_policy(path, device, deterministic=deterministic) for path in sorted(folder.glob("*.pt"))]
+    how = {"deterministic": deterministic, "old_version": old_version}
+    policies = [load_policy(path, device, **how) for path in sorted(folder.glob("*.pt"))]
     checkpoints = [Frozen(_age(policy, "env_steps"), policy) for policy in policies]
     newest = max(checkpoints, key=lambda frozen: frozen.env_steps)
     # Later ones replace earlier ones of the same age.

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from configs.names import InputError, choose
 from curriculum.sprt import SCORES, Hypotheses, Verdict
+from eval.tables import notes_markdown
 
 
 def parse_hypotheses(words: Sequence[str]) -> Hypotheses:
@@ -24,8 +25,8 @@ def parse_hypotheses(words: Sequence[str]) -> Hypotheses:
     return hypotheses
 
 
-def sprt_markdown(left: str, right: str, verdict: Verdict, hypotheses: Hypotheses) -> str:
-    """What a person is shown of a test that has ended."""
+def sprt_markdown(left: str, right: str, verdict: Verdict, hypotheses: Hypotheses, notes: Sequence[str] = ()) -> str:
+    """What a person is shown of a test that has ended; `notes` are on single players."""
     low, high = hypotheses.bounds
     answer = {
         "H1": f"{left} is stronger (H1 accepted)",
@@ -38,5 +39,5 @@ def sprt_markdown(left: str, right: str, verdict: Verdict, hypotheses: Hypothese
         f"H0: {hypotheses.elo0:g} Elo, H1: {hypotheses.elo1:g} Elo, alpha {hypotheses.alpha:g}, "
         f"beta {hypotheses.beta:g}\n\n"
         f"LLR {verdict.llr:.2f}, bounds {low:.2f} and {high:.2f}; {sum(verdict.pairs)} pairs of games, "
-        f"by score {counts}; about {verdict.elo:+.0f} Elo\n"
+        f"by score {counts}; about {verdict.elo:+.0f} Elo{notes_markdown(notes)}\n"
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from envs.dogfight.rules import CHALLENGE_GRAVITY
+from envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID
 from eval.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
 
 SCHEMA_VERSION = 1
@@ -116,6 +116,8 @@ class Report:
     training: dict[str, Any] = field(default_factory=dict)
     anchor: Anchor | None = None
     """Whose rating is fixed; None for an evaluation, which has no ratings."""
+    notes: Sequence[str] = ()
+    """What has to be said of single players."""
 
     @property
     def regimes(self) -> list[str]:
@@ -205,7 +207,7 @@ def to_json(report: Report) -> str:
     if report.anchor:
         content["anchor"] = asdict(report.anchor)
         content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
-    content["training"] = report.training
+    content |= {"env": ENV_ID, "notes": list(report.notes), "training": report.training}
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
@@ -223,11 +225,16 @@ def title(report: Report) -> str:
 
 
 def conditions(report: Report) -> str:
-    """How many games from which seed, and how often bots decide."""
+    """How many games from which seed, and how often bots decide; then a line for every note."""
     bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
     gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if report.rules == "challenge" else ""
     games = f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
-    return f"{games}; bots decide {bots}{gravity}"
+    return f"{games}; bots decide {bots}{gravity}{notes_markdown(report.notes)}"
+
+
+def notes_markdown(notes: Sequence[str]) -> str:
+    """The notes as a paragraph to append, a line each; empty where there are none."""
+    return "\n\n" + "  \n".join(f"Note: {note}." for note in notes) if notes else ""
 
 
 def origin(report: Report) -> str:

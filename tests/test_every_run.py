@@ -1,10 +1,10 @@
-"""Every run file trains: two updates of each, and one of each of its phases, at a size for a test, on a CPU."""
+"""Every run file trains: two updates of each, and a hundredth of each to its end, on a CPU."""
 
 import json
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
@@ -12,8 +12,10 @@ import train as command
 from agents.checkpoint import load_checkpoint
 from agents.ppo.loop import train
 from configs.load import load, runs
-from configs.schema import DIPLOMACY, DOGFIGHT
-from configs.validate import validate
+from configs.schema import DOGFIGHT
+from curriculum.schedule import Schedule
+from envs.dogfight.rules import REGIMES
+from eval import run as eval_run
 
 SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
@@ -21,6 +23,7 @@ SMALL = (
 )
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 """The others have tests of their own, such as tests/agents/llm/test_clone.py."""
+THREE_PHASES = [run for run in PPO if len(load([f"+run={run}"]).phases) == 3]
 
 
 @pytest.mark.parametrize("run", PPO)
@@ -36,41 +39,103 @@ def test_two_updates(run, tmp_path, capsys):
     assert "Ctrl-C stops it and keeps the policy" in capsys.readouterr().out
 
 
-def one_update_each(phases):
-    """The phases at one update each, with the last of their stages and levels, and all their events, at its start."""
-
-    def last(entries):
-        return [replace(entry, at=0) for entry in entries[-1:]]
-
-    return [
-        replace(
-            phase,
-            updates=1,
-            stages=last(phase.stages),
-            randomization=last(phase.randomization),
-            events=[replace(event, at=0) for event in phase.events],
-        )
-        for phase in phases
-    ]
+TINY = (
+    *("device=cpu", "threads=1", "logger.progress=false", "network.hidden=16", "network.blocks=0", "ppo.epochs=1"),
+    "ppo.precision=fp32",
+)
+START = 1000.0
+"""Of every rating."""
 
 
-@pytest.mark.parametrize("run", PPO)
-def test_every_phase_trains_once(run, tmp_path):
-    small = [*SMALL, "network.hidden=8", "max_updates=0", f"checkpoint_dir={tmp_path}"]
-    config = load([f"+run={run}", *small, "env.num_envs=7", "ppo.minibatch_size=28"])
-    checks = config.evaluation
-    if checks.every:
-        checks = replace(checks, games=7 if config.env.id == DIPLOMACY else 2, every=1)
-    config = replace(config, phases=one_update_each(config.phases), evaluation=checks)
-    validate(config)
+def rehearse(run, tmp_path, *options):
+    """Train the run at a hundredth to its end; its configuration, its folder and its rows of metrics."""
+    config = load([f"+run={run}", "scale=0.01", *TINY, *options, f"checkpoint_dir={tmp_path}", "name=small"])
     folder = train(config).parent
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    if config.env.id == DOGFIGHT:
-        assert [row["curriculum/phase"] for row in rows] == list(range(len(config.phases)))
-    assert len(rows) == len(config.phases)
-    assert load_checkpoint(folder / "final.pt").training["phase"] == config.phases[-1].name
+    return config, folder, [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def plans(config):
+    """What every update of a configuration is scheduled to be."""
+    schedule = Schedule(config.phases)
+    updates = min(schedule.total_updates, config.max_updates or schedule.total_updates)
+    return [schedule.plan(schedule.position_at(update), {}) for update in range(updates)]
+
+
+def in_order(places):
+    return [place for place, _ in groupby(places)]
+
+
+def rows_with(rows, key):
+    return [row for row in rows if key in row]
+
+
+def check_dogfight(run, config, folder, rows):
+    """Phases, stages and events as the whole run has them; evaluations, snapshots and ratings."""
+    met = in_order((row["curriculum/phase"], row["curriculum/stage"]) for row in rows)
+    assert met == in_order((plan.phase_index, plan.stage) for plan in plans(load([f"+run={run}"])))
+    moved = sum(row["rollout/matches"] for row in rows) > 0
+    assert (rows[-1]["league/elo"] != START) == moved
+    wanted = config.evaluation
+    for every, key in (
+        (wanted.every, "eval/do_nothing/win_rate"),
+        (wanted.check_every, "guard/check_win_rate"),
+        *((wanted.regimes_every, f"eval/{wanted.check_bot}/{regime}/win_rate") for regime in REGIMES),
+    ):
+        assert len(rows_with(rows, key)) == (len(rows) // every if every else 0), key
+        assert bool(rows_with(rows, key)) == bool(every), key
+    assert len(list(folder.glob("step_*.pt"))) == len(rows) // config.checkpoint_every
+
+
+@pytest.mark.parametrize("run", [run for run in PPO if run not in THREE_PHASES])
+def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
+    config, folder, rows = rehearse(run, tmp_path)
+    assert len(rows) == len(plans(config)) > 1
+    final = load_checkpoint(folder / "final.pt").training
+    assert (final["update"], final["interrupted"]) == (len(rows), False)
     snapshots = {f"{event.snapshot}.pt" for phase in config.phases for event in phase.events if event.snapshot}
     assert snapshots <= {path.name for path in folder.iterdir()}
+    if config.env.id == DOGFIGHT:
+        check_dogfight(run, config, folder, rows)
+
+
+@pytest.mark.parametrize("run", THREE_PHASES)
+def test_curriculum_transition_and_selfplay_at_a_hundredth(run, tmp_path, capsys):
+    """With rollouts in which matches end; exploration begins elsewhere than at the -1 that events set it back to."""
+    config, folder, rows = rehearse(run, tmp_path, "ppo.rollout_steps=512", "network.log_std_init=-0.5")
+    check_dogfight(run, config, folder, rows)
+    assert in_order(row["curriculum/phase"] for row in rows) == [0, 1, 2]
+    assert rows[-1]["curriculum/scripted_share"] == pytest.approx(0.2)
+    assert rows[-1]["curriculum/randomization"] == pytest.approx(1.0)
+    reset = next(plan.update for plan in plans(config) if any(event.log_std is not None for event in plan.events))
+    assert [row["train/log_std_0"] < -0.75 for row in rows] == [update >= reset for update in range(len(rows))]
+    check_pool(config, folder, rows)
+    assert eval_run.main(["--ckpt", str(folder / "final.pt"), "--games", "4"]) == 0
+    assert "brawler" in capsys.readouterr().out
+
+
+def check_pool(config, folder, rows):
+    """A snapshot at the first update of self-play and after every interval; met, and rated by that."""
+    first = next(index for index, row in enumerate(rows) if row["curriculum/scripted_share"] < 1.0)
+    due = [f"snapshot_{update:06d}.pt" for update in range(first, len(rows), config.self_play.snapshot_every)]
+    assert len(due) > 1
+    assert sorted(path.name for path in (folder / "pool").glob("*.pt")) == due
+    assert rows[-1]["league/pool_size"] == len(due)
+    met = rows_with(rows, "rollout/selfplay/win_rate")
+    assert met
+    assert rows[-1]["league/elo"] != rows[first]["league/elo"] != START
+    ratings = [(row["league/pool_elo_mean"], row["league/pool_elo_best"]) for row in rows[first:]]
+    assert len({*ratings}) > 1
+
+
+def test_promotion_is_tested_at_a_hundredth(tmp_path):
+    """The learner has hardly learned, so that a test of few games may refuse it; nothing else may keep it out."""
+    config, folder, rows = rehearse("unified_dr_cpu", tmp_path, "self_play.promotion=sprt", "ppo.rollout_steps=128")
+    first = next(index for index, row in enumerate(rows) if row["curriculum/scripted_share"] < 1.0)
+    tests = len(range(first, len(rows), config.self_play.snapshot_every)) - 1
+    promoted = len(list((folder / "pool").glob("*.pt"))) - 1
+    assert tests > 0
+    assert rows[-1]["league/refused"] + promoted == tests
+    assert config.self_play.promotion_games == 40
 
 
 @pytest.mark.parametrize("options", [["env.rules=challenge"], ["env.observe_physics=false", "env.bot_rate=agent"]])

@@ -17,7 +17,6 @@ from agents.table import POWERS, Table
 from configs.names import ConfigError
 from configs.schema import RunConfig
 from configs.waiting import COMPILING, said_if_long
-from curriculum.earlier_records import league_of
 from curriculum.games import head_to_head
 from curriculum.league import CHALLENGER, known_win_rates, new_league, record
 from curriculum.league_json import read_league, write_league
@@ -165,7 +164,7 @@ class DiplomacyTask:
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`."""
         mine = state["diplomacy"]
-        self.league = read_league(mine["league"]) if "league" in mine else league_of(BOTS, mine["scores"])
+        self.league = read_league(mine["league"])
         self._best = mine["best"]
         if episodes:
             self.table.load_state_dict(mine["games"])

@@ -16,13 +16,14 @@ from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metri
 from agents.ppo.network import ActorCritic, network_shape
 from agents.ppo.parallel import ALONE, Processes
 from agents.ppo.promotion import Promotion
-from agents.ppo.selfplay import SelfPlay, league_in
+from agents.ppo.selfplay import SelfPlay
 from agents.ppo.share import Share
 from agents.run_folder import RunFolder
 from configs.schema import RunConfig
 from configs.waiting import COMPILING, said_if_long
 from curriculum.league import CHALLENGER, known_win_rates
 from curriculum.league_file import LeagueFile
+from curriculum.league_json import read_league
 from curriculum.pool import Pool
 from curriculum.schedule import Plan
 from envs.dogfight.batch import DogfightBatch
@@ -163,7 +164,7 @@ class DogfightTask:
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`."""
-        self._win_rates = known_win_rates(league_in(state["league"]), CHALLENGER)
+        self._win_rates = known_win_rates(read_league(state["league"]["league"]), CHALLENGER)
         if episodes:
             self.duel.load_state_dict(cut(state["duel"], self.duel.share))
         if not self.processes.first:

@@ -8,7 +8,7 @@ the learner is the challenger and snapshots are checkpoints: its recent ones ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,8 @@ from agents.ppo.network import ActorCritic
 from agents.ppo.promotion import Promotion
 from configs.schema import SelfPlayConfig
 from curriculum import league as rules
-from curriculum.earlier_records import league_of
 from curriculum.games import Game, head_to_head
-from curriculum.league import CHALLENGER, League, enter_checkpoint, known_win_rates, leave, new_league, win_rates
+from curriculum.league import CHALLENGER, enter_checkpoint, known_win_rates, leave, new_league, win_rates
 from curriculum.league_file import LeagueError, LeagueFile
 from curriculum.league_json import read_league, write_league
 from curriculum.mix import deal
@@ -93,11 +92,11 @@ class SelfPlay:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`; the duel is restored apart."""
         self.pool.restore(state["pool"])
-        self.league = league_in(state)
+        self.league = read_league(state["league"])
         self._save()
         self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
         self._rng.bit_generator.state = state["rng"]
-        self.refused, self._tried_at = state.get("refused", 0), state.get("tried_at", -1)  # absent in older states
+        self.refused, self._tried_at = state["refused"], state["tried_at"]
 
     def begin_anew(self) -> None:
         """Forget everybody and everything."""
@@ -186,13 +185,6 @@ class SelfPlay:
             if name in self.league.agents:
                 games += head_to_head(CHALLENGER, name, tally.result(number))
         return games
-
-
-def league_in(state: Mapping[str, Any]) -> League:
-    """The league of a `SelfPlay.state_dict`, in whichever form it was kept."""
-    if "league" in state:
-        return read_league(state["league"])
-    return league_of(BOTS, state["scores"], learner=state["learner"], opponents=state["opponents"], pool=state["pool"])
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from agents.generator_state import restore_generator
 from agents.inexact import inexact, machine
 from curriculum.schedule import Position
 
@@ -38,7 +39,7 @@ def restore(run: Run, state: dict[str, Any], *, episodes: bool = True, guard: bo
     run.updates_done = state["updates"]
     run.position = Position(**state["position"]) if state["position"] else None
     run.learner.load_state_dict(state["learner"])
-    run.actions.set_state(state["actions"].cpu())
+    restore_generator(run.actions, state["actions"])
     run.task.load_state_dict(state, episodes=episodes)
     if guard:
         run.guard.load_state_dict(state["guard"])
@@ -62,7 +63,7 @@ def summary(run: Run, *, episodes: bool = True) -> dict[str, Any]:
 
 def inexact_reasons(found: dict[str, Any], run: Run) -> list[str]:
     """Why a run continued from a state with the summary `found` will not go on bit for bit; empty where it will."""
-    reasons = inexact({"processes": 1} | found, summary(run), deterministic=run.config.deterministic)
+    reasons = inexact(found, summary(run), deterministic=run.config.deterministic)
     if not has_episodes(found):
         reasons.append("the matches were lost with a process and begin anew")
     if run.task.cannot_save:
@@ -72,4 +73,4 @@ def inexact_reasons(found: dict[str, Any], run: Run) -> list[str]:
 
 def has_episodes(found: dict[str, Any]) -> bool:
     """Whether a state with the summary `found` holds the episodes that were in progress."""
-    return bool(found.get("episodes", True))
+    return bool(found["episodes"])

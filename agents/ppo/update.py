@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from agents.generator_state import restore_generator
 from agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
 from agents.ppo.network import ActorCritic
 from agents.ppo.parallel import ALONE, Processes
@@ -120,8 +121,9 @@ class Learner:
         """Continue from the `state_dict` of a learner of the same network shape."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.autocast.scaler.load_state_dict(state["scaler"])
-        self.shuffle.set_state(state["shuffle"].cpu())
+        if state["scaler"]:  # empty where it was saved without fp16, as on a CPU
+            self.autocast.scaler.load_state_dict(state["scaler"])
+        restore_generator(self.shuffle, state["shuffle"])
 
     def close(self) -> None:
         """End the learner's thread."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.numpy_dogfight.sensing import Sight, sight
-from benchmarks.numpy_dogfight.state import Array, State, wrap_angle, wrap_x
+from benchmarks.numpy_dogfight.sensing import CLOSING_LIMIT, Sight, sight
+from benchmarks.numpy_dogfight.state import Array, State, wrap_x
 from envs.dogfight import rules
 
 NORMALIZERS = np.array([parameter.normalizer for parameter in rules.PARAMETERS])
 ENERGY_SCALE = 250.0**2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT
+VELOCITY_SCALE = 250.0
 FAR = 1e9
 
 
@@ -70,15 +71,15 @@ def _challenge(view: Sight, bullets: list[Array], clock: Array) -> list[Array]:
         foe.sin,
         foe.hp / p["max_hp"],
         view.distance / 1000.0,
-        np.clip(view.closing / p["max_speed"], -1.0, 1.0),
+        view.closing / CLOSING_LIMIT,
         np.clip(foe.turn_rate / 4.0, -1.0, 1.0),
         foe.energy / ENERGY_SCALE,
-        wrap_angle(view.foe_off + np.pi) / np.pi,
+        view.foe_off / np.pi,
         *bullets,
         view.off / np.pi,
         view.foe_off / np.pi,
-        (foe.speed * foe.cos - me.speed * me.cos) / p["max_speed"],
-        (foe.speed * foe.sin - me.speed * me.sin) / p["max_speed"],
+        (me.speed * me.cos - foe.speed * foe.cos) / VELOCITY_SCALE,
+        (me.speed * me.sin - foe.speed * foe.sin) / VELOCITY_SCALE,
         clock,
     ]
 

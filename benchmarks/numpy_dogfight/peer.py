@@ -1,4 +1,4 @@
-"""N matches at once in plain NumPy: the straightforward peer that the simulator's speed and results are held against.
+"""N matches at once in plain NumPy: the straightforward peer that the simulator's speed and results are compared with.
 
 It plays the same game as `envs.dogfight.batch.DogfightBatch` and offers the same few calls, as NumPy arrays. Random
 draws differ (it has one NumPy generator), so courses agree only from equal states on.
@@ -59,17 +59,23 @@ class NumpyDogfight:
         self.reset()
 
     def reset(self) -> Array:
-        """Begin every match anew; returns observations [N, 2, D]."""
+        """Start a new match at every place; returns observations [N, 2, D]."""
         everyone = np.ones(len(self.bots), bool)
         self._spawn(everyone)
         self.obs = self._observe(everyone)
         self.final_obs = self.obs.copy()
         return self.obs
 
+    def load(self, state: State) -> Array:
+        """Set the state and return the observations it gives, [N, 2, D]; earlier frames are zeros."""
+        self.state = state
+        self.obs = self._observe(np.ones(len(self.bots), bool))
+        return self.obs
+
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array]:
         """Play one decision with actions [N, 2, 3]; returns obs, reward, terminated, truncated.
 
-        Finished matches begin anew at once: `obs` is already the next match's first.
+        A finished match is replaced at once: `obs` is already the next match's first.
         """
         state = self.state
         actions = self._repaired(actions)
@@ -113,17 +119,20 @@ class NumpyDogfight:
         return np.where(terminated | truncated, winner, -1).astype(np.int32)
 
     def _observe(self, fresh: Array) -> Array:
-        """Observations; under challenge rules the last four frames, all the same in `fresh` [N] matches."""
+        """Observations; under challenge rules the last four frames, zeros for those before the start of a match.
+
+        `fresh` [N] marks the matches that have just started.
+        """
         frame = observe(
             self.state, challenge=self.challenge, observe_physics=self.observe_physics, max_ticks=self.max_ticks
         )
         if not self.challenge:
             return frame
-        repeated = np.tile(frame, rules.CHALLENGE_FRAMES)
-        if fresh.all():
-            return repeated
-        stacked = np.concatenate([frame, self.obs[:, :, : -rules.CHALLENGE_FRAME_SIZE]], axis=2)
-        return np.where(fresh[:, None, None], repeated, stacked)
+        shape = (*frame.shape[:2], (rules.CHALLENGE_FRAMES - 1) * rules.CHALLENGE_FRAME_SIZE)
+        earlier = np.zeros(shape, frame.dtype)
+        if not fresh.all():
+            earlier[~fresh] = self.obs[~fresh, :, : -rules.CHALLENGE_FRAME_SIZE]
+        return np.concatenate([frame, earlier], axis=2)
 
     def _spawn(self, who: Array) -> None:
         """Draw physics and places for the matches `who` [N] and clear everything else of theirs."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.numpy_dogfight.sensing import distance, measure_closing
 from benchmarks.numpy_dogfight.state import Array, State, wrap_angle, wrap_x
 from envs.dogfight import rules
 
@@ -18,7 +19,7 @@ HIT_DISTANCE = rules.FIGHTER_RADIUS + rules.BULLET_RADIUS
 
 @dataclass
 class Hits:
-    """What the bullets of one tick did, by shooter: int [N, 2]."""
+    """Effect of one tick's bullets, by shooter: int [N, 2]."""
 
     damage: Array
     glances: Array
@@ -26,6 +27,7 @@ class Hits:
 
 def tick(state: State, actions: Array, *, challenge: bool, active: Array) -> Hits:
     """Advance the active matches ([N] bool) by one tick with actions [N, 2, 3]; `state` changes in place."""
+    before = distance(state, challenge=challenge)
     for seat in (0, 1):
         _fly(state, seat, actions[:, seat], active & state.alive[:, seat], challenge=challenge)
     live = (state.bullet_life > 0) & active[:, None, None]
@@ -35,6 +37,8 @@ def tick(state: State, actions: Array, *, challenge: bool, active: Array) -> Hit
     state.bullet_life -= live
     hits = _hit(state, active, challenge=challenge)
     state.tick += active
+    if challenge:
+        state.closing[:] = np.where(active, measure_closing(state, before), state.closing)
     return hits
 
 
@@ -53,9 +57,9 @@ def _fly(state: State, seat: int, action: Array, who: Array, *, challenge: bool)
     rate = p("max_turn_rate") + share * (p("min_turn_rate") - p("max_turn_rate"))
     commanded = turn * rate * (1.0 - rules.TURN_LOST_PER_HP * lost) * rules.DT
     limit = rules.STALL_TURN_RATE * rules.DT
-    falling = np.clip(wrap_angle(-np.pi / 2 - yaw), -limit, limit)
+    falling = np.clip(wrap_angle(-np.pi / 2 - yaw, challenge=challenge), -limit, limit)
     dyaw = np.where(stalled, falling, commanded)
-    new_yaw = wrap_angle(yaw + dyaw)
+    new_yaw = wrap_angle(yaw + dyaw, challenge=challenge)
     sin, cos = np.sin(new_yaw), np.cos(new_yaw)
 
     pull = -p("gravity") * sin * rules.DT
@@ -75,7 +79,7 @@ def _fly(state: State, seat: int, action: Array, who: Array, *, challenge: bool)
     for array, value in ((state.x, x), (state.y, y), (state.yaw, new_yaw), (state.speed, new_speed)):
         array[:, seat] = np.where(moving, value, array[:, seat])
     state.alive[:, seat] &= alive | ~moving
-    state.cooldown[:, seat] -= moving & (state.cooldown[:, seat] > 0)
+    state.cooldown[:, seat] -= moving & state.alive[:, seat] & (state.cooldown[:, seat] > 0)
     shooting = flying & state.alive[:, seat] & (action[:, 2] > 0.0) & (state.cooldown[:, seat] == 0)
     _shoot(state, seat, np.flatnonzero(shooting))
 
@@ -84,13 +88,13 @@ def _walls_classic(x: Array, y: Array, speed: Array) -> tuple[Array, Array, Arra
     band, push = rules.WALL_BAND, rules.WALL_PUSH * rules.DT
     depth = np.clip((np.abs(x) - (rules.HALF_WIDTH - band)) / band, 0.0, 1.0)
     x = np.clip(x - np.sign(x) * push * depth**2, -rules.HALF_WIDTH, rules.HALF_WIDTH)
-    below, above = np.maximum(band - y, 0.0) / band, np.maximum(y - (rules.HEIGHT - band), 0.0) / band
+    below, above = np.clip((band - y) / band, 0.0, 1.0), np.clip((y - (rules.HEIGHT - band)) / band, 0.0, 1.0)
     y = np.clip(y + push * below**2 - push * above**2, 0.0, rules.HEIGHT)
     return x, y, speed, np.ones(len(x), bool)
 
 
 def _border_challenge(x: Array, y: Array, speed: Array) -> tuple[Array, Array, Array, Array]:
-    depth = np.maximum(y - (rules.HEIGHT - rules.WALL_BAND), 0.0) / rules.WALL_BAND
+    depth = np.clip((y - (rules.HEIGHT - rules.WALL_BAND)) / rules.WALL_BAND, 0.0, 1.0)
     slowed = np.maximum(speed - rules.CHALLENGE_CEILING_DRAG * depth**2 * rules.DT, 20.0)
     speed = np.where(depth > 0.0, slowed, speed)
     alive = y > rules.CHALLENGE_DEADLY_ALTITUDE
@@ -127,8 +131,11 @@ def _hit(state: State, active: Array, *, challenge: bool) -> Hits:
         heading = np.cos(state.yaw[:, target])[:, None], np.sin(state.yaw[:, target])[:, None]
         along = (state.bullet_vx[:, seat] * heading[0] + state.bullet_vy[:, seat] * heading[1]) / speed
         glancing = near & (along > cone[:, None])
-        glances[:, seat] = glancing.sum(axis=1)
-        damage[:, seat] = np.minimum((near & ~glancing).sum(axis=1), state.hp[:, target])
+        # A target that one bullet has killed lets the next one pass.
+        damaging = near & ~glancing
+        near &= np.cumsum(damaging, axis=1) - damaging < state.hp[:, target, None]
+        glances[:, seat] = (near & glancing).sum(axis=1)
+        damage[:, seat] = (near & damaging).sum(axis=1)
         state.bullet_life[:, seat][near] = 0
         state.hp[:, target] -= damage[:, seat]
         state.alive[:, target] &= state.hp[:, target] > 0

@@ -4,10 +4,10 @@ Damage and the result are summed over the ticks of the decision; the rest is com
 after it:
 
     r = dealt * hp_dealt - taken * hp_lost + result
-        + approach * (d - d') + alive + proximity [d' < 250] + facing [d' < 300 and |off'| < 30 deg]
-        + shaping * (gamma * phi' - phi)
+        + approach * (d - d') + shaping * (gamma * phi' - phi)
+        + [alive'] * (alive + proximity [d' < 250] + facing [1 < d' < 300 and cos off' > 0.866])
 
-with phi' = 0 after a death.
+with phi' = 0 after a death. A dead fighter gets no alive, proximity or facing term; its opponent still does.
 """
 
 from __future__ import annotations
@@ -20,26 +20,31 @@ from benchmarks.numpy_dogfight.sensing import Sight, lead_point, sight
 from benchmarks.numpy_dogfight.state import Array, State
 from configs.schema import RewardConfig
 
-FACING = np.deg2rad(30.0)
+FACING_COS = 0.866
 
 
 @dataclass
 class Standing:
-    """What the reward needs of a state, each [N, 2]."""
+    """Quantities of a state that the reward compares, each [N, 2]."""
 
     distance: Array
-    off: Array
+    ahead: Array
+    """Cosine of the angle between the nose and the line to the opponent."""
     potential: Array
 
 
 def standing(state: State, *, challenge: bool) -> Standing:
-    """Distance, bearing and potential of both seats."""
+    """Distance, cosine of the bearing and potential of both seats."""
     views = [sight(state, seat, slice(None), challenge=challenge) for seat in (0, 1)]
     return Standing(
         distance=np.stack([view.distance for view in views], axis=1),
-        off=np.stack([view.off for view in views], axis=1),
+        ahead=np.stack([_ahead(view) for view in views], axis=1),
         potential=np.stack([potential(view) for view in views], axis=1),
     )
+
+
+def _ahead(view: Sight) -> Array:
+    return (view.dx * view.me.cos + view.dy * view.me.sin) / np.maximum(view.distance, 1e-6)
 
 
 def potential(view: Sight) -> Array:
@@ -67,7 +72,8 @@ def reward(
     total = weights.damage_dealt * damage - weights.damage_taken * damage[:, ::-1]
     total = total + weights.win * won - weights.lose * lost + weights.draw * (outcome == 0)[:, None]
     total += weights.approach * (before.distance - after.distance) + weights.alive * alive
-    total += weights.proximity * (after.distance < 250.0)
-    total += weights.facing * ((after.distance < 300.0) & (np.abs(after.off) < FACING))
+    total += weights.proximity * (alive & (after.distance < 250.0))
+    in_front = (after.distance > 1.0) & (after.distance < 300.0) & (after.ahead > FACING_COS)
+    total += weights.facing * (alive & in_front)
     later = np.where(terminated[:, None], 0.0, after.potential)
     return total + weights.shaping * (gamma * later - before.potential)

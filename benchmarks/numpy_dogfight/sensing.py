@@ -1,4 +1,4 @@
-"""What one seat can tell about the other: distance, bearings, closing speed, the point to aim at.
+"""Geometry of a pair of fighters as one seat sees it: distance, bearings, closing speed, the point to aim at.
 
 One `Sight` holds these for K matches at once (K is a subset of the batch: the matches a given bot plays, or all of
 them). Bots, observations and rewards read it, so that each angle is defined once.
@@ -12,6 +12,9 @@ import numpy as np
 
 from benchmarks.numpy_dogfight.state import Array, State, energy, wrap_angle, wrap_x
 from envs.dogfight import rules
+
+CLOSING_LIMIT = 250.0
+"""Largest closing rate the challenge observation can show, m/s."""
 
 
 @dataclass
@@ -47,7 +50,7 @@ class Sight:
     foe_off: Array
     """Signed angle from the opponent's nose to me."""
     closing: Array
-    """How fast the distance shrinks, m/s."""
+    """How fast the distance shrinks, m/s: from both velocities, or under challenge rules over the last tick."""
     physics: dict[str, Array]
     challenge: bool
 
@@ -60,7 +63,6 @@ def sight(state: State, seat: int, where: Array | slice, *, challenge: bool) -> 
     dx, dy = wrap_x(foe.x - me.x, challenge=challenge), foe.y - me.y
     distance = np.hypot(dx, dy)
     bearing = np.arctan2(dy, dx)
-    closing = -(dx * (foe.speed * foe.cos - me.speed * me.cos) + dy * (foe.speed * foe.sin - me.speed * me.sin))
     return Sight(
         me=me,
         foe=foe,
@@ -68,18 +70,41 @@ def sight(state: State, seat: int, where: Array | slice, *, challenge: bool) -> 
         dy=dy,
         distance=distance,
         bearing=bearing,
-        off=wrap_angle(bearing - me.yaw),
-        foe_off=wrap_angle(bearing + np.pi - foe.yaw),
-        closing=closing / np.maximum(distance, 1e-6),
+        off=wrap_angle(bearing - me.yaw, challenge=challenge),
+        foe_off=wrap_angle(np.arctan2(-dy, -dx) - foe.yaw, challenge=challenge),
+        closing=_measured_closing(state, where) if challenge else _closing(me, foe, dx, dy),
         physics=physics,
         challenge=challenge,
     )
 
 
 def lead_point(view: Sight, lead: float | Array = 1.0) -> tuple[Array, Array]:
-    """Where the opponent will be after `lead` times a bullet's flight, relative to me."""
-    time = lead * view.distance / view.physics["bullet_speed"]
+    """Where the opponent will be after `lead` times a bullet's flight (classic: of at least 1 m), relative to me."""
+    distance = view.distance if view.challenge else np.maximum(view.distance, 1.0)
+    time = lead * distance / view.physics["bullet_speed"]
     return view.dx + view.foe.speed * view.foe.cos * time, view.dy + view.foe.speed * view.foe.sin * time
+
+
+def measure_closing(state: State, before: Array) -> Array:
+    """Rate at which the distance shrank over one tick, m/s [N]; `before` [N] is `distance` a tick ago."""
+    return (before - distance(state, challenge=True)) / rules.DT
+
+
+def distance(state: State, *, challenge: bool) -> Array:
+    """Distance between the two fighters of every match, [N]."""
+    dx = wrap_x(state.x[:, 1] - state.x[:, 0], challenge=challenge)
+    return np.hypot(dx, state.y[:, 1] - state.y[:, 0])
+
+
+def _measured_closing(state: State, where: Array | slice) -> Array:
+    """What the challenge observation shows of `State.closing`, m/s."""
+    return np.clip(state.closing[where], -CLOSING_LIMIT, CLOSING_LIMIT)
+
+
+def _closing(me: Craft, foe: Craft, dx: Array, dy: Array) -> Array:
+    """Project the relative velocity on the line between the two, m/s."""
+    along = dx * (me.speed * me.cos - foe.speed * foe.cos) + dy * (me.speed * me.sin - foe.speed * foe.sin)
+    return along / np.maximum(np.hypot(dx, dy), 1.0)
 
 
 def _craft(state: State, seat: int, where: Array | slice, gravity: Array) -> Craft:

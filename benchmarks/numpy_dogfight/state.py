@@ -23,13 +23,13 @@ class Memory:
     mode: Array
     """Mode of the dogfighter, phase of the brawler, sign of the chaser's yo-yo."""
     timer: Array
-    """Ticks before the mode may change; ticks left of the chaser's yo-yo."""
+    """Decisions before the mode may change; decisions left of the chaser's yo-yo."""
     mode_ticks: Array
-    """Ticks of attack at close quarters (dogfighter), ticks of a punish (brawler)."""
+    """Decisions spent in ATTACK (dogfighter), decisions left of PUNISH (brawler)."""
     evade_ticks: Array
-    """Ticks left of the evasive turn."""
+    """Decisions left of the dodge."""
     evade_direction: Array
-    """+1 or -1: the direction of the last evasive turn."""
+    """+1 or -1: the direction of the last dodge."""
 
     @classmethod
     def fresh(cls, matches: int) -> Memory:
@@ -42,7 +42,10 @@ class Memory:
 
 @dataclass
 class State:
-    """Everything that makes up N matches."""
+    """Everything that makes up N matches.
+
+    A fighter is out of the match once `alive` is False; under challenge rules the ground does that and leaves its hp.
+    """
 
     x: Array
     y: Array
@@ -62,11 +65,13 @@ class State:
     physics: Array
     """[N, 13] in the order of `rules.PARAMETERS`."""
     tick: Array
+    closing: Array
+    """Rate at which the distance shrank over the last tick, m/s [N]; kept under challenge rules only."""
     memory: Memory
 
     @classmethod
     def empty(cls, matches: int, dtype: np.dtype | type = np.float32) -> State:
-        """N matches with every number zero and nobody alive; `spawn` fills them."""
+        """N matches with every number zero and no fighter alive; `spawn` fills them."""
         seats, slots = (matches, 2), (matches, 2, B)
         return cls(
             **{name: np.zeros(seats, dtype) for name in ("x", "y", "yaw", "speed", "turn_rate")},
@@ -76,12 +81,13 @@ class State:
             bullet_life=np.zeros(slots, np.int32),
             physics=np.zeros((matches, len(rules.PARAMETERS)), dtype),
             tick=np.zeros(matches, np.int32),
+            closing=np.zeros(matches, dtype),
             memory=Memory.fresh(matches),
         )
 
     @property
     def both_alive(self) -> Array:
-        """Whether nobody has died yet, bool [N]."""
+        """Whether both fighters are alive, bool [N]."""
         return self.alive[:, 0] & self.alive[:, 1]
 
     def parameter(self, name: str) -> Array:
@@ -89,9 +95,11 @@ class State:
         return self.physics[:, rules.PARAMETER_INDEX[name]]
 
 
-def wrap_angle(angle: Array) -> Array:
-    """Return the same direction within [-pi, pi]."""
-    return angle - 2.0 * np.pi * np.round(angle / (2.0 * np.pi))
+def wrap_angle(angle: Array, *, challenge: bool) -> Array:
+    """Return the same direction within [-pi, pi]: half a turn changes its sign, or keeps it under challenge rules."""
+    turns = np.abs(angle) / (2.0 * np.pi)
+    whole = np.ceil(turns - 0.5) if challenge else np.floor(turns + 0.5)
+    return angle - 2.0 * np.pi * np.copysign(whole, angle)
 
 
 def wrap_x(x: Array, *, challenge: bool) -> Array:
@@ -101,5 +109,5 @@ def wrap_x(x: Array, *, challenge: bool) -> Array:
 
 
 def energy(speed: Array, y: Array, gravity: Array) -> Array:
-    """v^2 + 2 g y, the bots' measure of who may climb."""
+    """Twice the specific energy, v^2 + 2 g y."""
     return speed * speed + 2.0 * gravity * y

@@ -86,7 +86,7 @@ class DiplomacyBatch:
         self._tables = tables(str(self._launcher.wp_device))
         self._allocate()
         self._recorded: dict[Any, list[Any]] = {}
-        """A kernel's launches on a CPU; describing them takes longer than doing them for few games."""
+        """A kernel's launches; describing them takes longer than doing them for few games."""
         self._lister = Lister(self._launcher, self._games, self._tables)
         self.reset()
 
@@ -199,9 +199,6 @@ class DiplomacyBatch:
 
     def _run(self, kernel: Any, inputs: list[Any]) -> None:
         """Launch a kernel over all games; only the last of its inputs may change from call to call."""
-        if self.device.type == "cuda":
-            self._launcher.run(kernel, inputs)
-            return
         if kernel not in self._recorded:
             self._recorded[kernel] = self._launcher.record(kernel, inputs)
         for command in self._recorded[kernel]:

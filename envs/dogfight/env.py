@@ -44,7 +44,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ```python
     import gymnasium as gym
 
-    env = gym.make("envs:sparring/Dogfight-v0", opponent="ace")
+    env = gym.make("envs:sparring/Dogfight-v1", opponent="ace")
     obs, info = env.reset(seed=1)
     obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
     ```
@@ -104,20 +104,21 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | 57 | min_turn_rate | 4 | 0.1 | 0.3 |
     | 58 | rear_aspect_cone | pi | 0.09549 | 0.38197 |
 
-    With `rules="challenge"` the shape is (224,): four frames, newest first (at a match's start all four are the first),
-    of 56 floats each. `energy` is v^2 + 2 g y, divided by 250^2 + 2 * 130 * 600.
+    With `rules="challenge"` the shape is (224,): four frames, newest first, of 56 floats each. Frames that do not exist
+    yet are zeros: the first observation of a match holds one frame, the fourth all four. `energy` is v^2 + 2 g y,
+    divided by 250^2 + 2 * 130 * 600.
 
     | index in a frame | observation |
     | --- | --- |
     | 0 .. 5 | own speed, cosine and sine of heading, hp, gun, altitude, as above |
     | 6, 7 | own x / 500, own energy |
     | 8 .. 14 | opponent: relative x and y, speed, cosine and sine of heading, hp, distance, as above |
-    | 15 | closing speed / `max_speed`, clamped to [-1, 1] |
-    | 16 | opponent's angular velocity / 4, clamped to [-1, 1] |
-    | 17, 18 | opponent's energy, angle off its tail / pi |
+    | 15 | metres by which the distance shrank in the last tick * 120 / 250, clamped to [-1, 1]; 0 on tick 0 |
+    | 16 | radians by which the opponent turned in the last tick * 120 / 4, clamped to [-1, 1]; 0 on tick 0 |
+    | 17, 18 | opponent's energy, angle from its nose to the player / pi |
     | 19 .. 50 | the eight nearest bullets, as above |
-    | 51, 52 | angle from the own nose to the opponent, and from its nose to the player, / pi |
-    | 53, 54 | velocity of the opponent relative to the player, x and y, / `max_speed` |
+    | 51, 52 | angle from the own nose to the opponent, and from its nose to the player (as in 18), / pi |
+    | 53, 54 | own velocity minus the opponent's, x and y, / 250 |
     | 55 | ticks left / 10800 |
 
     ## Physics
@@ -165,8 +166,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | draw | 0.0 | + | a draw |
     | approach | 0.0001 | + | each metre the distance shrank |
     | alive | 0.0 | + | each step survived |
-    | proximity | 0.001 | + | a step that ends less than 250 m from the opponent |
-    | facing | 0.0005 | + | a step that ends less than 300 m from it, with it within 30 degrees of the nose |
+    | proximity | 0.001 | + | a step that ends alive, less than 250 m from the opponent |
+    | facing | 0.0005 | + | a step that ends alive, 1 to 300 m from it, its direction's cosine to the nose above 0.866 |
     | shaping | 0.0 | + | gamma * phi' - phi, where phi = 0.5 u cos(a) exp(-d/400) + 0.5 exp(-d/300) |
     | exposure | 0.0 | + | no term of its own: u is 1 - exposure where a shot would glance off, else up to 1 |
 
@@ -209,14 +210,15 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     `reset(options={"opponent": ..., "regime": ...})` chooses another opponent, or another regime or randomization
     level, for that match; the next reset without options returns to the arguments.
 
-    Many matches at once: `gym.make_vec("envs:sparring/Dogfight-v0", num_envs=256, opponent=["ace", "brawler"])`. Both
+    Many matches at once: `gym.make_vec("envs:sparring/Dogfight-v1", num_envs=256, opponent=["ace", "brawler"])`. Both
     seats open: `envs.dogfight.parallel.parallel_env()`.
 
     ## Version history
 
     | version | change |
     | --- | --- |
-    | v0 | first release |
+    | v0 | first release; no longer registered |
+    | v1 | scripted bots, rewards of the dead, and the challenge's observations, ground and ceiling as in the original |
     """
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 12}  # noqa: RUF012

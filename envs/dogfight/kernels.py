@@ -7,11 +7,12 @@ match needs is indexed by its place in the batch and nothing is shared, so no th
 
 import warp as wp
 
-from envs.dogfight.bots import decide
-from envs.dogfight.observation import observe, repeat_frame
-from envs.dogfight.physics import in_control, shoot, take_hits, tick_bullets, tick_fighter
+from envs.dogfight.bots.decide import decide
+from envs.dogfight.observation import clear_older_frames, observe
+from envs.dogfight.physics import DT, alive, in_control, shoot, take_hits, tick_bullets, tick_fighter
 from envs.dogfight.reward import Geometry, measure, result_reward, step_reward
 from envs.dogfight.rules import BULLETS_PER_FIGHTER
+from envs.dogfight.sensing import distance
 from envs.dogfight.spawn import draw_physics, fresh_memory, spawn
 from envs.dogfight.state import SLOTS, BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
 
@@ -71,11 +72,14 @@ def read_action(actions: wp.array2d[wp.vec3], results: Results, bot: int, match:
 @wp.func
 def outcome_of(a: Fighter, b: Fighter, tick: int, max_ticks: int) -> int:
     """-1 while playing, 0 a draw, 1 or 2 the seat that won."""
-    if a.hp > wp.int16(0) and b.hp > wp.int16(0) and tick < max_ticks:
+    if alive(a) and alive(b) and tick < max_ticks:
         return -1
-    if a.hp == b.hp:
+    # Elimination counts first; at time-out the higher hp does.
+    left_a = wp.where(alive(a), int(a.hp), 0)
+    left_b = wp.where(alive(b), int(b.hp), 0)
+    if left_a == left_b:
         return 0
-    return wp.where(a.hp > b.hp, 1, 2)
+    return wp.where(left_a > left_b, 1, 2)
 
 
 @wp.func
@@ -93,6 +97,7 @@ def begin_match(world: World, match: int, settings: Settings) -> None:
     for slot in range(2 * SLOTS):
         world.bullets[match, slot] = Bullet()
     clock.tick = 0
+    clock.closing = 0.0
     clock.matches = clock.matches + 1
     world.clock[match] = clock
 
@@ -110,11 +115,11 @@ def observe_both(world: World, obs: wp.array3d[float], match: int, settings: Set
 
 @wp.func
 def first_observation(world: World, obs: wp.array3d[float], match: int, settings: Settings) -> None:
-    """Observations at a match's start."""
+    """Observations at a match's start; frames that do not exist yet are zeros."""
     observe_both(world, obs, match, settings)
     if settings.challenge:
-        repeat_frame(obs, match, 0)
-        repeat_frame(obs, match, 1)
+        clear_older_frames(obs, match, 0)
+        clear_older_frames(obs, match, 1)
 
 
 @wp.func
@@ -234,21 +239,25 @@ def play(
     played = int(0)
     while played < settings.ticks_per_step and outcome < 0:
         if played == 0 or settings.bot_every_tick:
-            before_a = a
             if bot_a >= 0:
-                memory_a, action_a = decide(bot_a, memory_a, a, b, p, world.bullets, match, 0, armour_cos, challenge)
+                memory_a, action_a = decide(
+                    bot_a, memory_a, a, b, p, world.bullets, match, 0, armour_cos, clock.closing, challenge
+                )
             if bot_b >= 0:
                 memory_b, action_b = decide(
-                    bot_b, memory_b, b, before_a, p, world.bullets, match, 1, armour_cos, challenge
+                    bot_b, memory_b, b, a, p, world.bullets, match, 1, armour_cos, clock.closing, challenge
                 )
+        apart = float(0.0)
+        if challenge:
+            apart = distance(a, b, True)
         armed_a = in_control(a) and action_a[2] > 0.0
         armed_b = in_control(b) and action_b[2] > 0.0
         a = tick_fighter(a, p, action_a, challenge)
-        if armed_a and a.cooldown == wp.int16(0) and a.hp > wp.int16(0):
+        if armed_a and a.cooldown == wp.int16(0) and alive(a):
             a = shoot(world.bullets, match, 0, a, p, challenge)
             live += 1
         b = tick_fighter(b, p, action_b, challenge)
-        if armed_b and b.cooldown == wp.int16(0) and b.hp > wp.int16(0):
+        if armed_b and b.cooldown == wp.int16(0) and alive(b):
             b = shoot(world.bullets, match, 1, b, p, challenge)
             live += 1
         if live > 0:
@@ -259,6 +268,8 @@ def play(
             b.hp = b.hp - wp.int16(hit_b)
             m.damage_a = m.damage_a + hit_a
             m.damage_b = m.damage_b + hit_b
+        if challenge:
+            clock.closing = (apart - distance(a, b, True)) / DT
         clock.tick = clock.tick + 1
         outcome = outcome_of(a, b, clock.tick, settings.max_ticks)
         trace_step(results.trace, match, played, a, b, world.bullets, clock.tick)
@@ -281,8 +292,8 @@ def write_rewards(
     results: Results, match: int, before: Geometry, m: Match, p: Physics, weights: RewardWeights, settings: Settings
 ) -> None:
     """Both seats' rewards and the flags of the step."""
-    alive_a = m.a.hp > wp.int16(0)
-    alive_b = m.b.hp > wp.int16(0)
+    alive_a = alive(m.a)
+    alive_b = alive(m.b)
     died = not (alive_a and alive_b)
     after = measure(m.a, m.b, p, weights, settings)
     if died:

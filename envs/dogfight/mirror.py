@@ -1,8 +1,10 @@
 """A match seen so that the opponent is always on the right: as it is, or in a mirror that swaps left and right.
 
-The game knows no left and right: seen in the mirror (x to -x), a match is another legal match. A policy that is shown
-one side only learns every situation once instead of twice. Observations are [..., D] float32 of either rule set, with
-or without physics parameters; actions [..., 3].
+The physics has no left and right: in the mirror (x to -x) a match is another legal match. A policy that is shown
+one side only learns every situation once instead of twice. The scripted bots do have a left and a right (their altitude
+biases and first dodges turn counter-clockwise and clockwise whichever way they fly), so against them the mirror is an
+approximation: the policy cannot tell which of two slightly different opponents it meets. Observations are [..., D]
+float32 of either rule set, with or without physics parameters; actions [..., 3].
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from envs.dogfight.state import SLOTS, Bullet, Clock, Fighter, Physics, Settings
 DISTANCE_SCALE = wp.constant(1.0 / 1000.0)
 HEIGHT_SCALE = wp.constant(1.0 / rules.HEIGHT)
 X_SCALE = wp.constant(1.0 / rules.HALF_WIDTH)
+SPEED_SCALE = wp.constant(1.0 / 250.0)
 ENERGY_SCALE = wp.constant(1.0 / (250.0**2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT))
 TURN_RATE_SCALE = wp.constant(1.0 / 4.0)
 INV_PI = wp.constant(1.0 / math.pi)
@@ -159,15 +160,16 @@ def write_challenge(
     obs[match, seat, 6] = me.x * X_SCALE
     obs[match, seat, 7] = energy(me, p.gravity) * ENERGY_SCALE
     write_other(obs, match, seat, 8, s.dx, s.dy, s.distance, it, p)
-    obs[match, seat, 15] = wp.clamp(s.closing / p.max_speed, -1.0, 1.0)
+    obs[match, seat, 15] = wp.clamp(clock.closing * SPEED_SCALE, -1.0, 1.0)
     obs[match, seat, 16] = wp.clamp(it.turn_rate * TURN_RATE_SCALE, -1.0, 1.0)
     obs[match, seat, 17] = energy(it, p.gravity) * ENERGY_SCALE
-    obs[match, seat, 18] = wp.atan2(-s.its_side, -s.its_ahead) * INV_PI
+    off_its_nose = wp.atan2(s.its_side, s.its_ahead) * INV_PI
+    obs[match, seat, 18] = off_its_nose
     write_bullets(obs, match, seat, 19, me, bullets, True)
     obs[match, seat, 51] = wp.atan2(s.side, s.ahead) * INV_PI
-    obs[match, seat, 52] = wp.atan2(s.its_side, s.its_ahead) * INV_PI
-    obs[match, seat, 53] = (it.speed * it.cos_yaw - me.speed * me.cos_yaw) / p.max_speed
-    obs[match, seat, 54] = (it.speed * it.sin_yaw - me.speed * me.sin_yaw) / p.max_speed
+    obs[match, seat, 52] = off_its_nose
+    obs[match, seat, 53] = (me.speed * me.cos_yaw - it.speed * it.cos_yaw) * SPEED_SCALE
+    obs[match, seat, 54] = (me.speed * me.sin_yaw - it.speed * it.sin_yaw) * SPEED_SCALE
     obs[match, seat, 55] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
 
 
@@ -180,10 +182,10 @@ def shift_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
 
 
 @wp.func
-def repeat_frame(obs: wp.array3d[float], match: int, seat: int) -> None:
-    """At a match's start all frames are the first one."""
+def clear_older_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
+    """Zero all frames but the newest."""
     for k in range(FRAME * (FRAMES - 1)):
-        obs[match, seat, FRAME + k] = obs[match, seat, k]
+        obs[match, seat, FRAME + k] = 0.0
 
 
 @wp.func

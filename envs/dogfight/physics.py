@@ -45,9 +45,15 @@ def wrap_dx(dx: float, challenge: bool) -> float:
 
 
 @wp.func
+def alive(f: Fighter) -> bool:
+    """Hp left, and the ground not met."""
+    return f.hp > wp.int16(0) and f.crashed == wp.int16(0)
+
+
+@wp.func
 def in_control(f: Fighter) -> bool:
-    """Whether this tick's action counts: alive, not stalled, and fast enough not to stall now."""
-    return f.hp > wp.int16(0) and f.stall == wp.int16(0) and f.speed >= STALL_SPEED
+    """Whether the action of a tick counts: alive, not stalled, and fast enough not to stall now."""
+    return alive(f) and f.stall == wp.int16(0) and f.speed >= STALL_SPEED
 
 
 @wp.func
@@ -83,7 +89,7 @@ def rotate(f: Fighter, angle: float) -> Fighter:
 def nose_down(f: Fighter) -> Fighter:
     """Turn a stalled fighter's nose toward -pi/2 by at most 2.5 rad/s."""
     if -f.sin_yaw >= STALL_TURN_COS:
-        f.turn_rate = 0.0
+        f.turn_rate = wp.atan2(-f.cos_yaw, -f.sin_yaw) / DT  # the rest of the way
         f.cos_yaw = 0.0
         f.sin_yaw = -1.0
         return f
@@ -101,10 +107,10 @@ def soft_walls(f: Fighter) -> Fighter:
     p = wp.clamp((wp.abs(f.x) - WALL_X) / WALL_BAND, 0.0, 1.0)
     f.x = wp.clamp(f.x - wp.sign(f.x) * WALL_PUSH * p * p, -HALF_WIDTH, HALF_WIDTH)
     if f.y < WALL_BAND:
-        q = (WALL_BAND - f.y) / WALL_BAND
+        q = wp.min((WALL_BAND - f.y) / WALL_BAND, 1.0)
         f.y = wp.max(f.y + WALL_PUSH * q * q, 0.0)
     if f.y > CEILING:
-        q = (f.y - CEILING) / WALL_BAND
+        q = wp.min((f.y - CEILING) / WALL_BAND, 1.0)
         f.y = wp.min(f.y - WALL_PUSH * q * q, HEIGHT)
     return f
 
@@ -114,11 +120,11 @@ def open_sky(f: Fighter) -> Fighter:
     """Challenge arena: x wraps, the ground kills, the air thins out above 550 m."""
     f.x = wrap_dx(f.x, True)
     if f.y > CEILING:
-        q = (f.y - CEILING) / WALL_BAND
-        f.speed = wp.max(f.speed - CEILING_DRAG * q * q, wp.min(f.speed, CEILING_MIN_SPEED))
+        q = wp.min((f.y - CEILING) / WALL_BAND, 1.0)
+        f.speed = wp.max(f.speed - CEILING_DRAG * q * q, CEILING_MIN_SPEED)
         f.y = wp.min(f.y, HEIGHT)
     if f.y <= DEADLY_ALTITUDE:
-        f.hp = wp.int16(0)
+        f.crashed = wp.int16(1)
     return f
 
 
@@ -128,7 +134,7 @@ def advance(f: Fighter, challenge: bool) -> Fighter:
     f.x = f.x + f.speed * f.cos_yaw * DT
     f.y = f.y + f.speed * f.sin_yaw * DT
     f = open_sky(f) if challenge else soft_walls(f)
-    if f.cooldown > wp.int16(0):
+    if f.cooldown > wp.int16(0) and f.crashed == wp.int16(0):
         f.cooldown = f.cooldown - wp.int16(1)
     return f
 
@@ -162,7 +168,7 @@ def fly(f: Fighter, p: Physics, turn: float, throttle: float, challenge: bool) -
 @wp.func
 def tick_fighter(f: Fighter, p: Physics, action: wp.vec3, challenge: bool) -> Fighter:
     """Advance one fighter by one tick; `action` is already clamped. The dead stay where they are."""
-    if f.hp <= wp.int16(0):
+    if not alive(f):
         return f
     if f.stall > wp.int16(0):
         return fall(f, p, challenge)
@@ -219,7 +225,7 @@ def take_hits(
     damage = int(0)
     for s in range(SLOTS):
         b = bullets[match, shooter * SLOTS + s]
-        if b.life > 0 and damage < int(target.hp):
+        if b.life > 0 and alive(target) and damage < int(target.hp):
             dx = wrap_dx(b.x - target.x, challenge)
             dy = b.y - target.y
             if dx * dx + dy * dy <= HIT_RADIUS_SQUARED:

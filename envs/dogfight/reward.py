@@ -1,14 +1,12 @@
 """The reward of one seat for one step; every weight is configuration.
 
 Damage and results are events of the step's ticks. Approach, proximity, facing, alive and shaping compare the states
-before and after the step, once per decision whatever the action repeat. Shaping is potential-based (Ng, Harada and
-Russell, 1999): weight * (gamma * phi' - phi) with
+before and after the step, once per decision whatever the action repeat; a dead fighter earns no alive, proximity or
+facing. Shaping is potential-based (Ng, Harada and Russell, 1999): weight * (gamma * phi' - phi) with
 phi = 0.5 u cos(angle to the lead point) exp(-d / 400) + 0.5 exp(-d / 300), and phi' = 0 where a death ends the match.
 u = 1 - exposure (1 - e), where e in [0, 1] says whether a shot along my nose would get past the other's rear armour:
 without it the best place is right behind a target that cannot be hurt from there.
 """
-
-import math
 
 import warp as wp
 
@@ -18,7 +16,8 @@ from envs.dogfight.state import Fighter, Physics, RewardWeights, Settings
 PROXIMITY_DISTANCE = wp.constant(250.0)
 FACING_DISTANCE = wp.constant(300.0)
 EXPOSURE_RAMP = wp.constant(0.5)
-FACING_COS = wp.constant(math.cos(math.radians(30.0)))
+FACING_MIN_DISTANCE = wp.constant(1.0)
+FACING_COS = wp.constant(0.866)
 
 
 @wp.func
@@ -70,11 +69,12 @@ def step_reward(
     ahead = wp.where(seat == 0, after.ahead_a, after.ahead_b)
     r = w.damage_dealt * float(dealt) - w.damage_taken * float(taken)
     r += w.approach * (before.distance - after.distance) + w.shaping * gain
-    if alive:
-        r += w.alive
+    if not alive:
+        return r
+    r += w.alive
     if after.distance < PROXIMITY_DISTANCE:
         r += w.proximity
-    if after.distance < FACING_DISTANCE and ahead > FACING_COS:
+    if after.distance > FACING_MIN_DISTANCE and after.distance < FACING_DISTANCE and ahead > FACING_COS:
         r += w.facing
     return r
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from configs.names import choose
 
-ENV_ID = "sparring/Dogfight-v0"
-VERSION = 1
+ENV_ID = "sparring/Dogfight-v1"
+VERSION = 2
 
 TICKS_PER_SECOND = 120
 DT = 1.0 / TICKS_PER_SECOND

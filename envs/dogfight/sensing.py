@@ -31,6 +31,14 @@ class Sight:
 
 
 @wp.func
+def distance(a: Fighter, b: Fighter, challenge: bool) -> float:
+    """Distance between two fighters, m."""
+    dx = wrap_dx(b.x - a.x, challenge)
+    dy = b.y - a.y
+    return wp.sqrt(dx * dx + dy * dy)
+
+
+@wp.func
 def look(me: Fighter, it: Fighter, challenge: bool) -> Sight:
     """Geometry of the pair; a distance of zero counts as a micrometre."""
     s = Sight()

@@ -66,7 +66,8 @@ def _challenge_bounds() -> Bounds:
     energy = (0.0, _highest_energy() / (250.0**2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT))
     own = [_FRACTION, _SIGNED, _SIGNED, _FRACTION, _FRACTION, _FRACTION, _SIGNED, energy]
     opponent = [*_relative(0.0), _FRACTION, _SIGNED, _SIGNED, _FRACTION, _distance()]
-    geometry = [_SIGNED, _SIGNED, (-2.0, 2.0), (-2.0, 2.0)]
+    velocity = 2.0 * _highest("max_speed") / 250.0  # both at top speed, flying apart
+    geometry = [_SIGNED, _SIGNED, (-velocity, velocity), (-velocity, velocity)]
     frame = own + opponent + [_SIGNED, _SIGNED, energy, _SIGNED] + _bullets() + geometry + [_FRACTION]
     return frame * rules.CHALLENGE_FRAMES
 

@@ -17,7 +17,7 @@ SLOTS = wp.constant(BULLETS_PER_FIGHTER)
 
 @wp.struct
 class Fighter:
-    """One fighter. Alive while `hp > 0`; in a stall while `stall > 0`."""
+    """One fighter. Alive while `hp > 0` and not `crashed`; in a stall while `stall > 0`."""
 
     x: float
     y: float
@@ -29,7 +29,8 @@ class Fighter:
     hp: wp.int16
     cooldown: wp.int16
     stall: wp.int16
-    pad: wp.int16
+    crashed: wp.int16
+    """1 once it has met the ground under challenge rules, which kills at once and costs no hp."""
 
 
 @wp.struct
@@ -49,8 +50,9 @@ class BotMemory:
 
     mode: wp.int16
     timer: wp.int16
-    """Ticks for which the mode is held (or the chaser's yo-yo lasts)."""
+    """Decisions for which the mode is held (or the chaser's yo-yo lasts)."""
     mode_ticks: wp.int16
+    """Decisions spent attacking (dogfighter), decisions left of a punish (brawler)."""
     evade_ticks: wp.int16
     evade_direction: wp.int16
     pad: wp.int16
@@ -58,10 +60,12 @@ class BotMemory:
 
 @wp.struct
 class Clock:
-    """Ticks played in this match, and how many matches this place in the batch has begun (it seeds the next one)."""
+    """Ticks played in this match, and how many matches this place in the batch has started (it seeds the next one)."""
 
     tick: int
     matches: int
+    closing: float
+    """Rate at which the distance shrank over the last tick, m/s; kept under challenge rules only, 0 at the start."""
 
 
 @wp.struct

@@ -14,8 +14,8 @@ from configs.schema import NetworkConfig
 from curriculum.tensor_file import pack, unpack
 
 CONTRACT = {
-    "id": "sparring/Dogfight-v0",
-    "version": 1,
+    "id": "sparring/Dogfight-v1",
+    "version": 2,
     "rules": "classic",
     "obs_dim": 59,
     "observe_physics": True,
@@ -25,7 +25,7 @@ CONTRACT = {
     "mirror": False,
 }
 GOLDEN = Path(__file__).parent / "golden"
-"""A file of every format that ever was, written by the code of its time."""
+"""A file of the format before today's, written by the code of its time."""
 TRAINING = {"run": "dark-ghost-quickstart", "env_steps": 1000, "updates": 2}
 
 
@@ -145,7 +145,8 @@ def test_something_else(tmp_path):
 def test_a_file_of_format_1_still_plays_the_same():
     checkpoint = load_checkpoint(GOLDEN / "checkpoint_1.pt")
     assert unpack(checkpoint.path.read_bytes())["format_version"] == 1
-    assert checkpoint.contract == CONTRACT | {"obs_dim": 46, "observe_physics": False}
+    old = {"id": "sparring/Dogfight-v0", "version": 1, "obs_dim": 46, "observe_physics": False}
+    assert checkpoint.contract == CONTRACT | old
     actions = Policy(checkpoint.network, checkpoint.contract).act(torch.linspace(-1, 1, 46).unsqueeze(0))
     torch.testing.assert_close(actions, torch.tensor([[-0.0039, 0.0036, 0.0]]), rtol=0, atol=1e-4)
 

@@ -73,7 +73,7 @@ def test_what_lies_where(tmp_path):
 
 def test_the_configuration_is_yaml_in_the_given_order(tmp_path):
     folder = RunFolder.create(tmp_path)
-    config = {"seed": 1, "env": {"id": "sparring/Dogfight-v0", "rules": "classic"}, "bots": ["ace"], "none": None}
+    config = {"seed": 1, "env": {"id": "sparring/Dogfight-v1", "rules": "classic"}, "bots": ["ace"], "none": None}
     folder.write_config(config)
     text = folder.config.read_text()
     assert yaml.safe_load(text) == config

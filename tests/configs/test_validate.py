@@ -39,11 +39,11 @@ def phase(**entries):
         ({"env": {"id": "a b"}}, "env.id=a b: must be an id known to Gymnasium, such as CartPole-v1"),
         (
             {"env": {"id": "CartPole-v1", "mirror": True}},
-            "env.mirror=True: is an option of sparring/Dogfight-v0, not of CartPole-v1; leave it out",
+            "env.mirror=True: is an option of sparring/Dogfight-v1, not of CartPole-v1; leave it out",
         ),
         (
             {"env": {"id": "CartPole-v1"}},
-            "phases.0.stages: only sparring/Dogfight-v0 and sparring/Diplomacy-v0 have opponents",
+            "phases.0.stages: only sparring/Dogfight-v1 and sparring/Diplomacy-v0 have opponents",
         ),
         ({"grpo": {"steps": 3}}, "grpo.steps=3: is an option of grpo, not of trainer=ppo; leave it out"),
         (
@@ -80,7 +80,7 @@ def phase(**entries):
         ({"evaluation": {"check_bot": "ase"}}, "evaluation.check_bot=ase: choose from"),
         (
             {"env": {"id": "CartPole-v1"}, "evaluation": {"every": 3}},
-            "evaluation.every=3: is an option of sparring/Dogfight-v0 and sparring/Diplomacy-v0, not of CartPole-v1",
+            "evaluation.every=3: is an option of sparring/Dogfight-v1 and sparring/Diplomacy-v0, not of CartPole-v1",
         ),
     ],
 )

@@ -35,7 +35,7 @@ NOT_FOLLOWED = {
     )
 }
 VARIANTS = {
-    "sparring/Dogfight-v0": [
+    "sparring/Dogfight-v1": [
         {},
         {"randomization": "full"},
         {"randomization": "sniper", "observe_physics": False, "bot_rate": "agent", "spawn": "fixed"},
@@ -44,7 +44,7 @@ VARIANTS = {
 }
 # How to reach a time-out and a death: arguments, the action to repeat, and the steps it may take.
 ENDINGS = {
-    "sparring/Dogfight-v0": {
+    "sparring/Dogfight-v1": {
         "time-out": ({"opponent": "do_nothing", "action_repeat": 600}, [0.0, 0.0, -1.0], 18),
         "death": ({"opponent": "ace", "action_repeat": 120}, [1.0, 1.0, -1.0], 90),
     }

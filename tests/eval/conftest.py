@@ -6,11 +6,12 @@ import torch
 from agents.checkpoint import save_checkpoint
 from agents.ppo.network import ActorCritic
 from configs.schema import NetworkConfig
+from envs.dogfight.rules import ENV_ID, VERSION
 from eval import find
 
 CONTRACT = {
-    "id": "sparring/Dogfight-v0",
-    "version": 1,
+    "id": ENV_ID,
+    "version": VERSION,
     "rules": "classic",
     "obs_dim": 59,
     "observe_physics": True,

@@ -104,7 +104,7 @@ def test_players_and_games_that_do_not_exist_are_answered_in_one_line(capsys, tm
     assert "did you mean 'dumbbot'?" in err
     code, err = run(capsys, "--log", tmp_path / "a", "--players", "released/dogfight_quickstart")
     assert code == 2
-    assert "plays sparring/Dogfight-v0, not sparring/Diplomacy-v0" in err
+    assert "plays sparring/Dogfight-v1, not sparring/Diplomacy-v0" in err
     code, err = run(capsys, "--log", tmp_path / "new" / "a", "--game", "nowhere.json")
     assert (code, err) == (2, "eval/diplomacy_replay.py: --game 'nowhere.json': no such file\n")
     assert list(tmp_path.iterdir()) == []

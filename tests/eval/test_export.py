@@ -8,11 +8,14 @@ import onnx
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint
+from agents.checkpoint import load_checkpoint, save_checkpoint
 from agents.policy import Policy
+from agents.ppo.network import ActorCritic
+from configs.schema import NetworkConfig
 from eval import onnx_model as module
 from eval.export import main
-from eval.onnx_model import ExportError, build, disagreement, export, parameter_count, run_model
+from eval.onnx_file import parameter_count, read_onnx
+from eval.onnx_model import ExportError, build, disagreement, export, run_model
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}
@@ -28,6 +31,8 @@ def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_pat
     export(checkpoint, tmp_path / "agent.onnx")
     obs = torch.randn(64, checkpoint.network.obs_dim, generator=torch.Generator().manual_seed(5))
     obs[:, 13:45].masked_fill_(torch.arange(64).unsqueeze(1) % 4 == 0, 0.0)  # no bullets
+    if checkpoint.contract["rules"] == "challenge":
+        obs[:16, 56:] = 0.0  # first decisions: frames that do not exist yet
     actions = run_model((tmp_path / "agent.onnx").read_bytes(), obs.numpy())
     expected = Policy(checkpoint.network, checkpoint.contract).act(obs)
     low, high = torch.tensor([-1.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 1.0])
@@ -51,8 +56,49 @@ def test_the_model_states_its_contract(make_checkpoint):
 
 
 def test_the_critic_stays_at_home(make_checkpoint):
-    network = load_checkpoint(make_checkpoint(hidden=8)).network
-    assert parameter_count(network) == (59 * 8 + 8) + (8 * 8 + 8) + (8 * 3 + 3)  # 579
+    checkpoint = load_checkpoint(make_checkpoint(hidden=8))
+    model = onnx.load_from_string(build(checkpoint.network, checkpoint.contract))
+    bounds = 2 * 2 + 1  # of turn and throttle, and the zero above which it fires
+    assert parameter_count(model) == (59 * 8 + 8) + (8 * 8 + 8) + (8 * 3 + 3) + bounds  # 584
+
+
+def test_what_the_mirror_adds_is_counted(make_checkpoint, tmp_path):
+    """The limit is on the numbers in the file, of which the mirror's tables are some."""
+    plain, mirrored = (
+        load_checkpoint(make_checkpoint(hidden=8, **CHALLENGE, mirror=mirror)) for mirror in (False, True)
+    )
+    paths = [tmp_path / "plain.onnx", tmp_path / "mirrored.onnx"]
+    for checkpoint, path in zip((plain, mirrored), paths, strict=True):
+        export(checkpoint, path)
+    counts = [read_onnx(path).parameters for path in paths]
+    stored = [sum(np.prod(w.dims) for w in onnx.load(path).graph.initializer if w.data_type == 1) for path in paths]
+    assert counts == stored
+    assert counts[1] > counts[0] + 224
+
+
+def test_a_policy_of_gaussians_alone_is_exported(make_checkpoint, tmp_path):
+    """As Stable-Baselines3 trains them, which fire where the third is above zero."""
+    network = ActorCritic(59, 3, 0, NetworkConfig(hidden=8, blocks=0), seed=3)
+    with torch.no_grad():
+        network.actor[-1].weight.mul_(100.0)
+    contract = load_checkpoint(make_checkpoint()).contract | {"continuous": 3, "binary": 0}
+    save_checkpoint(tmp_path / "sb3.pt", network, contract=contract, training={})
+    checkpoint = load_checkpoint(tmp_path / "sb3.pt")
+    assert export(checkpoint, tmp_path / "agent.onnx") < 1e-5
+    obs = torch.randn(64, 59, generator=torch.Generator().manual_seed(5))
+    expected = Policy(checkpoint.network, checkpoint.contract).act(obs)[:, 2].numpy() > 0.0
+    actions = run_model((tmp_path / "agent.onnx").read_bytes(), obs.numpy())
+    assert (actions[:, 2] == expected).all()
+    assert 0 < expected.sum() < 64
+
+
+def test_a_policy_of_the_old_environment_is_refused(make_checkpoint, tmp_path):
+    path = make_checkpoint(id="sparring/Dogfight-v0", version=1)
+    with pytest.raises(
+        ExportError, match=r"final\.pt: was trained in sparring/Dogfight-v0, only .*-v1 can be exported"
+    ):
+        export(load_checkpoint(path), tmp_path / "agent.onnx")
+    assert not (tmp_path / "agent.onnx").exists()
 
 
 def test_a_difference_would_be_noticed(make_checkpoint):
@@ -71,8 +117,8 @@ def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypa
 
 def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
     assert (module.MAX_PARAMETERS, module.MAX_BYTES) == (250_000, 10_000_000)
-    monkeypatch.setattr(module, "MAX_PARAMETERS", 578)
-    with pytest.raises(ExportError, match=r"579 parameters, at most 578 .*network\.hidden"):
+    monkeypatch.setattr(module, "MAX_PARAMETERS", 583)
+    with pytest.raises(ExportError, match=r"584 parameters, at most 583 .*network\.hidden"):
         export(load_checkpoint(make_checkpoint(hidden=8)), tmp_path / "agent.onnx")
     assert not (tmp_path / "agent.onnx").exists()
 

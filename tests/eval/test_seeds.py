@@ -80,6 +80,7 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
     [
         ({"rules": "challenge"}, ["b: rules=challenge, but a has classic"]),
         ({"games": 400}, ["b: games=400, but a has 10"]),
+        ({"env": "sparring/Dogfight-v1"}, ["b: env=sparring/Dogfight-v1, but a has sparring/Dogfight-v0"]),
         ({"deterministic": False}, ["b: deterministic=False"]),
         ({"regimes": ("full",)}, ["b: regimes differ from a's (missing none; extra full)"]),
         ({"opponents": ("ace", "chaser")}, ["b: opponents differ from a's (missing brawler; extra chaser)"]),

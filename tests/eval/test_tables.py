@@ -121,6 +121,15 @@ def test_a_name_cannot_break_the_table():
     assert r"| a\|b " in markdown(report(record("a|b")))
 
 
+def test_notes_stand_under_the_conditions_and_in_the_json():
+    noted = replace(report(record()), notes=("a is old", "b is large"))
+    assert "every tick\n\nNote: a is old.  \nNote: b is large.\n\n## Physics" in markdown(noted)
+    ranked = replace(report(record(), record().mirrored(), player=None), notes=("a is old",))
+    assert "every tick\n\nNote: a is old.\n\nWin %" in ladder_markdown(ranked)
+    assert json.loads(to_json(noted))["notes"] == ["a is old", "b is large"]
+    assert "Note" not in markdown(report(record()))
+
+
 def test_other_conditions_are_named():
     text = markdown(replace(report(record()), bot_rate="agent", deterministic=False))
     assert "every 10 ticks" in text

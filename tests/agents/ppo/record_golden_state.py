@@ -1,8 +1,9 @@
 """Record a run in the present format of training states: `python tests/agents/ppo/record_golden_state.py`.
 
-Done once for each `FORMAT_VERSION`, by the code of its time, into tests/agents/golden/state_<version>; what is there is
-never written again. It is the smallest run with everything in it: two of its three updates are done, so that an event
-has happened and the pool holds a snapshot. Logs that name the machine are left out.
+Done once for each `FORMAT_VERSION`, and again where the dogfight's version rises, by the code of its time, into
+tests/agents/golden/state_<format>; to record it again, remove that folder first. It is the smallest run with everything
+in it: two of its three updates are done, so that an event has happened and the pool holds a snapshot. Logs that name
+the machine are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
-from agents.ppo import run
+from agents import run_home
 from agents.ppo.loop import train
 from agents.state_folder import FORMAT_VERSION
 from configs.schema import EnvConfig, NetworkConfig, PPOConfig, RunConfig, SelfPlayConfig
@@ -40,7 +41,7 @@ def config() -> RunConfig:
 def main() -> None:
     """Train, and keep what the run goes on from."""
     with tempfile.TemporaryDirectory() as folder:
-        run.ROOT = Path(folder)
+        run_home.ROOT = Path(folder)
         left_out = shutil.ignore_patterns("events.*", "lock", "league.lock")
         shutil.copytree(train(config()).parent, GOLDEN / f"state_{FORMAT_VERSION}", ignore=left_out)
 

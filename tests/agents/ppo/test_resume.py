@@ -110,7 +110,7 @@ def test_with_every_state_damaged_the_run_ends_with_a_message_again_and_again(ha
 def test_a_state_of_a_newer_format_is_refused_and_kept(half):
     manifest = half / "small" / "state" / "update_000003" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"format_version": 2', '"format_version": 3'))
-    with pytest.raises(StateError, match="has format 3, this Sparring reads up to 2; update it"):
+    with pytest.raises(StateError, match="has format 3, this Sparring reads 2; update it"):
         train(long(half))
     assert "update_000003" in states(half)
 

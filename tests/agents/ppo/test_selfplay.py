@@ -120,25 +120,6 @@ def test_the_league_comes_back_from_a_state_and_is_on_disk_again(duel, tmp_path)
     assert again.win_rates() == {"ace": 0.5}
 
 
-def test_a_state_of_format_1_becomes_a_league(duel, tmp_path):
-    """There recent results, ratings and the snapshots' totals were kept apart."""
-    self_play = make_self_play(duel, tmp_path)
-    self_play.deal(plan(4), network())
-    rows = [row | {"rating": 980.0, "wins": 30, "draws": 2, "losses": 3} for row in self_play.pool.rows()]
-    old = {key: value for key, value in self_play.state_dict().items() if key != "league"}
-    scores = {"ace": [10.0, 5.0, 25.0], "snapshot_000004": [20.0, 2.0, 3.0]}
-    elos = {"ace": 1050.0, "snapshot_000004": 980.0, "snapshot_000001": 990.0}  # the last has left the pool
-    self_play.load_state_dict(old | {"pool": rows, "scores": scores, "learner": 1012.5, "opponents": elos})
-    league = self_play.league
-    assert [league[name].elo for name in (CHALLENGER, "ace", "snapshot_000004")] == [1012.5, 1050.0, 980.0]
-    assert self_play.win_rates() == {"ace": 0.25, "snapshot_000004": 0.8}
-    assert league.records[(CHALLENGER, "snapshot_000004")].total == (30, 2, 3)
-    assert [league[name].games for name in ("ace", "brawler", "snapshot_000004", CHALLENGER)] == [1, 0, 35, 36]
-    assert league[CHALLENGER].start_elo == 1000.0
-    self_play.record(tally({FIRST_SLOT: (1, 0, 0)}))
-    assert LeagueFile(tmp_path).read().records[(CHALLENGER, "snapshot_000004")].total == (31, 2, 3)
-
-
 def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(duel, tmp_path, monkeypatch):
     """A snapshot that cannot be read leaves its slot to the one before it, which may have left the pool."""
     self_play = make_self_play(duel, tmp_path, pool_size=1)

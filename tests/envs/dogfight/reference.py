@@ -141,7 +141,6 @@ class Match:
             if fighter.speed > 40.0:
                 fighter.stall = 0
             self._move(fighter)
-            fighter.cooldown = max(fighter.cooldown - 1, 0)
             return
         if fighter.speed < 30.0:
             fighter.stall = 36
@@ -158,7 +157,6 @@ class Match:
         fighter.speed += -p.gravity * math.sin(fighter.yaw) * DT
         fighter.speed = min(max(fighter.speed, p.min_speed), vmax)
         self._move(fighter)
-        fighter.cooldown = max(fighter.cooldown - 1, 0)
         if shoot > 0.0 and fighter.cooldown == 0 and fighter.alive:
             x = fighter.x + 12.0 * math.cos(fighter.yaw)
             y = fighter.y + 12.0 * math.sin(fighter.yaw)
@@ -172,6 +170,8 @@ class Match:
             _challenge_border(fighter)
         else:
             _classic_walls(fighter)
+        if fighter.alive:
+            fighter.cooldown = max(fighter.cooldown - 1, 0)
 
     def _hits(self) -> list[tuple[int, int, str]]:
         events, kept = [], []
@@ -209,16 +209,17 @@ def _classic_walls(fighter: Fighter) -> None:
     fighter.x -= math.copysign(300.0 * depth**2 * DT, fighter.x)
     fighter.x = min(max(fighter.x, -500.0), 500.0)
     if fighter.y < 50.0:
-        fighter.y = max(fighter.y + 300.0 * ((50.0 - fighter.y) / 50.0) ** 2 * DT, 0.0)
+        fighter.y = max(fighter.y + 300.0 * min((50.0 - fighter.y) / 50.0, 1.0) ** 2 * DT, 0.0)
     if fighter.y > 550.0:
-        fighter.y = min(fighter.y - 300.0 * ((fighter.y - 550.0) / 50.0) ** 2 * DT, 600.0)
+        fighter.y = min(fighter.y - 300.0 * min((fighter.y - 550.0) / 50.0, 1.0) ** 2 * DT, 600.0)
 
 
 def _challenge_border(fighter: Fighter) -> None:
     """The sides are joined, the ground kills, thin air above 550 m slows."""
     fighter.x = wrap_x(fighter.x)
     if fighter.y > 550.0:
-        fighter.speed = max(fighter.speed - 80.0 * ((fighter.y - 550.0) / 50.0) ** 2 * DT, 20.0)
+        depth = min((fighter.y - 550.0) / 50.0, 1.0)
+        fighter.speed = max(fighter.speed - 80.0 * depth**2 * DT, 20.0)
         fighter.y = min(fighter.y, 600.0)
     if fighter.y <= 5.0:
         fighter.alive = False

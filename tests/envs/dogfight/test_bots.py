@@ -62,9 +62,12 @@ def scattered(batch, rng):
     memory["mode_ticks"] = rng.choice([0, 200, 359, 360, 361], shape)
     memory["evade_ticks"] = np.maximum(rng.integers(-20, 10, shape), 0)
     memory["evade_direction"] = rng.choice([-1, 1], shape)
-    for bot, modes in (("dogfighter", range(4)), ("chaser", (-1, 0, 1)), ("brawler", range(5))):
+    # Under challenge rules no dogfighter disengages.
+    dogfighter = range(3) if batch.rules == "challenge" else range(4)
+    for bot, modes in (("dogfighter", dogfighter), ("chaser", (-1, 0, 1)), ("brawler", range(5))):
         mine = batch.bots.numpy() == rules.bot_id(bot)
         memory["mode"][mine] = rng.choice(list(modes), mine.sum())
+    memory["timer"][batch.bots.numpy() == rules.bot_id("ace")] = 0  # It has no modes to hold.
     _scatter_bullets(state, rng)
     batch.load(state)
 
@@ -162,9 +165,9 @@ def richer(ratio):
         (ATTACK, ahead(220.0, speed=richer(0.695)), {}, (ENERGY, 60)),
         (ATTACK, ahead(220.0, speed=richer(0.705)), {}, (ATTACK, 0)),
         (ATTACK, ahead(220.0, speed=250.0, y=590.0), {"y": 99.0}, (ATTACK, 0)),
-        (ATTACK, ahead(248.0), {"mode_ticks": 359}, (ATTACK, 0)),
-        (ATTACK, ahead(248.0), {"mode_ticks": 360}, (DISENGAGE, 90)),
-        (ATTACK, ahead(252.0), {"mode_ticks": 360}, (ATTACK, 0)),
+        (ATTACK, ahead(248.0), {"mode_ticks": 360}, (ATTACK, 0)),
+        (ATTACK, ahead(248.0), {"mode_ticks": 361}, (DISENGAGE, 90)),
+        (ATTACK, ahead(252.0), {"mode_ticks": 361}, (ATTACK, 0)),
         (DEFEND, behind(298.0), {}, (DEFEND, 0)),
         (DEFEND, behind(302.0), {}, (ATTACK, 30)),
         (DEFEND, behind(140.0), {"yaw": 1.1}, (DEFEND, 0)),
@@ -202,8 +205,8 @@ def test_dogfighter_modes(mode, other, fields, expected):
         (BRAWL, {"y": 79.0, "speed": 59.0}, foe(150.0, y=75.0), (RETREAT, 20)),
         (BRAWL, {"y": 81.0, "speed": 59.0}, foe(150.0, y=75.0), (BRAWL, 0)),
         (BRAWL, {"y": 79.0, "speed": 61.0}, foe(150.0, y=75.0), (BRAWL, 0)),
-        (BAIT, {"yaw": 1.5}, foe(150.0), (PUNISH, 60)),
-        (BAIT, {"yaw": 0.98}, ahead(198.0), (PUNISH, 60)),
+        (BAIT, {"yaw": 1.5}, foe(150.0), (PUNISH, 20)),
+        (BAIT, {"yaw": 0.98}, ahead(198.0), (PUNISH, 20)),
         (BAIT, {"yaw": 1.02}, ahead(198.0), (BRAWL, 20)),
         (BAIT, {"yaw": 0.98}, ahead(202.0), (BRAWL, 20)),
         (BAIT, {}, ahead(252.0), (CLOSE, 20)),
@@ -219,9 +222,20 @@ def test_brawler_phases(mode, me, other, expected):
     assert memory_of(after("brawler", {**MIDDLE, **me}, other, memory={"mode": mode})) == expected
 
 
-@pytest.mark.parametrize(("bot", "mode"), [("dogfighter", ATTACK), ("brawler", CLOSE)])
-def test_a_mode_is_held_while_its_timer_runs(bot, mode):
+@pytest.mark.parametrize(
+    ("bot", "mode", "left"), [("dogfighter", ATTACK, (DEFEND, 45)), ("brawler", CLOSE, (BRAWL, 20))]
+)
+def test_a_mode_is_held_while_its_timer_runs(bot, mode, left):
     assert memory_of(after(bot, MIDDLE, behind(140.0), memory={"mode": mode, "timer": 5})) == (mode, 4)
+    assert memory_of(after(bot, MIDDLE, behind(140.0), memory={"mode": mode, "timer": 1})) == left
+
+
+def test_a_punish_has_a_timer_of_its_own():
+    begun = after("brawler", {**MIDDLE, "yaw": 1.5}, foe(150.0), memory={"mode": BAIT})
+    assert begun.snapshot()["memory"][0, 0]["mode_ticks"] == 60
+    for ticks, expected in ((2, (PUNISH, 0)), (1, (BRAWL, 20))):
+        batch = after("brawler", MIDDLE, foe(150.0), memory={"mode": PUNISH, "mode_ticks": ticks})
+        assert memory_of(batch) == expected
 
 
 @pytest.mark.parametrize(
@@ -268,11 +282,18 @@ def test_an_evasive_turn_lasts_its_ticks():
     assert turns == [True] * 15 + [False] * 2
 
 
-def test_a_brawler_jinks_only_while_brawling():
+def test_an_evasive_turn_is_followed_at_once_by_one_the_other_way_while_the_bullet_is_near():
+    bullet = {"owner": 1, "x": 0.0, "y": 370.0, "yaw": math.pi / 2, "life": 9}
+    memory = {"evade_ticks": 1, "evade_direction": 1}
+    after_it = after("chaser", MIDDLE, foe(250.0), bullets=[bullet], memory=memory).snapshot()["memory"][0, 0]
+    assert (after_it["evade_ticks"], after_it["evade_direction"]) == (15, -1)
+
+
+def test_a_brawler_jinks_in_every_phase():
     bullet = {"owner": 1, "x": 0.0, "y": 380.0, "yaw": math.pi / 2, "life": 9}
-    for mode, ticks in ((BRAWL, 8), (PUNISH, 0)):
+    for mode in (CLOSE, BRAWL, BAIT, PUNISH, RETREAT):
         batch = after("brawler", MIDDLE, foe(150.0), bullets=[bullet], memory={"mode": mode, "timer": 9})
-        assert batch.snapshot()["memory"][0, 0]["evade_ticks"] == ticks
+        assert batch.snapshot()["memory"][0, 0]["evade_ticks"] == 8
 
 
 @pytest.mark.parametrize("bot", [name for name in rules.BOTS if name != "do_nothing"])

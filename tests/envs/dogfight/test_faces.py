@@ -55,7 +55,7 @@ def finish(env, action, most=2000):
 
 def test_importing_the_games_loads_neither_the_simulator_nor_torch():
     code = (
-        "import envs, gymnasium as g, sys; g.spec('sparring/Dogfight-v0'); print({'warp', 'torch'} & set(sys.modules))"
+        "import envs, gymnasium as g, sys; g.spec('sparring/Dogfight-v1'); print({'warp', 'torch'} & set(sys.modules))"
     )
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
@@ -63,10 +63,10 @@ def test_importing_the_games_loads_neither_the_simulator_nor_torch():
 
 
 def test_made_by_id_in_one_go():
-    env = gym.make("envs:sparring/Dogfight-v0", opponent="chaser", render_mode="rgb_array")
+    env = gym.make("envs:sparring/Dogfight-v1", opponent="chaser", render_mode="rgb_array")
     assert isinstance(env.unwrapped, DogfightEnv)
     assert env.render_mode == "rgb_array"
-    vector = gym.make_vec("envs:sparring/Dogfight-v0", num_envs=256)
+    vector = gym.make_vec("envs:sparring/Dogfight-v1", num_envs=256)
     assert isinstance(vector, DogfightVectorEnv)
     assert vector.observation_space.shape == (256, 59)
     assert vector.action_space.shape == (256, 3)
@@ -132,7 +132,7 @@ def test_result_is_told_from_the_learners_seat():
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_a_lost_match_says_so(seat):
-    env = DogfightEnv(opponent="ace", seat=seat)
+    env = DogfightEnv(opponent="brawler", seat=seat)
     env.reset(seed=1)
     obs, reward, terminated, truncated, info = finish(env, CIRCLE)
     assert (terminated, truncated) == (True, False)
@@ -168,7 +168,7 @@ def test_both_players_are_told_their_own_result():
 
 
 def test_vector_infos_carry_the_end_of_each_match():
-    env = DogfightVectorEnv(4, opponent="ace", threads=1)
+    env = DogfightVectorEnv(4, opponent="brawler", threads=1)
     env.reset(seed=1)
     returns, lengths, ended = np.zeros(4), np.zeros(4, dtype=int), 0
     for _ in range(1000):
@@ -217,18 +217,18 @@ def test_a_cut_match_is_truncated_and_undecided():
 
 
 def test_gymnasiums_own_wrappers_fit():
-    env = gym.wrappers.RecordEpisodeStatistics(gym.make("sparring/Dogfight-v0", max_episode_steps=3))
+    env = gym.wrappers.RecordEpisodeStatistics(gym.make("sparring/Dogfight-v1", max_episode_steps=3))
     env.reset(seed=1)
     *_, truncated, info = [env.step(CIRCLE) for _ in range(3)][-1]
     assert truncated
     assert info["episode"]["l"] == 3
-    vector = gym.make_vec("sparring/Dogfight-v0", num_envs=2, max_episode_steps=3)
+    vector = gym.make_vec("sparring/Dogfight-v1", num_envs=2, max_episode_steps=3)
     vector = gym.wrappers.vector.RecordEpisodeStatistics(vector, stats_key="recorded")
     vector.reset(seed=1)
     infos = [vector.step(np.tile(CIRCLE, (2, 1)))[-1] for _ in range(3)][-1]
     assert infos["recorded"]["l"].tolist() == infos["episode"]["l"].tolist() == [3, 3]
     np.testing.assert_allclose(infos["recorded"]["r"], infos["episode"]["r"], rtol=1e-6)
-    apart = gym.make_vec("sparring/Dogfight-v0", num_envs=2, vectorization_mode="sync")
+    apart = gym.make_vec("sparring/Dogfight-v1", num_envs=2, vectorization_mode="sync")
     assert apart.reset(seed=1)[0].shape == (2, 59)
 
 

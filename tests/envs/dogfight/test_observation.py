@@ -65,25 +65,31 @@ def test_challenge_frame_layout():
     batch = scene(
         {**ME, "x": -450.0}, {**FOE, "x": 450.0, "y": 240.0}, rule_set="challenge", physics={"gravity": 130.0}
     )
-    frame = batch.obs[0, 0].numpy()[:56]
+    frame = batch.obs[0, 0].numpy()[:56].copy()
     scale = 250.0**2 + 2 * 130.0 * 600.0
     own = [0.4, 0.0, 1.0, 0.8, 0.5, 0.4, -0.9, (100.0**2 + 2 * 130 * 240) / scale]
     np.testing.assert_allclose(frame[:8], own, atol=1e-6)
-    # The short way to it is 100 m to the left, across the joint. It flies left at 50 m/s, so it does not close.
+    # The short way to it is 100 m to the left, across the joint. Nothing has moved yet, so no distance has changed.
     energy = (50.0**2 + 2 * 130 * 240) / scale
-    opponent = [-0.1, 0.0, 0.2, -1.0, 0.0, 0.4, 0.1, -50.0 / 250.0, 0.0, energy, 0.0]
-    np.testing.assert_allclose(frame[8:19], opponent, atol=1e-6)
-    # It is on my left (+90 degrees); I am right behind it.
+    opponent = [-0.1, 0.0, 0.2, -1.0, 0.0, 0.4, 0.1, 0.0, 0.0, energy]
+    np.testing.assert_allclose(frame[8:18], opponent, atol=1e-6)
+    # It is on my left (+90 degrees); I am right behind it, which is said twice.
     assert frame[51] == pytest.approx(0.5)
     assert abs(frame[52]) == pytest.approx(1.0)
-    np.testing.assert_allclose(frame[53:], [-0.2, -0.4, 1.0], atol=1e-6)
+    assert frame[18] == frame[52]
+    # My velocity (0, 100) minus its (-50, 0).
+    np.testing.assert_allclose(frame[53:], [0.2, 0.4, 1.0], atol=1e-6)
+    batch.step(torch.zeros(1, 2, 3))
+    closed = 1000.0 * (frame[14] - batch.obs[0, 0, 14].item())
+    assert batch.obs[0, 0, 15].item() == pytest.approx(closed * 120.0 / 250.0, abs=1e-3)
+    assert batch.obs[0, 0, 15] < -0.1
 
 
 def test_challenge_frames_are_stacked_newest_first():
     batch = DogfightBatch(3, rules="challenge", seed=1, threads=1)
     frames = batch.obs.reshape(3, 2, 4, 56)
-    assert (frames == frames[:, :, :1]).all()
-    history = [frames[:, :, 0].clone()] * 4
+    assert (frames[:, :, 1:] == 0).all()
+    history = [frames[:, :, 0].clone(), *[torch.zeros(3, 2, 56)] * 3]
     for _ in range(5):
         batch.step(torch.zeros(3, 2, 3))
         frames = batch.obs.reshape(3, 2, 4, 56)

@@ -30,13 +30,13 @@ def to_numpy(batch: DogfightBatch, dtype=np.float64) -> State:
     for name in ("x", "y", "speed", "turn_rate", "hp", "cooldown", "stall"):
         getattr(state, name)[:] = fighters[name]
     state.yaw[:] = np.arctan2(fighters["sin_yaw"].astype(dtype), fighters["cos_yaw"].astype(dtype))
-    state.alive[:] = fighters["hp"] > 0
+    state.alive[:] = (fighters["hp"] > 0) & (fighters["crashed"] == 0)
     slots = {name: bullets[name].reshape(batch.num_envs, 2, B) for name in bullets.dtype.names}
     state.bullet_x[:], state.bullet_y[:], state.bullet_life[:] = slots["x"], slots["y"], slots["life"]
     state.physics[:] = physics
     speed = state.parameter("bullet_speed")[:, None, None]
     state.bullet_vx[:], state.bullet_vy[:] = speed * slots["dx"], speed * slots["dy"]
-    state.tick[:] = snapshot["clock"]["tick"]
+    state.tick[:], state.closing[:] = snapshot["clock"]["tick"], snapshot["clock"]["closing"]
     for name in Memory.__dataclass_fields__:
         getattr(state.memory, name)[:] = snapshot["memory"][name]
     return state
@@ -55,7 +55,7 @@ def to_match(batch: DogfightBatch, index: int) -> Match:
             hp=int(f["hp"]),
             cooldown=int(f["cooldown"]),
             stall=int(f["stall"]),
-            alive=bool(f["hp"] > 0),
+            alive=bool(f["hp"] > 0 and not f["crashed"]),
         )
         for f in snapshot["fighters"][index]
     ]
@@ -105,6 +105,10 @@ def scene(first, second, *, rule_set="classic", bots=None, bullets=(), physics=N
     state["clock"]["tick"] = tick
     batch.load(state)
     return batch
+
+
+def _alive(fighters):
+    return (fighters["hp"] > 0) & (fighters["crashed"] == 0)
 
 
 def _set_fighter(target, values) -> None:

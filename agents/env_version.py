@@ -1,0 +1,53 @@
+"""Policies of an environment version that is no longer registered: refused, unless they are asked to play all the same.
+
+A classic policy of `sparring/Dogfight-v0` observes the same 46 or 59 floats as one of v1, so `admitted` gives it the
+contract of today. Under challenge rules v0 showed other numbers in [15], [18], [53] and [54] of a frame and in the
+first frames of a match; a policy that learned from them is always refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from configs.names import InputError
+from configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, is_retired
+from envs.dogfight.rules import ENV_ID, VERSION
+
+SAME_OBSERVATIONS = ("classic",)
+"""Rules under which both versions show a policy the same numbers."""
+
+
+class OldVersionError(InputError):
+    """A policy of an environment version that is no longer registered; the message is one line with what to do."""
+
+
+def is_old(contract: Mapping[str, Any]) -> bool:
+    """Return whether a policy's contract is with a version of its environment that is no longer registered."""
+    return is_retired(str(contract.get("id")))
+
+
+def old_version_message(path: Path | str, contract: Mapping[str, Any] | None = None) -> str:
+    """Return why the policy in `path` is refused, and what to do; with its `contract`, whether it can play at all."""
+    old = RETIRED[DOGFIGHT_V0]
+    line = f"{path}: was trained under {DOGFIGHT_V0}, whose {old.reason}"
+    if contract is not None and not _can_play(contract):
+        return f"{line}: it learned from other numbers than {old.successor} shows and cannot play; train a new policy"
+    return f"{line}; train a new policy under {old.successor}, or let this one play with {LET_IT_PLAY}"
+
+
+def admitted(contract: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
+    """Return the contract under which the policy in `path` plays today: its own, with an old id and version replaced.
+
+    Raises `OldVersionError` for an old policy that observed other numbers than today's environment shows.
+    """
+    if not is_old(contract):
+        return dict(contract)
+    if not _can_play(contract):
+        raise OldVersionError(old_version_message(path, contract))
+    return {**contract, "id": ENV_ID, "version": VERSION}
+
+
+def _can_play(contract: Mapping[str, Any]) -> bool:
+    return contract.get("rules") in SAME_OBSERVATIONS

@@ -1,0 +1,107 @@
+"""Two states of the same matches compared: which rows are equal to the bit, which are close, which are different.
+
+A CPU and a GPU round differently: a GPU multiplies and adds in one step and has its own sine. From the same state a
+tick later, numbers may differ in their last bits, and where a decision hangs on such a bit (does this bullet hit, is
+that target within the cone) everything may. So a row is one of three: equal to the bit; close, with whole numbers equal
+and others within a tolerance of their size; or different. What share is different is what is judged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+TOLERANCE = 1e-5
+"""Of a float's size, at least of 1: for a position of 1,000 m, 1 cm."""
+SEEN_TOLERANCE = {"obs": 1e-3, "final_obs": 1e-3, "reward": 1e-3}
+"""Of what is computed from the state: an arc cosine near 1 turns a difference of 1e-7 into one of 3e-4."""
+PADDING = "pad"
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass
+class Agreement:
+    """Rows compared so far, by kind; `fields` counts the rows in which a field was different.
+
+    `largest` is the largest difference of a float of the state in rows that are not different, `largest_seen` that of
+    observations and rewards.
+    """
+
+    rows: int = 0
+    equal: int = 0
+    different: int = 0
+    largest: float = 0.0
+    largest_seen: float = 0.0
+    fields: Counter[str] = field(default_factory=Counter)
+
+    def add(self, one: Arrays, other: Arrays) -> np.ndarray:
+        """Compare two states, arrays [N, ...] by name; returns which rows are different, bool [N]."""
+        columns = _columns(one, other)
+        rows = len(columns[0][1])
+        equal, wrong = np.ones(rows, dtype=bool), np.zeros(rows, dtype=bool)
+        gaps = {False: np.zeros(rows), True: np.zeros(rows)}  # of the state, of what is seen
+        for name, mine, theirs in columns:
+            same = (mine.view(_bits(mine)) == theirs.view(_bits(theirs))).reshape(rows, -1).all(axis=1)
+            off, size = _gaps(mine, theirs)
+            far = (off > SEEN_TOLERANCE.get(name, TOLERANCE) * size).any(axis=1) if mine.dtype.kind == "f" else ~same
+            equal &= same
+            wrong |= far
+            seen = name in SEEN_TOLERANCE
+            gaps[seen] = np.maximum(gaps[seen], off.max(axis=1, initial=0.0))
+            self.fields[name] += int(far.sum())
+        self.rows += rows
+        self.equal += int(equal.sum())
+        self.different += int(wrong.sum())
+        self.largest = max(self.largest, float(gaps[False][~wrong].max(initial=0.0)))
+        self.largest_seen = max(self.largest_seen, float(gaps[True][~wrong].max(initial=0.0)))
+        return wrong
+
+    @property
+    def equal_share(self) -> float:
+        """Rows that are equal to the bit."""
+        return self.equal / max(self.rows, 1)
+
+    @property
+    def different_share(self) -> float:
+        """Rows that are different."""
+        return self.different / max(self.rows, 1)
+
+    def worst_fields(self, most: int = 4) -> str:
+        """The fields that were different most often, with their counts."""
+        found = [f"{name} {count}" for name, count in self.fields.most_common(most) if count]
+        return ", ".join(found) or "none"
+
+
+def _columns(one: Arrays, other: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """Plain arrays by name, of structured arrays their fields, padding left out."""
+    found = []
+    for name, values in one.items():
+        if values.dtype.names is None:
+            found.append((name, np.ascontiguousarray(values), np.ascontiguousarray(other[name])))
+            continue
+        for key in values.dtype.names:
+            if not key.startswith(PADDING):
+                mine, theirs = (np.ascontiguousarray(part[name][key]) for part in (one, other))
+                found.append((f"{name}.{key}", mine, theirs))
+    return found
+
+
+def _bits(values: np.ndarray) -> str:
+    return f"u{values.dtype.itemsize}"
+
+
+def _gaps(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Differences float64 [N, ...] of floats, and the sizes they are measured by; NaN counts as infinitely far."""
+    rows = len(one)
+    if one.dtype.kind != "f":
+        return np.zeros((rows, 1)), np.ones((rows, 1))
+    mine, theirs = (values.astype(np.float64).reshape(rows, -1) for values in (one, other))
+    with np.errstate(invalid="ignore"):
+        off = np.abs(mine - theirs)
+    off[np.isnan(mine) != np.isnan(theirs)] = np.inf
+    size = np.where(np.isfinite(theirs), np.maximum(1.0, np.abs(theirs)), 1.0)
+    return np.nan_to_num(off, nan=0.0, posinf=np.inf), size

@@ -1,0 +1,44 @@
+"""How long the kernels take to compile for the device: each module in a process of its own, all at the same time.
+
+Compiled kernels are kept in Warp's cache, where the parts that follow find them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+
+from benchmarks.gpu_parts.part import Found, PartOptions
+
+MODULES = (
+    "envs.dogfight.kernels",
+    "envs.diplomacy.kernels",
+    "envs.diplomacy.bots",
+    "envs.diplomacy.dumbbot",
+)
+
+
+def measure(options: PartOptions) -> Found:
+    """Load all modules; a module that is in the cache takes next to no time."""
+    found = Found()
+    with ProcessPoolExecutor(len(MODULES), multiprocessing.get_context("spawn")) as pool:
+        waiting = {name: pool.submit(load_seconds, name, options.device) for name in MODULES}
+        seconds = {name: future.result() for name, future in waiting.items()}
+    found.numbers = {"seconds": seconds}
+    found.table("", ["module", "seconds to load"], [[name, f"{value:.1f}"] for name, value in seconds.items()])
+    found.checks["all modules compile"] = len(seconds) == len(MODULES)
+    return found
+
+
+def load_seconds(name: str, device: str) -> float:
+    """Load a module's kernels on a device; returns the seconds it took, imports not counted."""
+    import torch
+
+    from envs.launcher import Launcher
+
+    launcher, module = Launcher(torch.device(device), 1, 1), import_module(name)
+    begun = time.perf_counter()
+    launcher.load(module)
+    return time.perf_counter() - begun

@@ -1,0 +1,53 @@
+"""Environment ids that are no longer registered: why, and which id takes their place.
+
+A version rises when the same actions no longer lead to the same observations or rewards; what was learned under the
+one before is then not what training under the new one would have learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from configs.schema import DOGFIGHT
+
+
+@dataclass(frozen=True)
+class Retired:
+    """What was wrong with the environment, to follow "its" or "whose", and the id to use instead."""
+
+    reason: str
+    successor: str
+
+
+DOGFIGHT_V0 = "sparring/Dogfight-v0"
+RETIRED = {
+    DOGFIGHT_V0: Retired(
+        "scripted bots and challenge observations differed from the game they are named after", DOGFIGHT
+    )
+}
+LET_IT_PLAY = "eval/run.py --env-version 0"
+"""How an old policy plays in the new version of its environment."""
+
+
+def is_retired(env_id: str) -> bool:
+    """Return whether an id, with or without `module:` before it, was registered once and is no longer."""
+    return _bare(env_id) in RETIRED
+
+
+def id_message(env_id: str) -> str:
+    """Return what `env.id` answers to a retired id: the reason and the id to use."""
+    old = RETIRED[_bare(env_id)]
+    return f"env.id={env_id}: is no longer registered, because its {old.reason}; use env.id={old.successor}"
+
+
+def run_message(run: object, env_id: str) -> str:
+    """Return why a run, named by its folder, is not continued, and what to do instead."""
+    old = RETIRED[_bare(env_id)]
+    return (
+        f"{run}: was trained under {_bare(env_id)}, whose {old.reason}, and cannot be resumed under {old.successor}; "
+        f"start a new run under another name=; the old policies can play with {LET_IT_PLAY}"
+    )
+
+
+def _bare(env_id: str) -> str:
+    return env_id.rpartition(":")[2]

@@ -1,0 +1,180 @@
+"""One dial for size: `scale` shrinks a run to a rehearsal in which everything still happens, in the same order.
+
+With s = scale there are two rules. Moments, counted in updates from the start of their phase, become
+
+    f(0) = 0,  f(m_i) = max(round(s m_i), f(m_(i-1)) + 1)  over the distinct moments 0 < m_1 < m_2 < ...
+
+so that what coincides still does, and what comes later still comes at least one update later. Intervals and sizes
+become round(sqrt(s) x), not below a floor; an interval that fits into the run still does, and 0, which is never, stays
+0. The root leaves enough matches to an update, and few interruptions to a short run. Everything else stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import replace
+from functools import reduce
+
+from configs.schema import DIPLOMACY, PhaseConfig, RandomizationConfig, RunConfig
+from configs.validate_language import LANGUAGE_TRAINERS
+from configs.whose import heeds
+
+MOMENTS = ("max_updates", "grpo.steps", "grpo.kl_beta_warmup_steps", "league.cold_start_steps", "clone.updates")
+"""Of runs of language models; other runs have theirs in phases: `updates`, every `at`, the end of every `over`."""
+INTERVALS = {
+    "checkpoint_every": 1,
+    "ppo.warmup_updates": 1,
+    "self_play.snapshot_every": 1,
+    "self_play.deal_every": 2,
+    "evaluation.every": 1,
+    "evaluation.check_every": 1,
+    "evaluation.regimes_every": 1,
+    "league.checkpoint_every": 1,
+}
+"""In updates, with their floors; a number that is below its floor stays."""
+SIZES = {
+    "env.num_envs": 8,
+    "ppo.rollout_steps": 512,
+    "ppo.minibatch_size": 32,
+    "evaluation.games": 10,
+    "self_play.promotion_games": 10,
+    "grpo.groups": 2,
+    "grpo.minibatch_samples": 8,
+    "clone.games_per_update": 2,
+}
+"""With their floors: 512 steps are nearly half of the dogfight's longest match, so that matches come to an end."""
+POWERS = 7
+PLAYED_BY_ALL_POWERS = ("env.num_envs", "evaluation.games")
+"""In Diplomacy these are multiples of `POWERS`."""
+
+
+class Clock:
+    """Moments of a long run or phase -> moments of the short one: strictly increasing, and 0 stays 0."""
+
+    def __init__(self, scale: float, moments: Iterable[int]) -> None:
+        self._short = {0: 0}
+        last = 0
+        for moment in sorted({*moments} - {0}):
+            last = max(_nearest(scale * moment), last + 1)
+            self._short[moment] = last
+
+    def __getitem__(self, moment: int) -> int:
+        return self._short[moment]
+
+
+def shrink(config: RunConfig) -> RunConfig:
+    """Return `config` at its `scale`, which keeps its value; the option's range must have been checked.
+
+    Only options that mean something to the run's trainer and game change.
+    """
+    small = deepcopy(config)
+    if config.trainer in LANGUAGE_TRAINERS:
+        _shrink_steps(small)
+    else:
+        small.phases, small.max_updates = _phases(config)
+    for key in _heeded(config, INTERVALS):
+        _set(small, key, _interval(config, small, key))
+    for key in _heeded(config, SIZES):
+        _set(small, key, _size(config, key))
+    if config.trainer not in LANGUAGE_TRAINERS:
+        small.ppo.minibatch_size = min(small.ppo.minibatch_size, small.ppo.rollout_steps * small.env.num_envs)
+    return small
+
+
+def _shrink_steps(config: RunConfig) -> None:
+    moments = {key: _get(config, key) for key in _heeded(config, MOMENTS)}
+    clock = Clock(config.scale, moments.values())
+    for key, moment in moments.items():
+        _set(config, key, clock[moment])
+
+
+def _phases(config: RunConfig) -> tuple[list[PhaseConfig], int]:
+    """The phases, each on a clock of its own, and `max_updates`, a moment of the phase in which it comes."""
+    phases: list[PhaseConfig] = []
+    begin, limit, done = 0, 0, 0
+    for phase in config.phases:
+        stop = config.max_updates - begin
+        within = 0 < stop <= phase.updates
+        clock = Clock(config.scale, _moments(phase) | ({stop} if within else set()))
+        if within:
+            limit = done + clock[stop]
+        phases.append(_phase(phase, clock))
+        begin, done = begin + phase.updates, done + phases[-1].updates
+    return phases, done if config.max_updates > begin else limit
+
+
+def _moments(phase: PhaseConfig) -> set[int]:
+    """The moments of a phase, in updates from its start, its end among them.
+
+    A share of self-play that changes needs a second update to do so, which is a moment, too.
+    """
+    moments = {phase.updates}
+    moments |= {entry.at for entries in (phase.stages, phase.events) for entry in entries}
+    moments |= {moment for entry in phase.randomization for moment in (entry.at, entry.at + entry.over)}
+    if phase.scripted_start != phase.scripted_end:
+        moments.add(1)
+    return moments
+
+
+def _phase(phase: PhaseConfig, clock: Clock) -> PhaseConfig:
+    return replace(
+        phase,
+        updates=clock[phase.updates],
+        stages=[replace(stage, at=clock[stage.at]) for stage in phase.stages],
+        randomization=[_level(entry, clock) for entry in phase.randomization],
+        events=[replace(event, at=clock[event.at]) for event in phase.events],
+    )
+
+
+def _level(entry: RandomizationConfig, clock: Clock) -> RandomizationConfig:
+    """A level reached in as many of its steps as there are updates for them."""
+    at = clock[entry.at]
+    over = clock[entry.at + entry.over] - at
+    return replace(entry, at=at, over=over, steps=min(entry.steps, over or entry.steps))
+
+
+def _interval(long: RunConfig, short: RunConfig, key: str) -> int:
+    """An interval in the `short` run, whose moments are set; what happens in the `long` run happens in this, too."""
+    value, span = _get(long, key), _span(long, key)
+    small = min(max(_nearest(math.sqrt(long.scale) * value), INTERVALS[key]), value)
+    return min(small, _span(short, key)) if value <= span else small
+
+
+def _span(config: RunConfig, key: str) -> int:
+    """The longest interval after which the option's event happens in a run; after the first snapshot, another one."""
+    if key == "self_play.snapshot_every":
+        fought = (phase.updates for phase in config.phases if min(phase.scripted_start, phase.scripted_end) < 1.0)
+        return max(sum(fought) - 2, 1)
+    totals = {"grpo": config.grpo.steps, "clone": config.clone.updates}
+    total = totals.get(config.trainer) or sum(phase.updates for phase in config.phases)
+    return min(total, config.max_updates or total)
+
+
+def _size(config: RunConfig, key: str) -> int:
+    value = _get(config, key)
+    small = max(_nearest(math.sqrt(config.scale) * value), SIZES[key])
+    if config.env.id == DIPLOMACY and key in PLAYED_BY_ALL_POWERS:
+        small += -small % POWERS
+    return min(small, value)
+
+
+def _nearest(number: float) -> int:
+    """Halves go up, unlike with `round`."""
+    return math.floor(number + 0.5)
+
+
+def _heeded(config: RunConfig, keys: Iterable[str]) -> list[str]:
+    """Those of `keys` that mean something to the run; the others must keep their defaults."""
+    return [key for key in keys if heeds(config, key)]
+
+
+def _get(config: RunConfig, key: str) -> int:
+    value: int = reduce(getattr, key.split("."), config)  # type: ignore[assignment, arg-type]
+    return value
+
+
+def _set(config: RunConfig, key: str, value: int) -> None:
+    *groups, name = key.split(".")
+    setattr(reduce(getattr, groups, config), name, value)

@@ -1,0 +1,192 @@
+"""`benchmarks/gpu.py`: a part that breaks stops no other, what is wrong is found, and the whole keeps its time."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import gpu
+from benchmarks.command import run_script
+from benchmarks.gpu_parts import process, registry
+from benchmarks.gpu_parts.page import page
+from benchmarks.gpu_parts.part import Found, PartOptions
+from benchmarks.gpu_parts.process import CRASHED, FAILED, NOT_RUN, PASSED, SKIPPED, TIMED_OUT, Outcome, run_part
+from configs.names import ConfigError, UnknownNameError
+
+ROOT = Path(__file__).resolve().parents[2]
+without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+
+
+def python(code):
+    """A command that runs `code`, where sys.argv[1] is the file for the result."""
+    return [sys.executable, "-c", f"import json, os, signal, subprocess, sys, time\n{code}"]
+
+
+def writing(found):
+    return f"json.dump({found.plain()!r}, open(sys.argv[1], 'w'))"
+
+
+def test_a_part_that_finds_what_it_should_has_passed():
+    outcome = run_part("a", python(writing(Found(checks={"equal": True}))), limit=60.0)
+    assert (outcome.status, outcome.why, outcome.output) == (PASSED, "", "")
+    assert outcome.found["checks"] == {"equal": True}
+
+
+def test_a_check_that_does_not_hold_fails_the_part_and_is_named():
+    code = "print('seen on the way');" + writing(Found(checks={"equal": False, "finite": True}))
+    outcome = run_part("a", python(code), limit=60.0)
+    assert (outcome.status, outcome.why) == (FAILED, "does not hold: equal")
+    assert outcome.output == "seen on the way"
+
+
+def test_a_skipped_part_has_not_passed():
+    outcome = run_part("a", python(writing(Found(skipped="package X is not installed"))), limit=60.0)
+    assert (outcome.status, outcome.why) == (SKIPPED, "package X is not installed")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("sys.exit(3)", "exit code 3 and no result"),
+        ("raise ValueError('CUDA error')", "exit code 1 and no result"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "ended by signal 11"),
+        ("open(sys.argv[1], 'w').write('{')", "exit code 0 and no result"),
+    ],
+)
+def test_a_part_that_crashes_says_how(code, why):
+    outcome = run_part("a", python(code), limit=60.0)
+    assert (outcome.status, outcome.why) == (CRASHED, why)
+    assert ("CUDA error" in outcome.output) == ("CUDA" in code)
+
+
+def test_a_part_that_hangs_is_ended_with_all_it_started(tmp_path):
+    mark = tmp_path / "child"
+    child = f"import pathlib, time; time.sleep(4); pathlib.Path({str(mark)!r}).touch()"
+    code = f"subprocess.Popen([sys.executable, '-c', {child!r}]); print('hangs', flush=True); time.sleep(600)"
+    outcome = run_part("a", python(code), limit=2.0)
+    assert (outcome.status, outcome.why) == (TIMED_OUT, "not done after 2 s")
+    assert outcome.output == "hangs"
+    time.sleep(4.0)
+    assert not mark.exists()
+
+
+def test_a_part_that_ignores_sigterm_is_killed(monkeypatch):
+    monkeypatch.setattr(process, "GRACE", 0.5)
+    code = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    assert run_part("a", python(code), limit=1.0).status == TIMED_OUT
+
+
+def outcomes_of(monkeypatch, statuses):
+    """Have the parts end as `statuses` says, the others pass."""
+    monkeypatch.setattr(gpu, "check_device", lambda device: None)
+    monkeypatch.setattr(gpu, "one_part", lambda part, args, left: Outcome(part.name, statuses.get(part.name, PASSED)))
+
+
+def run_main(monkeypatch, tmp_path, *options):
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--out", str(tmp_path / "gpu.md"), *options])
+    return gpu.main()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"), [({}, 0), ({"tokens": SKIPPED}, 0), *(({"kernels": status}, 1) for status in process.BROKEN)]
+)
+def test_all_parts_run_whatever_becomes_of_one_of_them(monkeypatch, tmp_path, statuses, code):
+    outcomes_of(monkeypatch, statuses)
+    assert run_main(monkeypatch, tmp_path) == code
+    report = json.loads((tmp_path / "gpu.json").read_text())
+    assert {part["name"]: part["status"] for part in report["parts"]} == dict.fromkeys(gpu.NAMES, PASSED) | statuses
+    text = (tmp_path / "gpu.md").read_text()
+    assert all(f"| {name} |" in text for name in gpu.NAMES)
+
+
+def test_what_is_known_is_on_disk_before_the_next_part_runs(monkeypatch, tmp_path):
+    outcomes_of(monkeypatch, {})
+    seen = []
+
+    def part(part, args, left):
+        found = json.loads((tmp_path / "gpu.json").read_text())["parts"] if seen else []
+        seen.append([done["name"] for done in found])
+        return Outcome(part.name, PASSED)
+
+    monkeypatch.setattr(gpu, "one_part", part)
+    run_main(monkeypatch, tmp_path, "--parts", "speed,kernels,captured")
+    assert seen == [[], ["kernels"], ["kernels", "captured"]]
+
+
+def test_limits_keep_the_whole_within_nine_minutes():
+    assert sum(part.limit for part in registry.PARTS) <= registry.WHOLE <= 9 * 60 - 10
+
+
+def test_a_part_gets_what_is_left_of_the_whole_and_no_more(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--limit", "30"])
+    args, limits = gpu.parse(), []
+    monkeypatch.setattr(gpu, "run_part", lambda name, command, limit: limits.append(limit) or Outcome(name, PASSED))
+    part = registry.PARTS[0]
+    for left in (500.0, 12.0):
+        gpu.one_part(part, args, left=left)
+    assert limits == [30.0, 12.0]
+    assert gpu.one_part(part, args, left=0.5).status == NOT_RUN
+
+
+def test_parts_are_chosen_by_name_in_their_usual_order():
+    assert [part.name for part in gpu.chosen_parts("grpo,kernels")] == ["kernels", "grpo"]
+    with pytest.raises(UnknownNameError, match="did you mean 'kernels'"):
+        gpu.chosen_parts("kernel")
+
+
+def test_every_part_can_be_loaded():
+    assert all(callable(part.load()) for part in registry.PARTS)
+
+
+@without_cuda
+def test_without_a_gpu_one_line_says_how_to_try(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gpu.py"])
+    assert run_script(gpu.main) == 2
+    error = capsys.readouterr().err
+    assert error == (
+        "benchmarks/gpu.py: device=cuda: no CUDA device on this machine; --device cpu tries the script at tiny sizes\n"
+    )
+
+
+def test_another_device_is_refused():
+    with pytest.raises(ConfigError, match="device=gpuu"):
+        gpu.check_device("gpuu")
+
+
+def test_the_page_names_the_machine_the_commit_and_what_went_wrong():
+    found = Found(checks={"equal": False}, notes=["A note."])
+    found.table("Speeds:", ["size", "per second"], [["256", "1,000"]])
+    part = Outcome("kernels", FAILED, 1.25, 60.0, found=found.plain(), why="does not hold: equal", output="last line")
+    machine = {"packages": {"torch": "2.11"}, "cpu": "a CPU", "cores": 16, "load": 0.1, "python": "3.12", "system": "L"}
+    machine |= {"gpu": "a GPU", "gpu_memory_gib": 79.1, "driver": "580", "cuda": "13.0"}
+    report = {"machine": machine, "quick": False, "date": "2026-01-02", "commit": "abc", "seed": 3, "seconds": 9.0}
+    text = page(report | {"command": "python gpu.py", "parts": [part.plain() | {"title": "Kernels"}]})
+    for wanted in ("a GPU (79.1 GiB), driver 580, CUDA 13.0", "a CPU, 16 cores", "torch 2.11", "commit abc, seed 3"):
+        assert wanted in text
+    assert "| kernels | failed: does not hold: equal | 1.2 | 60 |" in text
+    assert "- DOES NOT HOLD: equal" in text
+    assert "| 256 | 1,000 |" in text
+    assert "    last line" in text
+
+
+def test_the_script_runs_parts_on_a_cpu_from_any_folder(tmp_path):
+    out = tmp_path / "found" / "gpu.md"
+    options = ["--device", "cpu", "--parts", "captured,diplomacy", "--out", str(out), "--commit", "abc", "--seed", "2"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(out.with_suffix(".json").read_text())
+    assert [(part["name"], part["status"]) for part in report["parts"]] == [("captured", PASSED), ("diplomacy", PASSED)]
+    assert (report["commit"], report["seed"], report["quick"]) == ("abc", 2, True)
+    assert report["machine"]["packages"]["torch"] == torch.__version__
+    assert out.read_text() in done.stdout
+
+
+def test_options_say_what_is_tiny():
+    assert PartOptions("cpu", quick=True).sized("whole", "tiny") == "tiny"
+    assert PartOptions("cuda:1").sized("whole", "tiny") == "whole"
+    assert PartOptions("cuda:1").cuda

@@ -1,0 +1,242 @@
+"""The parts of `benchmarks/gpu.py` on a CPU: each finds nothing wrong there, and finds what is planted."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from agents.ppo.precision import Autocast
+from agents.ppo.update import Learner
+from benchmarks.gpu_parts import (
+    captured_step,
+    diplomacy_phases,
+    dogfight_kernels,
+    dogfight_speed,
+    grpo_steps,
+    llm_tokens,
+    part,
+    ppo_resume,
+    ppo_update,
+    precision_probe,
+)
+from benchmarks.gpu_parts.agreement import Agreement
+from benchmarks.gpu_parts.part import PartOptions
+from envs.diplomacy.batch import DiplomacyBatch
+from envs.dogfight import rules
+from envs.dogfight.batch import DogfightBatch
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = PartOptions("cpu", seed=1, quick=True)
+
+
+def state(x, hp=(10, 10)):
+    kind = np.dtype([("x", "f4"), ("hp", "i2"), ("pad", "i2")])
+    rows = np.zeros(len(hp), kind)
+    rows["x"], rows["hp"] = x, hp
+    return {"fighters": rows}
+
+
+def compared(one, other):
+    agreement = Agreement()
+    wrong = agreement.add(one, other).tolist()
+    return wrong, agreement
+
+
+def test_equal_states_are_equal_to_the_bit_whatever_padding_holds():
+    other = state([1.0, 2.0])
+    other["fighters"]["pad"] = 7
+    wrong, agreement = compared(state([1.0, 2.0]), other)
+    assert wrong == [False, False]
+    assert (agreement.equal_share, agreement.different_share, agreement.largest) == (1.0, 0.0, 0.0)
+
+
+def test_a_rounding_is_close_and_not_equal():
+    wrong, agreement = compared(
+        state([1000.0, 0.0]), state([np.nextafter(np.float32(1000.0), np.float32(2000.0)), -0.0])
+    )
+    assert wrong == [False, False]
+    assert agreement.equal == 0
+    assert agreement.largest == pytest.approx(6.1e-5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "other", [state([1.0, 2.001]), state([1.0, 2.0], hp=(10, 9)), state([1.0, math.nan]), state([1.0, math.inf])]
+)
+def test_what_is_different_is_counted_by_row_and_field(other):
+    wrong, agreement = compared(state([1.0, 2.0]), other)
+    assert wrong == [False, True]
+    assert agreement.different_share == 0.5
+    assert agreement.worst_fields() in ("fighters.x 1", "fighters.hp 1")
+    assert agreement.largest == 0.0
+
+
+def test_observations_may_differ_by_more_than_the_state():
+    one, other = {"obs": np.float32([[0.5, 0.0]])}, {"obs": np.float32([[0.5003, 0.0]])}
+    assert compared(one, other)[0] == [False]
+    assert compared(one, {"obs": np.float32([[0.51, 0.0]])})[0] == [True]
+    assert compared({"x": one["obs"]}, {"x": other["obs"]})[0] == [True]
+
+
+def test_every_pairing_is_played_in_both_seats():
+    pairs = {tuple(pair) for pair in dogfight_kernels.pairings(1).tolist()}
+    assert pairs == {(one, other) for one in range(-1, len(rules.BOTS)) for other in range(-1, len(rules.BOTS))}
+
+
+def test_kernels_agree_with_themselves_to_the_bit():
+    found = dogfight_kernels.measure(QUICK)
+    assert all(found.checks.values())
+    assert all(found.numbers[name]["equal_share"] == 1.0 for name in rules.RULES)
+
+
+def test_a_kernel_that_computes_something_else_is_found(monkeypatch):
+    step, original = dogfight_kernels._step, DogfightBatch.step
+
+    def faulty(batches, draws):
+        step(batches, draws)
+        batches[1].reward += 0.01
+
+    monkeypatch.setattr(dogfight_kernels, "_step", faulty)
+    agreement = dogfight_kernels.in_step("classic", QUICK, 1, 3)
+    assert agreement.different_share == 1.0
+    assert agreement.worst_fields().startswith("reward")
+    assert DogfightBatch.step is original
+
+
+def test_the_captured_step_equals_the_uncaptured():
+    assert captured_step.equal(QUICK, 8, 12)
+
+
+def test_a_step_that_forgets_its_actions_is_found(monkeypatch):
+    step = captured_step.UncapturedBatch.step
+    monkeypatch.setattr(captured_step.UncapturedBatch, "step", lambda self, actions: step(self, 0.0 * actions))
+    assert not captured_step.equal(QUICK, 8, 12)
+
+
+def test_speeds_are_of_matches_that_go_on():
+    found = dogfight_speed.measure(QUICK)
+    assert all(found.checks.values())
+    assert list(found.numbers) == ["4", "8"]
+    assert all(row["ratio"] == row["device"] / row["cpu"] > 0 for row in found.numbers.values())
+
+
+def test_rate_waits_after_blocks_that_double(monkeypatch):
+    clock, waits, calls = iter(range(1000)), [], []
+    monkeypatch.setattr(part, "wait", waits.append)
+    monkeypatch.setattr(part.time, "perf_counter", lambda: next(clock))
+    assert part.rate(lambda: calls.append(1), seconds=0.0, device="cpu") == 1.0
+    assert part.rate(lambda: calls.append(1), seconds=20.0, device="cpu") == pytest.approx((len(calls) - 1) / 20.0)
+    assert len(calls) > 21
+
+
+def test_diplomacy_agrees_with_itself_and_is_counted():
+    counts = diplomacy_phases.agreement(QUICK)
+    assert vars(counts) == {"games": 84, "orders": 84, "positions": 84}
+
+
+def test_a_game_that_is_adjudicated_otherwise_is_found(monkeypatch):
+    process, made = DiplomacyBatch.process, []
+
+    def faulty(self):
+        process(self)
+        if self not in made:
+            made.append(self)
+        if self is not made[0]:
+            self.year[3] += 1
+
+    monkeypatch.setattr(DiplomacyBatch, "process", faulty)
+    counts = diplomacy_phases.agreement(QUICK)
+    assert (counts.games, counts.positions) == (84, 78)
+
+
+def test_phases_are_counted_over_all_games(monkeypatch):
+    monkeypatch.setattr(diplomacy_phases, "STRETCH", 2)
+    assert diplomacy_phases.phases_per_second("cpu", 7, "random", seed=1, seconds=0.0) > 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_every_precision_passes_its_probes(precision):
+    found = precision_probe.probe(precision, "cpu", 1)
+    assert [name for name, holds in found.items() if not holds] == []
+    assert ("each skipped step halves the scale" in found) == (precision == "fp16")
+
+
+def test_an_autocast_that_is_never_entered_is_found(monkeypatch):
+    monkeypatch.setattr(Autocast, "active", lambda self, update: False)
+    assert not precision_probe.probe("bf16", "cpu", 1)["after the warm-up layers compute in it"]
+
+
+def test_an_autocast_without_warm_up_is_found(monkeypatch):
+    monkeypatch.setattr(Autocast, "active", lambda self, update: True)
+    assert not precision_probe.probe("bf16", "cpu", 1)["the warm-up is in float32"]
+
+
+def test_a_scaler_that_stands_still_is_found(monkeypatch):
+    monkeypatch.setattr(torch.amp.GradScaler, "update", lambda self: self._per_optimizer_states.clear())
+    found = precision_probe.probe("fp16", "cpu", 1)
+    assert not found["each skipped step halves the scale"]
+
+
+def test_bounds_that_are_not_kept_are_found(monkeypatch):
+    monkeypatch.setattr("agents.ppo.network.ActorCritic.clamp_log_std", lambda self: None)
+    assert not precision_probe.probe("fp32", "cpu", 1)["log_std driven up stays at its bound"]
+
+
+def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
+    update = Learner.update
+
+    def faulty(self, *args, **options):
+        metrics = update(self, *args, **options)
+        with torch.no_grad():
+            self.network.log_std += 1e-3
+        return metrics
+
+    monkeypatch.setattr(Learner, "update", faulty)
+    assert not precision_probe.probe("fp16", "cpu", 1)["a skipped step leaves the weights alone"]
+
+
+def test_an_update_row_has_medians_of_those_after_the_warm_up():
+    update = {"time/steps_per_second": 1.0, "time/rollout_seconds": 1.0, "time/update_seconds": 1.0}
+    update |= {"train/skipped_steps": 1.0, "train/approx_kl": 0.5}
+    late = [
+        {"time/steps_per_second": 10.0 * n, "time/rollout_seconds": 2.0 * n, "time/update_seconds": 3.0 * n}
+        | {"train/skipped_steps": 0.0, "train/approx_kl": 0.01 * n}
+        for n in (1, 2, 3)
+    ]
+    row = ppo_update.row("bf16", [update] * ppo_update.WARM_UP + late)
+    assert row == ["bf16", "20", "10.00", "4.00", "6.00", "2", "0.02"]
+
+
+def test_a_run_that_was_resumed_is_the_run_that_was_not():
+    found = ppo_resume.measure(QUICK)
+    assert [name for name, holds in found.checks.items() if not holds] == []
+    assert found.numbers["policy_tensors"] > 10
+
+
+def test_one_flipped_bit_of_a_state_is_found():
+    one = ppo_resume.flatten({"a": [torch.zeros(3), 1], "b": {"c": "text"}})
+    other = ppo_resume.flatten({"a": [torch.tensor([0.0, -0.0, 0.0]), 1], "b": {"c": "text"}})
+    assert ppo_resume.compare(one, other) == {"a.0": False, "a.1": True, "b.c": True}
+    assert ppo_resume.compare(one, one | {"d": 1})["d"] is False
+
+
+def test_tokens_are_counted_of_a_small_model_and_the_part_is_skipped():
+    found = llm_tokens.measure(QUICK)
+    assert all(found.checks.values())
+    assert found.skipped.startswith("SmolLM2 was not run: ")
+    assert found.numbers["cpu/2"]["written"] > 0
+
+
+def test_steps_of_grpo_are_told_apart_from_other_lines(tmp_path):
+    line = '{"benchmark/loss": 0.5, "benchmark/rollout_time_s": 3.0, "benchmark/training_time_s": 1.0,'
+    line += ' "benchmark/reward_mean": 2.0, "env_steps": 40}\n'
+    (tmp_path / "metrics.jsonl").write_text('{"event": "begin"}\n' + line * 2)
+    steps = grpo_steps._steps(tmp_path)
+    assert grpo_steps._row(steps, 10.0) == ["2", "10.0", "3.00", "1.00", "20", "2.000 to 2.000"]
+
+
+def test_the_metrics_that_parts_read_are_documented():
+    documented = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    names = {name.partition("/")[2] for name in (*ppo_update.SHOWN, *grpo_steps.SHOWN, grpo_steps.GAP)}
+    assert [name for name in sorted(names) if name not in documented] == []

@@ -1,0 +1,38 @@
+"""Ids that are no longer registered are answered with the reason and the id to use."""
+
+import gymnasium
+import pytest
+from gymnasium.error import DeprecatedEnv
+
+import envs  # noqa: F401 - registers the games
+from configs.load import load
+from configs.names import ConfigError
+from configs.retired import RETIRED, is_retired
+
+
+@pytest.mark.parametrize("env_id", RETIRED)
+def test_a_retired_id_has_a_registered_successor(env_id):
+    assert env_id not in gymnasium.registry
+    assert RETIRED[env_id].successor in gymnasium.registry
+    assert is_retired(env_id)
+    assert not is_retired(RETIRED[env_id].successor)
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
+@pytest.mark.parametrize("prefix", ["", "envs:"])
+@pytest.mark.parametrize("env_id", RETIRED)
+def test_gymnasium_names_the_successor(env_id, prefix):
+    for make in (gymnasium.make, gymnasium.make_vec):
+        with pytest.raises(DeprecatedEnv, match=f"Please use `{RETIRED[env_id].successor}` instead"):
+            make(prefix + env_id)
+
+
+@pytest.mark.parametrize("run", ["+run=quickstart", "env=gymnasium"])
+@pytest.mark.parametrize("prefix", ["", "envs:"])
+@pytest.mark.parametrize("env_id", RETIRED)
+def test_training_says_why_and_what_to_use(env_id, prefix, run):
+    with pytest.raises(ConfigError) as refusal:
+        load([run, f"env.id={prefix}{env_id}"])
+    old = RETIRED[env_id]
+    why = f"is no longer registered, because its {old.reason}; use env.id={old.successor}"
+    assert str(refusal.value) == f"env.id={prefix}{env_id}: {why}"

@@ -1,0 +1,254 @@
+"""One dial for size: a shrunk run does what the whole one does, in its order, and is shrunk once."""
+
+import re
+from itertools import groupby
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.drift import drift
+from configs.help import help_text
+from configs.load import CONFIG_DIR, load, runs
+from configs.names import ConfigError
+from configs.plain import from_plain, to_plain
+from configs.scale import INTERVALS, MOMENTS, SIZES, Clock, shrink
+from configs.schema import DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from configs.validate import options, validate
+from configs.whose import heeds
+from curriculum.schedule import Schedule
+
+PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
+IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
+LEFT = {
+    *("seed", "threads", "keep_states", "env.last_year", "env.action_repeat", "network.hidden", "network.blocks"),
+    *("ppo.epochs", "self_play.pool_size", "self_play.slots", "guard.window"),
+    *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank"),
+    *("endpoint.logprobs", "endpoint.concurrency", "endpoint.retries"),
+    *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens"),
+    *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
+    *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs", "grpo.kl_horizon"),
+    "grpo.winner_threshold_sc",
+}
+"""Whole numbers that no scale changes."""
+SCALED = {*MOMENTS, *INTERVALS, *SIZES, *(f"phases.{key}" for key in IN_PHASES)}
+
+
+def by_key(config):
+    return {key: value for key, value, _ in options(config)}
+
+
+def bare(key):
+    """`phases.0.stages.1.at` as `phases.stages.at`."""
+    return re.sub(r"\.\d+(?=\.|$)", "", key)
+
+
+def course(config):
+    """What a run comes to, in order: phase, stage, level and events, with repetitions left out."""
+    schedule = Schedule(config.phases)
+    total = min(schedule.total_updates, config.max_updates or schedule.total_updates)
+    plans = [schedule.plan(schedule.position_at(update), {}) for update in range(total)]
+    names = [
+        (plan.phase_index, plan.stage, plan.randomization.level, tuple((e.snapshot, e.log_std) for e in plan.events))
+        for plan in plans
+    ]
+    events = [event for *_, happened in names for event in happened]
+    return [key for key, _ in groupby(name[:3] for name in names)], events
+
+
+def test_every_whole_number_is_scaled_or_left_on_purpose():
+    phase = PhaseConfig(stages=[StageConfig()], randomization=[RandomizationConfig()], events=[EventConfig()])
+    whole = {bare(key) for key, _, option in options(RunConfig(phases=[phase])) if option.type == "int"}
+    assert whole == SCALED | LEFT
+    assert not SCALED & LEFT
+
+
+@pytest.mark.parametrize("run", runs())
+def test_nothing_else_changes_and_one_changes_nothing(run):
+    whole, small = by_key(load([f"+run={run}"])), by_key(load([f"+run={run}", "scale=0.1"]))
+    assert whole.keys() == small.keys()
+    changed = {bare(key) for key in whole if whole[key] != small[key]}
+    assert changed - {"scale"} <= SCALED
+    assert {"grpo.steps", "clone.updates", "phases.updates"} & changed
+    assert load([f"+run={run}", "scale=1"]) == load([f"+run={run}"])
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.1, 0.01, 0.0001])
+@pytest.mark.parametrize("run", PPO)
+def test_everything_still_happens_in_its_order(run, scale):
+    whole, small = load([f"+run={run}"]), load([f"+run={run}", f"scale={scale}"])
+    assert course(small) == course(whole)
+    assert sum(phase.updates for phase in small.phases) < sum(phase.updates for phase in whole.phases)
+    updates = [min(sum(phase.updates for phase in one.phases), one.max_updates or 10**7) for one in (whole, small)]
+    fights = any(phase.scripted_end < 1.0 for phase in whole.phases)
+    for key in (key for key in INTERVALS if heeds(whole, key) and (fights or not key.startswith("self_play"))):
+        before, now = by_key(whole)[key], by_key(small)[key]
+        assert (0 < before <= updates[0]) <= (0 < now <= updates[1]), key
+        assert (now == 0) == (before == 0), key
+
+
+def test_the_big_run_at_a_hundredth_by_hand():
+    config = load(["+run=unified_dr_gpu_v3", "scale=0.01"])
+    assert [phase.updates for phase in config.phases] == [7, 2, 11]
+    assert [stage.at for stage in config.phases[0].stages] == [0, 1, 2, 4, 6]
+    assert (config.env.num_envs, config.ppo.rollout_steps, config.ppo.minibatch_size) == (26, 512, 410)
+    assert (config.evaluation.check_every, config.evaluation.regimes_every, config.evaluation.games) == (2, 10, 10)
+    assert (config.self_play.snapshot_every, config.self_play.deal_every, config.checkpoint_every) == (5, 2, 5)
+    assert (config.ppo.learning_rate, config.ppo.gamma, config.network.hidden, config.ppo.epochs) == (
+        3e-4,
+        0.999,
+        256,
+        4,
+    )
+
+
+def test_widening_physics_and_the_end_by_hand():
+    config = load(["+run=quickstart", "scale=0.1"])
+    first, second = config.phases[0].randomization
+    assert (first.at, second.at, second.over, second.steps) == (0, 2, 6, 6)  # of 30 steps as many as there are updates
+    assert (config.phases[0].updates, config.max_updates, config.phases[0].events[0].at) == (90, 70, 9)
+
+
+def test_runs_of_language_models():
+    grpo = load(["+run=diplomacy_exp5", "scale=0.1"])
+    assert (grpo.grpo.steps, grpo.league.cold_start_steps, grpo.grpo.groups) == (25, 1, 5)
+    assert grpo.phases == RunConfig().phases
+    clone = load(["+run=diplomacy_clone", "scale=0.1"])
+    assert (clone.clone.updates, clone.evaluation.every, clone.checkpoint_every) == (25, 16, 16)
+
+
+def test_games_of_diplomacy_stay_multiples_of_seven():
+    config = load(["+run=diplomacy_ppo", "scale=0.3"])
+    assert (config.env.num_envs, config.evaluation.games) == (140, 77)
+
+
+def test_minibatches_are_no_larger_than_a_rollout():
+    typed = ["+run=gymnasium", "env.num_envs=1", "ppo.minibatch_size=128", "scale=0.01"]
+    assert load(typed).ppo.minibatch_size == 128
+    whole = RunConfig(scale=0.01)
+    whole.env.num_envs, whole.ppo.rollout_steps, whole.ppo.minibatch_size = 8, 512, 4096
+    assert shrink(whole).ppo.minibatch_size == 410
+    whole.ppo.rollout_steps, whole.ppo.minibatch_size = 2, 16
+    assert shrink(whole).ppo.minibatch_size == 16
+    whole.env.num_envs, whole.ppo.rollout_steps, whole.ppo.minibatch_size = 10_000, 4, 40_000
+    assert shrink(whole).ppo.minibatch_size == 4000
+
+
+def test_after_the_first_snapshot_there_is_a_second():
+    config = RunConfig(scale=0.01)
+    config.phases[0].updates, config.phases[0].scripted_end = 400, 0.2
+    config.self_play.snapshot_every = 350
+    assert shrink(config).phases[0].updates == 4
+    assert shrink(config).self_play.snapshot_every == 2
+
+
+@given(scale=st.floats(1e-6, 1.0), moments=st.sets(st.integers(0, 10**7), max_size=20))
+def test_moments_stay_apart_and_none_is_early(scale, moments):
+    clock = Clock(scale, moments)
+    short = [clock[moment] for moment in sorted(moments)]
+    assert len({*short}) == len(short)
+    assert short == sorted(short)
+    assert clock[0] == 0
+    assert all(short >= scale * moment - 0.5 for short, moment in zip(short, sorted(moments), strict=True))
+
+
+@given(
+    scale=st.floats(1e-6, 1.0),
+    updates=st.integers(1, 3000),
+    ats=st.sets(st.integers(0, 2999), min_size=1, max_size=8),
+    over=st.integers(0, 5000),
+    end=st.sampled_from([1.0, 0.2]),
+    limit=st.integers(0, 7000),
+)
+def test_any_valid_run_stays_valid(scale, updates, ats, over, end, limit):
+    ats = sorted({0, *(at for at in ats if at < updates)})
+    phase = {
+        "updates": updates,
+        "stages": [{"at": at, "bots": ["ace"]} for at in ats],
+        "randomization": [{"at": at, "level": "full", "over": over} for at in ats],
+        "events": [{"at": at, "log_std": -1.0} for at in ats],
+        "scripted_end": end,
+    }
+    whole = from_plain({"phases": [phase, phase], "max_updates": limit, "scale": scale})
+    validate(whole)
+    small = shrink(whole)
+    validate(small)
+    assert course(small) == course(whole)
+
+
+def test_what_is_typed_holds_as_it_is():
+    config = load(["+run=unified_dr_gpu_v3", "env.num_envs=100", "max_updates=50", "phases.2.updates=30", "scale=0.01"])
+    assert (config.env.num_envs, config.max_updates, config.phases[2].updates) == (100, 50, 30)
+    assert config.phases[0].updates == 7
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.01", "nan", "inf"])
+def test_the_range_is_refused_by_name(value):
+    shown = f"{float(value):g}"
+    with pytest.raises(ConfigError, match=rf"^scale={shown}: must be in \(0, 1\]; the default is 1\.0$"):
+        load(["+run=quickstart", f"scale={value}"])
+
+
+def test_what_is_typed_and_no_longer_fits_is_told_why():
+    with pytest.raises(ConfigError) as refused:
+        load(["+run=unified_dr_gpu_v3", "scale=0.01", "phases.0.stages.1.at=75"])
+    said = "phases.0.stages.1.at=75: must be in [0, 7), the updates of its phase; scale=0.01 shrinks the run file; "
+    assert str(refused.value) == said + "what is typed beside it holds as it is"
+
+
+def test_an_unknown_item_is_named_at_any_scale():
+    with pytest.raises(ConfigError, match=r"phases\.9\.updates=3: no item 9 in phases; choose from phases\.0 to"):
+        load(["+run=unified_dr_gpu_v3", "scale=0.01", "phases.9.updates=3"])
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A run called mine, begun at a tenth."""
+    config = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={tmp_path}", "name=mine"])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
+    return config
+
+
+@pytest.mark.parametrize("typed", [[], ["scale=0.1"]])
+def test_a_resumed_run_is_not_scaled_again(begun, typed):
+    config = load(["resume=mine", f"checkpoint_dir={begun.checkpoint_dir}", *typed])
+    assert [phase.updates for phase in config.phases] == [35, 10, 55]
+    assert (config.scale, drift(begun, config)) == (0.1, {})
+
+
+def test_the_same_command_continues_a_run(begun):
+    again = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={begun.checkpoint_dir}", "name=mine"])
+    assert drift(begun, again) == {}
+    whole = load(["+run=unified_dr_cpu", f"checkpoint_dir={begun.checkpoint_dir}", "name=mine"])
+    with pytest.raises(ConfigError, match=r"^scale=1\.0: the run was begun with 0\.1"):
+        drift(begun, whole)
+
+
+def test_another_scale_is_refused_on_resuming(begun):
+    with pytest.raises(
+        ConfigError, match=r"^scale=0\.5: the run was begun at scale=0\.1, .* with \+run=NAME scale=0\.5"
+    ):
+        load(["resume=mine", f"checkpoint_dir={begun.checkpoint_dir}", "scale=0.5"])
+
+
+def test_the_page_and_help_say_what_is_scaled():
+    page = (CONFIG_DIR.parent / "docs" / "long_runs.md").read_text().split("## A small version of a run")[1]
+    listed = set(re.findall(r"`([a-z_.]+)`", page.split("\n## ")[0]))
+    assert {*MOMENTS, *INTERVALS, *SIZES, "learning_rate", "gamma"} <= {
+        *listed,
+        *(key.split(".")[-1] for key in listed),
+    }
+    for key, floor in {**INTERVALS, **SIZES}.items():
+        assert floor == 1 or re.search(rf"`{re.escape(key)}` \({floor}\)", page), key
+    text = help_text()
+    assert "scale=0.01" in text
+    assert re.search(r"scale=1\.0 +\(0, 1\]", text)
+
+
+def test_dogfights_default_run_at_any_scale_is_valid():
+    for scale in (1.0, 0.01, 1e-9):
+        config = shrink(RunConfig(scale=scale))
+        validate(config)
+        assert config.env.id == DOGFIGHT

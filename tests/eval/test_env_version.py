@@ -1,0 +1,99 @@
+"""Policies of an old version of the environment: refused unless asked for, and then named in the table."""
+
+import json
+
+import pytest
+
+from agents.checkpoint import load_checkpoint
+from configs.retired import DOGFIGHT_V0
+from envs.dogfight.rules import ENV_ID
+from eval import payoff
+from eval.onnx_model import build
+from eval.run import main
+
+QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
+OLD = {"id": DOGFIGHT_V0, "version": 1}
+CHALLENGE = {"rules": "challenge", "obs_dim": 224}
+NOTE = f"veteran was trained in {DOGFIGHT_V0}, whose bots differed"
+
+
+@pytest.fixture
+def veteran(make_checkpoint):
+    """An old policy, in a run's folder whose configuration says so."""
+    path = make_checkpoint("veteran/final.pt", **OLD)
+    (path.parent / "config.yaml").write_text(f"env: {{id: {DOGFIGHT_V0}}}")
+    return path
+
+
+def refused(arguments, capsys):
+    assert main([*arguments, "--quiet", *QUICK]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return err
+
+
+def test_an_old_policy_is_refused_with_the_reason_and_what_to_do(veteran, capsys):
+    err = refused(["--ckpt", "veteran", "--opponents", "ace"], capsys)
+    assert f"{veteran}: was trained under {DOGFIGHT_V0}, whose scripted bots" in err
+    assert "--env-version 0" in err
+
+
+def test_it_plays_where_that_was_asked_for_and_the_results_say_so(veteran, capsys):
+    assert main(["--ckpt", "veteran", "--opponents", "ace", "--env-version", "0", *QUICK]) == 0
+    assert f"\n\nNote: {NOTE}.\n\n" in capsys.readouterr().out
+    assert f"Note: {NOTE}." in (veteran.parent / "eval.md").read_text()
+    content = json.loads((veteran.parent / "eval.json").read_text())
+    assert (content["env"], content["notes"]) == (ENV_ID, [NOTE])
+
+
+def test_it_is_an_opponent_without_being_asked_for(veteran, make_checkpoint, tmp_path):
+    make_checkpoint()
+    for more in ([], ["--ladder"], ["--sprt", "--max-games", "2"]):
+        main(["--ckpt", "pupil", "--opponents", "veteran", "--quiet", "--out", str(tmp_path), *more, *QUICK])
+    for name in ("eval", "ladder", "sprt"):
+        assert json.loads((tmp_path / f"{name}.json").read_text())["notes"] == [NOTE]
+        assert f"Note: {NOTE}." in (tmp_path / f"{name}.md").read_text()
+
+
+def test_on_a_ladder_the_evaluated_policy_is_asked_for_too(veteran, capsys):
+    err = refused(["--ladder", "--ckpt", "veteran", "--opponents", "ace,chaser"], capsys)
+    assert "--env-version 0" in err
+
+
+def test_todays_policies_have_no_note(make_checkpoint, capsys):
+    path = make_checkpoint()
+    assert main(["--ckpt", "pupil", "--opponents", "ace", "--env-version", "0", *QUICK]) == 0
+    assert "Note" not in capsys.readouterr().out
+    assert json.loads((path.parent / "eval.json").read_text())["notes"] == []
+
+
+def test_old_challenge_policies_never_play(make_checkpoint, capsys):
+    make_checkpoint("veteran/final.pt", **OLD, **CHALLENGE)
+    asked = ["--ckpt", "veteran", "--opponents", "ace"]
+    for arguments in (asked, [*asked, "--env-version", "0"], ["--ckpt", "bot:ace", "--opponents", "veteran"]):
+        err = refused(arguments, capsys)
+        assert "cannot play; train a new policy" in err
+        assert "--env-version" not in err
+
+
+def test_a_run_against_its_past_is_asked_for_too(veteran, capsys):
+    arguments = ["--ckpt", "veteran", "--opponents", "ace", *QUICK]
+    assert payoff.main([*arguments, "--quiet"]) == 2
+    assert "--env-version 0" in capsys.readouterr().err
+    assert payoff.main([*arguments, "--env-version", "0"]) == 0
+    assert f"Note: {NOTE}." in (veteran.parent / "payoff.md").read_text()
+
+
+def test_an_agent_exported_from_an_old_policy_is_old(veteran, capsys):
+    checkpoint = load_checkpoint(veteran)
+    agent = veteran.with_suffix(".onnx")
+    agent.write_bytes(build(checkpoint.network, checkpoint.contract))
+    assert "--env-version 0" in refused(["--ckpt", str(agent), "--opponents", "ace"], capsys)
+    assert main(["--ckpt", str(agent), "--opponents", "ace", "--env-version", "0", "--quiet", *QUICK]) == 0
+    notes = json.loads((agent.parent / "eval.final.onnx.json").read_text())["notes"]
+    assert notes == [NOTE.replace("veteran", "veteran/final.onnx")]
+
+
+def test_other_versions_do_not_exist(capsys):
+    assert main(["--ckpt", "bot:ace", "--env-version", "2"]) == 2
+    assert "unknown --env-version '2': choose from 0, 1" in capsys.readouterr().err
