@@ -164,7 +164,8 @@ class DogfightBatch:
             check_whole(seed=seed)
             self._settings.seed = seed
             self._recorded = []  # The seed is part of the recorded step.
-            self._world.clock.zero_()
+            with self._launcher.stream():
+                self._world.clock.zero_()
         self.invalid_actions.zero_()
         self._restart.fill_(True)
         self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
@@ -214,13 +215,13 @@ class DogfightBatch:
 
         Keys: fighters [N, 2], bullets [N, 4], memory [N, 2], physics [N], clock [N] (fields as in `state.py`).
         """
-        return {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
+        with self._launcher.stream():
+            return {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
 
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Set the state (any of the arrays of `snapshot`) and write the observations it gives."""
         for name, values in state.items():
-            target = getattr(self._world, name)
-            wp.copy(target, wp.array(values, dtype=_STRUCTS[name], device=self._wp_device))
+            self._set(name, values)
         self._launcher.run(observe_kernel, [self._world, self._results, self._settings])
 
     def state_dict(self) -> dict[str, Any]:
@@ -234,8 +235,7 @@ class DogfightBatch:
         self._recorded = []
         for name, kind in _STRUCTS.items():
             rows = state["arrays"][name].cpu().numpy().view(kind.numpy_dtype())
-            target = getattr(self._world, name)
-            wp.copy(target, wp.array(rows.reshape(target.shape), dtype=kind, device=self._wp_device))
+            self._set(name, rows.reshape(getattr(self._world, name).shape))
         for name in _CARRIED:
             getattr(self, name).copy_(state[name])
 
@@ -263,14 +263,25 @@ class DogfightBatch:
         self._restart = new(n, dtype=torch.bool)
         self._bind()
 
+    def _set(self, name: str, values: np.ndarray) -> None:
+        """Copy host rows into one of the state's arrays, in order with torch's work."""
+        with self._launcher.stream():
+            wp.copy(getattr(self._world, name), wp.array(values, dtype=_STRUCTS[name], device=self._wp_device))
+
     def _bind(self) -> None:
         """Point the kernels' structs at the tensors."""
         n = self.num_envs
         self._world = World()
-        for name, shape in {"fighters": (n, 2), "bullets": (n, 2 * game.BULLETS_PER_FIGHTER), "memory": (n, 2)}.items():
-            setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
-        self._world.physics = wp.zeros(n, dtype=Physics, device=self._wp_device)
-        self._world.clock = wp.zeros(n, dtype=Clock, device=self._wp_device)
+        shapes = {
+            "fighters": (n, 2),
+            "bullets": (n, 2 * game.BULLETS_PER_FIGHTER),
+            "memory": (n, 2),
+            "physics": (n,),
+            "clock": (n,),
+        }
+        with self._launcher.stream():
+            for name, shape in shapes.items():
+                setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
         for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self.ranges}.items():
             setattr(self._world, name, wp.from_torch(tensor))
         self._results = Results()
