@@ -173,7 +173,7 @@ class Guard:
     def _climb(self, update: int, wrong: str) -> Verdict:
         """Take the update back; how often that was needed lately decides what comes next."""
         # The gradient scale stays as it is now: taken back with the rest, an overflow would come again and again.
-        self.learner.load_state_dict(self._kept | {"scaler": self.learner.autocast.scaler.state_dict()})
+        self.learner.load_state_dict(self._kept | {"scaler": self.learner.state_dict()["scaler"]})
         self._broken = [earlier for earlier in self._broken if update - earlier < self.config.window] + [update]
         self.rate_scale *= self.config.cut
         self.counts["restored_updates"] += 1

@@ -33,9 +33,11 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
         if key == "grpo.steps":
             _check_steps(before, now)
         elif not _harmless(key):
+            # A scale is usually missing where it differs; other options are there and should not be.
+            fix = f"give scale={was}" if key == "scale" else "leave it out"
             raise ConfigError(
                 f"{key}={value}: the run was begun with {was}, and what it learned depends on it; "
-                "leave it out to continue, or begin another run with another name="
+                f"{fix} to continue, or begin another run with another name="
             )
     return changed
 

@@ -69,3 +69,10 @@ def test_a_run_whose_shares_end_with_it_is_not_made_longer():
         drift(fading, replace(fading, grpo=GRPOConfig(steps=300)))
     still = grpo(league=LeagueConfig(final_self_play=0.3))  # where it was at the first step
     assert drift(still, replace(still, grpo=GRPOConfig(steps=300)))
+
+
+def test_a_missing_scale_is_named_with_the_run_s_own():
+    with pytest.raises(
+        ConfigError, match=r"scale=1\.0: the run was begun with 0\.01, .*; give scale=0\.01 to continue"
+    ):
+        drift(RunConfig(scale=0.01), RunConfig())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.numpy_dogfight.bots.common import (
+from benchmarks.numpy_dogfight.bots.fighter import (
     Choice,
     Transition,
     behind,

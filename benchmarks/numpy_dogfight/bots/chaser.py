@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.numpy_dogfight.bots.common import Choice, fire, full, off_heading, select, smart_heading, stall_guard
+from benchmarks.numpy_dogfight.bots.fighter import Choice, fire, full, off_heading, select, smart_heading, stall_guard
 from benchmarks.numpy_dogfight.sensing import Sight
 from benchmarks.numpy_dogfight.state import Array, Memory
 
