@@ -101,8 +101,11 @@ def test_the_demo_ends_against_all_five_bots_in_the_default_physics():
     assert {step.scripted_share for step in plan} == {1.0}
     fighters = next(update for update, step in enumerate(plan) if "brawler" in step.current)
     assert plan[0].randomization == Randomization("none", "sniper")
-    assert all(np.array_equal(step.randomization.ranges(), ranges("none")) for step in plan[fighters:])
-    assert [event.log_std for event in plan[fighters].events] == [-1.0]
+    # Exploration is widened once the fighters are met and the physics has reached the default one.
+    widened = next(update for update, step in enumerate(plan) if step.events)
+    assert fighters < widened
+    assert [event.log_std for event in plan[widened].events] == [-1.0]
+    assert all(np.array_equal(step.randomization.ranges(), ranges("none")) for step in plan[widened:])
 
 
 @pytest.mark.parametrize("run", SIZES)
