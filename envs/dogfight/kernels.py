@@ -132,13 +132,13 @@ def copy_row(source: wp.array3d[float], target: wp.array3d[float], match: int) -
 
 @wp.func
 def trace_fighter(trace: wp.array3d[float], match: int, row: int, at: int, f: Fighter) -> None:
-    """Eight numbers of a fighter; see `batch.TRACE_FIELDS`."""
+    """Eight numbers of a fighter; see `batch.TRACE_FIELDS`. Hp is 0 once it is dead, also where it met the ground."""
     trace[match, row, at] = f.x
     trace[match, row, at + 1] = f.y
     trace[match, row, at + 2] = f.cos_yaw
     trace[match, row, at + 3] = f.sin_yaw
     trace[match, row, at + 4] = f.speed
-    trace[match, row, at + 5] = float(f.hp)
+    trace[match, row, at + 5] = wp.where(alive(f), float(f.hp), 0.0)
     trace[match, row, at + 6] = float(f.cooldown)
     trace[match, row, at + 7] = float(f.stall)
 

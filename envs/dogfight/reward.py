@@ -23,7 +23,7 @@ FACING_COS = wp.constant(0.866)
 @wp.func
 def potential(me: Fighter, it: Fighter, s: Sight, p: Physics, exposure: float) -> float:
     """Potential in [-0.5, 1]: high when close with the nose on the lead point."""
-    aim = wp.cos(angle_to(me, lead_point(s, it, p, 1.0)))
+    aim = wp.cos(angle_to(me, lead_point(s, it, p, s.distance)))
     exposed = wp.clamp((wp.cos(p.rear_aspect_cone) - s.along) / EXPOSURE_RAMP, 0.0, 1.0)
     aim = aim * (1.0 - exposure * (1.0 - exposed))
     return 0.5 * aim * wp.exp(-s.distance / 400.0) + 0.5 * wp.exp(-s.distance / 300.0)

@@ -57,9 +57,9 @@ def look(me: Fighter, it: Fighter, challenge: bool) -> Sight:
 
 
 @wp.func
-def lead_point(s: Sight, it: Fighter, p: Physics, lead: float) -> wp.vec2:
-    """Where to aim, relative to me: its position plus its velocity times `lead` bullet flight times."""
-    time = lead * s.distance / p.bullet_speed
+def lead_point(s: Sight, it: Fighter, p: Physics, reach: float) -> wp.vec2:
+    """Where to aim, relative to me, m: its position plus its velocity for as long as a bullet flies `reach` metres."""
+    time = reach / p.bullet_speed  # s
     return wp.vec2(s.dx + it.speed * it.cos_yaw * time, s.dy + it.speed * it.sin_yaw * time)
 
 

@@ -85,7 +85,7 @@ def spawn(rng: wp.uint32, seat: int, p: Physics, fixed: bool) -> Fighter:
 
 @wp.func
 def fresh_memory() -> BotMemory:
-    """A bot's memory at the start of a match; the first evasive turn flips the direction before use."""
+    """A bot's memory at the start of a match; the first dodge flips the direction before use."""
     m = BotMemory()
     m.evade_direction = wp.int16(1)
     return m

@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.numpy_dogfight.bots.ace import ace
 from benchmarks.numpy_dogfight.bots.brawler import brawler
 from benchmarks.numpy_dogfight.bots.chaser import chaser
-from benchmarks.numpy_dogfight.bots.fighter import Choice, altitude_guard, select
 from benchmarks.numpy_dogfight.bots.dogfighter import dogfighter
+from benchmarks.numpy_dogfight.bots.fighter import Choice, altitude_guard, select
 from benchmarks.numpy_dogfight.sensing import Sight, sight
 from benchmarks.numpy_dogfight.state import Array, Memory, State, wrap_x
 from envs.dogfight import rules

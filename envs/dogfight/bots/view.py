@@ -8,7 +8,7 @@ import math
 import warp as wp
 
 from envs.dogfight.physics import wrap_dx
-from envs.dogfight.sensing import Sight, angle_to, look
+from envs.dogfight.sensing import Sight, angle_to, lead_point, look
 from envs.dogfight.state import SLOTS, Bullet, Fighter, Physics
 
 BEHIND_COS = wp.constant(math.cos(2.0))
@@ -137,8 +137,7 @@ def smart_aim(v: View, lead: float) -> float:
 
     The rear armour glances off what comes from behind, so the attack crosses the path instead of following it.
     """
-    time = lead * v.range / v.p.bullet_speed  # s
-    point = wp.vec2(v.s.dx + v.it.speed * v.it.cos_yaw * time, v.s.dy + v.it.speed * v.it.sin_yaw * time)
+    point = lead_point(v.s, v.it, v.p, lead * v.range)
     if v.behind:
         # its_side is minus the projection of the line of sight on its left-hand normal.
         offset = CROSSING_OFFSET * side_of(-v.s.its_side, v.challenge)

@@ -36,8 +36,8 @@ def wander(rng):
     return [rng.uniform(-1.2, 1.2), rng.uniform(-0.2, 1.2), rng.uniform(-1.0, 1.0)]
 
 
-def hit_events(before, after, cooldown_ticks):
-    """Hits of one tick read off two trace rows, as (shooter, kind)."""
+def hit_events(before, after, cooldown_ticks, challenge):
+    """Hits of one tick read off two trace rows, as (shooter, kind); a crash into the ground is not a hit."""
     events = []
     for shooter in (0, 1):
         slots = range(rules.BULLETS_PER_FIGHTER)
@@ -45,7 +45,8 @@ def hit_events(before, after, cooldown_ticks):
         fired = after[f"cooldown_{shooter}"] == cooldown_ticks and before[f"cooldown_{shooter}"] <= 1
         expected = sum(before[life] > 1 for life in lives) + fired
         consumed = expected - sum(after[life] > 0 for life in lives)
-        damage = before[f"hp_{1 - shooter}"] - after[f"hp_{1 - shooter}"]
+        crashed = challenge and after[f"y_{1 - shooter}"] <= 5.0
+        damage = 0 if crashed else before[f"hp_{1 - shooter}"] - after[f"hp_{1 - shooter}"]
         events += [(shooter, "damage")] * int(damage) + [(shooter, "glance")] * int(consumed - damage)
     return events
 
@@ -98,12 +99,12 @@ def test_course_and_hits_equal_the_reference(rule_set, level):
         for index in sorted(running):
             match, row = matches[index], rows[index]
             expected = [(shooter, kind) for _, shooter, kind in match.tick_once(actions[index].tolist())]
-            seen = hit_events(previous[index], row, match.parameters.gun_cooldown_ticks)
+            seen = hit_events(previous[index], row, match.parameters.gun_cooldown_ticks, match.challenge)
             assert sorted(seen) == sorted(expected), (index, tick)
             tolerance = TOLERANCE_AFTER_A_HIT if events[index] else TOLERANCE
             assert worst_difference(match, row) <= tolerance, (index, tick)
             for seat, fighter in enumerate(match.fighters):
-                assert row[f"hp_{seat}"] == fighter.hp
+                assert row[f"hp_{seat}"] == fighter.hp * fighter.alive
                 assert row[f"cooldown_{seat}"] == fighter.cooldown
                 assert row[f"stall_{seat}"] == fighter.stall
             events[index] += len(seen)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from tests.envs.dogfight.worlds import IDLE, live_bullets, play, scene
 
 DT = 1.0 / 120.0
@@ -359,3 +359,25 @@ def test_challenge_ceiling_slows_and_caps():
 def test_challenge_has_no_side_walls_and_no_floor_push():
     me, _ = play(challenge({"x": 490.0, "y": 20.0, "yaw": math.pi / 2, "speed": 60.0}, physics=CALM))
     assert (me["x"], me["y"]) == pytest.approx((490.0, 20.5))
+
+
+def test_a_crash_leaves_the_hp_and_shows_as_death():
+    diving = {"x": 0.0, "y": 5.2, "yaw": -1.5, "speed": 100.0}
+    batch = scene(diving, {"x": 300.0, "y": 300.0, "speed": 100.0}, rule_set="challenge", trace=1)
+    batch.step(torch.zeros(1, 2, 3))
+    assert bool(batch.terminated[0])
+    assert batch.outcome[0] == 2
+    assert batch.final_hp[0].tolist() == [5, 5]
+    row = dict(zip(TRACE_FIELDS, batch.trace[0, 0].tolist(), strict=True))
+    assert (row["hp_0"], row["hp_1"]) == (0.0, 5.0)
+
+
+@pytest.mark.parametrize("rule_set", rules.RULES)
+@pytest.mark.parametrize("bot", rules.BOTS)
+def test_two_fighters_at_the_same_point_give_no_nan(bot, rule_set):
+    here = {"x": 0.0, "y": 300.0, "yaw": 0.5, "speed": 100.0}
+    batch = scene(here, here, rule_set=rule_set, bots=[rules.bot_id(bot)] * 2)
+    batch.step(torch.zeros(1, 2, 3))
+    fighters = batch.snapshot()["fighters"]
+    assert all(np.isfinite(fighters[name]).all() for name in ("x", "y", "cos_yaw", "sin_yaw", "speed", "turn_rate"))
+    assert batch.obs.isfinite().all()

@@ -1,0 +1,253 @@
+"""Equal recordings pass, and a planted difference of any kind is found and named."""
+
+import json
+import shutil
+
+import pytest
+import torch
+import yaml
+
+from tests.golden.compare import FILE, Recording, report
+from tests.golden.parts import PARTS, select
+from tests.golden.renames import Renames
+
+PART = "resume_selfplay"
+"""One with twins: runs called whole and cut."""
+MACHINE = {"torch": "2.0"}
+
+
+def write_json(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def write_run(folder, name, *, seconds):
+    """A run as small as can be; what a clock or a path decides depends on `seconds` and `folder`."""
+    run = folder / PART / name
+    config = {"name": name, "checkpoint_dir": str(folder), "ppo": {"clip": 0.2}}
+    state = {
+        "learner": {"weight": torch.arange(6.0).view(2, 3), "nan": torch.tensor(float("nan"))},
+        "logger": {"bytes": {"metrics.jsonl": int(100 * seconds)}},
+    }
+    (run / "state" / "update_000002").mkdir(parents=True)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    torch.save(state, run / "state" / "update_000002" / "state.pt")
+    torch.save({"training": {"run": name, "config": config}, "weight": torch.ones(2)}, run / "final.pt")
+    write_json(run / "manifest.json", {"final.pt": {"sha256": f"{seconds}"}})
+    write_json(run / "eval.json", {"command": str(folder), "checkpoint": f"{folder}/final.pt", "wins": 3})
+    rows = [{"env_steps": 8, "time/rollout_seconds": seconds, "train/loss": 0.1}, {"env_steps": 16, "train/loss": 0.2}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    event = {"env_steps": 0, "event": f"{folder}: 2 updates, about {seconds:.0f} s on this machine; go", "kind": "info"}
+    (run / "events.jsonl").write_text(json.dumps(event) + "\n")
+    (run / "lock").write_text(f"{seconds}")
+
+
+def write_recording(folder, *, seconds):
+    for name in ("whole", "cut"):
+        write_run(folder, name, seconds=seconds)
+    (folder / PART / "1.log").write_text(f"{seconds}")
+    parts = {PART: {"seconds": seconds, "failed": ""}}
+    about = {"source": folder.name, "places": {str(folder): "<out>"}, "machine": MACHINE, "parts": parts}
+    write_json(folder / FILE, about)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """Two recordings of the same, at other times and places."""
+    for name, seconds in (("base", 7.5), ("head", 31.25)):
+        write_recording(tmp_path / name, seconds=seconds)
+    return tmp_path / "base", tmp_path / "head"
+
+
+def compare(pair, renames=None, **options):
+    return report(*map(Recording, pair), renames or Renames(), **options)
+
+
+def test_equal_recordings_pass_although_times_and_places_differ(pair, capsys):
+    assert compare(pair) == 0
+    assert "equal, 14 files" in capsys.readouterr().out
+
+
+def replace_text(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def change_tensor(file, change):
+    content = torch.load(file, weights_only=True)
+    change(content)
+    torch.save(content, file)
+
+
+def both_runs(folder, name, change):
+    """Change a file of both runs, so that they still agree with each other."""
+    for run in ("whole", "cut"):
+        change(folder / PART / run / name)
+
+
+STATE = "state/update_000002/state.pt"
+PLANTED = {
+    "a digit of a metric": (
+        "metrics.jsonl",
+        lambda file: replace_text(file, '"train/loss": 0.2', '"train/loss": 0.20000000000000001'),
+        "metrics.jsonl: 1/train/loss: 0.2 | 0.20000000000000001",
+    ),
+    "a metric's name": (
+        "metrics.jsonl",
+        lambda file: replace_text(file, '"train/loss": 0.1', '"train/Loss": 0.1'),
+        "metrics.jsonl: 0/train/loss: 0.1 | (nothing) (and 1 more)",
+    ),
+    "a row more": (
+        "metrics.jsonl",
+        lambda file: file.write_text(file.read_text() + '{"env_steps": 24}\n'),
+        "metrics.jsonl: 2/env_steps: (nothing) | 24",
+    ),
+    "the last bit of a weight": (
+        STATE,
+        lambda file: change_tensor(file, lambda state: state["learner"]["weight"].view(torch.int32)[1, 1].add_(1)),
+        "learner/weight: 4.0 (element 4 of 6, 1 differ) | 4.000000476837158",
+    ),
+    "a tensor's type": (
+        STATE,
+        lambda file: change_tensor(file, lambda state: state["learner"].update(weight=torch.arange(6).view(2, 3))),
+        "learner/weight: float32[2, 3] | int64[2, 3]",
+    ),
+    "a tensor that is gone": (
+        "final.pt",
+        lambda file: change_tensor(file, lambda content: content.pop("weight")),
+        "final.pt: weight: float32[2] | (nothing)",
+    ),
+    "a number instead of text": (
+        "eval.json",
+        lambda file: replace_text(file, '"wins": 3', '"wins": "3"'),
+        "eval.json: wins: 3 | '3'",
+    ),
+    "a default": (
+        "config.yaml",
+        lambda file: replace_text(file, "clip: 0.2", "clip: 0.3"),
+        "config.yaml: ppo/clip: 0.2 | 0.3",
+    ),
+    "a file that is gone": ("eval.json", lambda file: file.unlink(), "eval.json: there | missing"),
+    "a file that is new": (
+        "best.pt",
+        lambda file: torch.save({}, file),
+        "best.pt: missing | there",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_difference_is_found_and_named(name, pair, capsys):
+    file, change, expected = PLANTED[name]
+    both_runs(pair[1], file, change)
+    assert compare(pair) == 1
+    out = capsys.readouterr().out
+    assert any(line.startswith("    whole/") and expected in line for line in out.splitlines())
+    assert " of whole and cut" not in out  # the runs agree with each other
+
+
+def test_a_resumed_run_that_went_another_way_is_found_in_either_recording(pair, capsys):
+    for folder in pair:
+        change_tensor(folder / PART / "cut" / STATE, lambda state: state["learner"]["weight"].zero_())
+    assert compare(pair) == 1
+    out = capsys.readouterr().out
+    for side in ("first", "second"):
+        assert f"    {side}: {STATE} of whole and cut: learner/weight: 1.0 (element 1 of 6, 5 differ) | 0.0" in out
+
+
+def test_twins_need_a_state_in_common(pair, capsys):
+    for folder in pair:
+        shutil.rmtree(folder / PART / "cut" / "state")
+    assert compare(pair) == 1
+    assert "first: whole and cut: state/*/state.pt: (nothing) | (nothing)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("messages", "wrong"), [(True, 1), (False, 0)])
+def test_wording_counts_unless_it_is_ignored(messages, wrong, pair):
+    both_runs(pair[1], "events.jsonl", lambda file: replace_text(file, "2 updates", "two updates"))
+    assert compare(pair, messages=messages) == wrong
+
+
+def test_the_kind_of_a_message_counts_always(pair):
+    both_runs(pair[1], "events.jsonl", lambda file: replace_text(file, '"info"', '"alert"'))
+    assert compare(pair, messages=False) == 1
+
+
+def test_a_part_that_failed_is_no_equal_part(pair, capsys):
+    for folder in pair:
+        replace_text(folder / FILE, '"failed": ""', '"failed": "python train.py: exit code 2: no such option"')
+    assert compare(pair) == 1
+    assert "first: python train.py: exit code 2: no such option" in capsys.readouterr().out
+
+
+def test_a_part_that_is_missing_is_no_equal_part(pair, capsys):
+    replace_text(pair[1] / FILE, PART, "another")
+    assert compare(pair) == 2
+    assert "is not in the second recording" in capsys.readouterr().out
+    assert compare(pair[::-1], parts=[PART]) == 1
+    assert "is not in the first recording" in capsys.readouterr().out
+
+
+def test_a_part_without_files_is_no_equal_part(pair, capsys):
+    for folder in pair:
+        shutil.rmtree(folder / PART)
+    assert compare(pair) == 1
+    assert "first: nothing was recorded" in capsys.readouterr().out
+
+
+def test_another_machine_is_said(pair, capsys):
+    replace_text(pair[1] / FILE, '"2.0"', '"2.1"')
+    assert compare(pair) == 0
+    assert "warning: torch was 2.0 and is 2.1" in capsys.readouterr().out
+
+
+def rename_key(file):
+    """`ppo.clip` becomes `ppo.clipping.ratio`, and there is a new `ppo.rate`."""
+    new = {"clipping": {"ratio": 0.2}, "rate": 1}
+    if file.suffix == ".yaml":
+        file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"ppo": new}))
+    else:
+        change_tensor(file, lambda content: content["training"]["config"].update(ppo=new))
+
+
+def test_declared_renames_of_config_keys_are_overlooked_and_no_others(pair, capsys):
+    for file in ("config.yaml", "final.pt"):
+        both_runs(pair[1], file, rename_key)
+    assert compare(pair) == 1
+    assert "ppo/clip: 0.2 | (nothing)" in capsys.readouterr().out
+    assert compare(pair, Renames({"ppo.clip": "ppo.clipping.ratio"}, added=("ppo.rate",))) == 0
+    assert compare(pair, Renames({"ppo.clip": None}, added=("ppo.rate", "ppo.clipping"))) == 0
+    both_runs(pair[1], "config.yaml", lambda file: replace_text(file, "ratio: 0.2", "ratio: 0.3"))
+    assert compare(pair, Renames({"ppo": "ppo", "ppo.clip": "ppo.clipping.ratio"}, added=("ppo.rate",))) == 1
+
+
+def test_options_are_spelled_as_a_checkout_knows_them():
+    renames = Renames({"env.rules": "env.dogfight.rules", "grpo.old": None, "clone": "cloning"})
+    old, new = {"env.rules", "grpo.old", "clone.bot"}, {"env.dogfight.rules", "cloning.bot"}
+    for option, spelled in {
+        "env.rules=classic": "env.dogfight.rules=classic",
+        "clone.bot=ace": "cloning.bot=ace",
+        "grpo.old=1": None,
+        "ppo.clip=0.1": "ppo.clip=0.1",
+        "+run=quickstart": "+run=quickstart",
+    }.items():
+        assert renames.option(option, lambda: new) == spelled
+        assert renames.option(option, lambda: old) == option
+
+
+def test_the_declared_renames_can_be_read():
+    renames = Renames.read()
+    assert not set(renames.config) & set(renames.added)
+
+
+def test_parts_are_selected_by_the_beginning_of_their_name():
+    assert [part.name for part in select(["grpo"])] == [part.name for part in PARTS if part.name.startswith("grpo_")]
+    assert [part.name for part in select(["ppo_challenge"])] == ["ppo_challenge"]
+    assert select([]) == list(PARTS)
+    with pytest.raises(ValueError, match="part 'pp': there is none; choose from simulators"):
+        select(["pp"])
+
+
+def test_every_part_has_a_name_of_its_own():
+    assert len({part.name for part in PARTS}) == len(PARTS)
