@@ -61,6 +61,7 @@ class Checkout:
     @classmethod
     def at(cls, folder: Path, imports: Path) -> Checkout:
         """Make the checkout in `folder` importable by way of the new folder `imports`."""
+        folder = folder.resolve()
         tool = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
         packages = dict(tool.get("setuptools", {}).get("package-dir", {}))
         packages.pop("", None)
@@ -73,7 +74,9 @@ class Checkout:
     @property
     def games(self) -> str:
         """Name of the package that holds the games."""
-        return next((name for name, place in self.packages.items() if Path(place) == Path("envs")), "envs")
+        names = {Path(place): name for name, place in self.packages.items()}
+        inside_root = f"{names[Path()]}.envs" if Path() in names else "envs"
+        return names.get(Path("envs"), inside_root)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -85,33 +88,25 @@ class Checkout:
     def check(self) -> None:
         """Raise `CheckoutError` unless Python finds this checkout's packages in its own folder."""
         names = sorted(self.packages) or ["agents", "configs", "curriculum", "envs"]
-        probe = subprocess.run(
-            [sys.executable, "-c", PROBE, *names],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if probe.returncode:
-            raise CheckoutError(f"{self.folder}: cannot be imported: {probe.stderr.strip().splitlines()[-1]}")
-        files = {name: Path(file).resolve() for name, file in json.loads(probe.stdout).items()}
+        found = json.loads(self._output(["-c", PROBE, *names]))
+        files = {name: Path(file).resolve() for name, file in found.items()}
         for name, file in files.items():
             if not file.is_relative_to(self.folder.resolve()):
                 raise CheckoutError(f"{self.folder}: {name} is imported from {file}, which is another checkout")
 
     @cached_property
     def config_keys(self) -> set[str]:
-        """Keys of the default configuration, as in `ppo.clip`."""
-        shown = subprocess.run(
-            [sys.executable, "train.py", "--cfg"],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return set(_keys(yaml.safe_load(shown.stdout)))
+        """Keys of a run's configuration, as in `ppo.clip`; raises `CheckoutError` where it cannot be shown."""
+        return set(_keys(yaml.safe_load(self._output(["train.py", "+run=quickstart", "--cfg"]))))
+
+    def _output(self, arguments: list[str]) -> str:
+        """Run Python in this checkout and return what it prints."""
+        line = [sys.executable, *arguments]
+        ended = subprocess.run(line, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            said = (ended.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise CheckoutError(f"{self.folder}: python {arguments[0]} ended with {ended.returncode}: {said}")
+        return ended.stdout
 
 
 def copy_working_tree(root: Path, to: Path) -> None:

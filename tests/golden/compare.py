@@ -92,7 +92,8 @@ def compare_part(first: Recording, second: Recording, part: str, renames: Rename
     ours, theirs = first.files(part), second.files(part)
     for file in [*ours, *(name for name in theirs if name not in ours)]:
         if file not in ours or file not in theirs:
-            found.append(Difference(file, "", *("there" if file in names else "missing" for names in (ours, theirs))))
+            sides = ["there" if file in names else "missing" for names in (ours, theirs)]
+            found.append(Difference(file, "", sides[0], sides[1]))
             continue
         leaves = [recording.leaves(part, file, renames) for recording in (first, second)]
         if Path(file).name == MESSAGES and not messages:
@@ -134,8 +135,9 @@ def first_difference(file: str, first: Leaves, second: Leaves) -> Difference | N
         return None
     key = wrong[0]
     if key in first and key in second:
-        return Difference(file, key, *both(first[key], second[key]), len(wrong) - 1)
-    texts = (short(leaves[key]) if key in leaves else NOTHING for leaves in (first, second))
+        texts = both(first[key], second[key])
+    else:
+        texts = (short(first[key]), NOTHING) if key in first else (NOTHING, short(second[key]))
     return Difference(file, key, *texts, len(wrong) - 1)
 
 

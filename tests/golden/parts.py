@@ -75,16 +75,14 @@ def _resumed(name: str, run: str, cut: int, *options: str) -> Part:
 
 
 # Steps of a second, so that a match is over after 90 of them at most; a mirrored observation and all five bots.
-_PPO = (
-    "scale=0.01 env.num_envs=16 env.action_repeat=120 ppo.minibatch_size=128 ppo.epochs=2 "
-    "network.hidden=16 checkpoint_every=2"
-)
-_SHORT = "ppo.rollout_steps=24"
+_PPO = "env.num_envs=16 env.action_repeat=120 ppo.minibatch_size=128 ppo.epochs=2 network.hidden=16 checkpoint_every=2"
+_SHORT = "scale=0.01 ppo.rollout_steps=24"
 _FP32 = "ppo.precision=fp32"
-# Three phases in 16 updates: curriculum, events, snapshots, league, ratings, widening physics.
+# Three phases in 30 updates: curriculum, events, snapshots, league, ratings, widening physics. Many draws from a pool
+# with many results, so that another formula for them draws others.
 _SELF_PLAY = (
-    f"{_PPO} {_FP32} ppo.rollout_steps=48 self_play.pool_size=5 self_play.snapshot_every=1 self_play.slots=4 "
-    "self_play.deal_every=2"
+    f"{_PPO} {_FP32} scale=0.02 ppo.rollout_steps=48 self_play.pool_size=8 self_play.snapshot_every=1 "
+    "self_play.slots=3 self_play.deal_every=1"
 )
 _OTHER_POOL = "self_play.eviction=weakest self_play.sampling=variance"
 _CHECKS = "evaluation.every=4 evaluation.games=4 evaluation.check_every=5 evaluation.regimes_every=8"
@@ -145,7 +143,7 @@ PARTS = (
             ),
         ),
     ),
-    _resumed("resume_selfplay", "unified_dr_cpu", 11, _SELF_PLAY, _CHECKS),
+    _resumed("resume_selfplay", "unified_dr_cpu", 21, _SELF_PLAY, _CHECKS),
     Part(
         "diplomacy",
         (

@@ -66,7 +66,7 @@ def _exists(name: str) -> bool:
 
 def _dogfight(package: str, rules: str) -> Iterator[Tensors]:
     """Every pair of the five bots and of the actions, twice; physics drawn from the full ranges for every match."""
-    options = {"rules": rules, "action_repeat": TICKS, "threads": 1, "seed": 7}
+    options: dict[str, Any] = {"rules": rules, "action_repeat": TICKS, "threads": 1, "seed": 7}
     batch = find(package, "dogfight batch").DogfightBatch(2 * 36, **options)
     batch.set_ranges(find(package, "dogfight rules").ranges(FULL))
     players = torch.arange(-1, 5, dtype=torch.int32)
@@ -82,7 +82,13 @@ def _dogfight(package: str, rules: str) -> Iterator[Tensors]:
 def _gymnasium(rules: str) -> Iterator[Tensors]:
     """The vector environment, by its registered id."""
     bots = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
-    options = {"rules": rules, "randomization": FULL, "opponent": bots, "action_repeat": TICKS, "threads": 1}
+    options: dict[str, Any] = {
+        "rules": rules,
+        "randomization": FULL,
+        "opponent": bots,
+        "action_repeat": TICKS,
+        "threads": 1,
+    }
     env = gymnasium.make_vec(_registered("Dogfight"), num_envs=MATCHES, **options)
     random = np.random.default_rng(2)
     obs, _ = env.reset(seed=5)

@@ -54,6 +54,14 @@ def test_packages_of_one_name_that_a_table_maps_to_folders(tmp_path, root):
     assert run(checkout, code) == f"the root {tmp_path / 'files' / 'agents'}"
 
 
+def test_a_root_package_that_is_the_whole_folder(tmp_path):
+    files = make(tmp_path / "files", '[tool.setuptools]\npackage-dir = { "sparring" = "." }\n')
+    checkout = Checkout.at(files, tmp_path / "imports")
+    checkout.check()
+    assert checkout.games == "sparring.envs"
+    assert run(checkout, "from sparring.envs.place import HERE; print(HERE)") == str(files / "envs")
+
+
 def test_what_is_installed_is_not_found(tmp_path):
     """The project's own installation is made useless: a room that this checkout lacks is not taken from elsewhere."""
     checkout = Checkout.at(make(tmp_path / "files", ""), tmp_path / "imports")
@@ -71,6 +79,19 @@ def test_packages_from_another_checkout_are_refused(tmp_path):
     (files / "envs").symlink_to(elsewhere / "envs")
     with pytest.raises(CheckoutError, match=r"files: envs is imported from .*elsewhere.*, which is another checkout"):
         Checkout.at(files, tmp_path / "imports").check()
+
+
+def test_packages_that_cannot_be_imported_are_named(tmp_path):
+    files = make(tmp_path / "files", "")
+    (files / "configs" / "__init__.py").write_text("import nothing")
+    with pytest.raises(CheckoutError, match="ended with 1: ModuleNotFoundError: No module named 'nothing'"):
+        Checkout.at(files, tmp_path / "imports").check()
+
+
+def test_the_keys_of_a_configuration_are_asked_for(tmp_path):
+    keys = Checkout.at(ROOT, tmp_path / "imports").config_keys
+    assert {"ppo", "ppo.clip", "self_play.deal_every", "env.reward.win"} <= keys
+    assert "ppo.clipping" not in keys
 
 
 def git(folder, *arguments):
