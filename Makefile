@@ -43,6 +43,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into .venv; the first time takes a few minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev,wandb]"
+	@mkdir -p .venv/import && ln -sfn ../.. .venv/import/sparring  # mypy does not follow editable installs
 	@touch $(STAMP)
 	@echo "Installed. To use it in this shell: source .venv/bin/activate"
 
@@ -67,7 +68,7 @@ $(CURDIR)/.venv-vllm/bin/python:
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPYPATH=.venv/import:. $(BIN)/mypy
 
 bench: kernels
 	$(BIN)/python benchmarks/dogfight.py
@@ -86,5 +87,5 @@ golden: setup
 
 # Compile the simulators once, into the cache every process shares, before several processes want it at the same time.
 kernels: setup
-	@$(BIN)/python -c "from envs.dogfight.batch import DogfightBatch; DogfightBatch(1).close()"
-	@$(BIN)/python -c "from envs.diplomacy.batch import DiplomacyBatch; DiplomacyBatch(1).close()"
+	@$(BIN)/python -c "from sparring.envs.dogfight.batch import DogfightBatch; DogfightBatch(1).close()"
+	@$(BIN)/python -c "from sparring.envs.diplomacy.batch import DiplomacyBatch; DiplomacyBatch(1).close()"

@@ -12,21 +12,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from runpy import run_path
 
-if __name__ == "__main__":
-    from configs.installed import check_installed
-
-    check_installed("train.py")
+if __name__ == "__main__":  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parent / "configs" / "installed.py"))["check_installed"]("train.py")
 
 import yaml
 
-from agents.early import check_early
-from agents.trainers import trainer
-from configs.help import help_text
-from configs.load import load
-from configs.names import InputError, choose
-from configs.plain import to_plain
-from configs.waiting import LOADING, say
+from sparring.agents.early import check_early
+from sparring.agents.trainers import trainer
+from sparring.configs.help import help_text
+from sparring.configs.load import load
+from sparring.configs.names import InputError, choose
+from sparring.configs.plain import to_plain
+from sparring.configs.waiting import LOADING, say
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
 BAD_INPUT = 2
@@ -52,7 +52,7 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     arguments = [text for text in arguments if text not in flags]
     if flags & {"--multirun", "-m"}:
-        from agents.sweep import sweep
+        from sparring.agents.sweep import sweep
 
         return sweep(arguments)
     config = load(arguments)

@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 
-from agents.env_version import is_old
-from agents.ppo.network import ActorCritic
-from agents.ppo.networks import build_network
-from configs.files import write_atomically
-from configs.names import InputError
-from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
-from envs.dogfight.rules import ENV_ID
+from sparring.agents.env_version import is_old
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.networks import build_network
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError
+from sparring.curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.envs.dogfight.rules import ENV_ID
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2

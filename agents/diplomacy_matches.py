@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import torch
 
-from agents.ppo.network import ActorCritic
-from agents.table import Table
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.observation import observe
-from envs.diplomacy.plain_orders import rows_of, write_orders
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.table import Table
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.observation import observe
+from sparring.envs.diplomacy.plain_orders import rows_of, write_orders
 
 Seat = str | ActorCritic
 """A bot by its name, or a policy's network."""

@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.generator_state import restore_generator
-from agents.ppo.parallel import ALONE, Processes
-from agents.ppo.share import Noise, Share
-from agents.ppo.stacked import StackedActors
-from envs.dogfight.batch import ACTION_SIZE, DogfightBatch
-from envs.dogfight.mirror import Mirror
-from envs.dogfight.rules import ACTIONS, BOTS
+from sparring.agents.generator_state import restore_generator
+from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.ppo.share import Noise, Share
+from sparring.agents.ppo.stacked import StackedActors
+from sparring.envs.dogfight.batch import ACTION_SIZE, DogfightBatch
+from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.rules import ACTIONS, BOTS
 
 FIRST_SLOT = len(BOTS)
 """The opponent index of snapshot slot 0."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agents.run_folder import RunFolder
-from agents.unbegun import changes, is_unbegun
-from configs.names import ConfigError
-from configs.schema import DOGFIGHT, RunConfig
-from curriculum.league_file import LeagueError, LeagueFile
-
-ROOT = Path(__file__).resolve().parents[1]
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.unbegun import changes, is_unbegun
+from sparring.configs.names import ConfigError
+from sparring.configs.paths import ROOT
+from sparring.configs.schema import DOGFIGHT, RunConfig
+from sparring.curriculum.league_file import LeagueError, LeagueFile
 
 
 def check_early(config: RunConfig) -> None:

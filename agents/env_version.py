@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from configs.names import InputError
-from configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, is_retired
-from envs.dogfight.rules import ENV_ID, VERSION
+from sparring.configs.names import InputError
+from sparring.configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, is_retired
+from sparring.envs.dogfight.rules import ENV_ID, VERSION
 
 SAME_OBSERVATIONS = ("classic",)
 """Rules under which both versions show a policy the same numbers."""

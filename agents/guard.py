@@ -25,9 +25,9 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from agents.detectors import Detectors
-from configs.files import write_atomically
-from configs.schema import GuardConfig
+from sparring.agents.detectors import Detectors
+from sparring.configs.files import write_atomically
+from sparring.configs.schema import GuardConfig
 
 COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quarantined_matches", "alerts")
 GAVE_UP = "the policy keeps breaking"

@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from configs.files import write_atomically
-from configs.names import InputError, choose
-from configs.schema import WANDB_MODES, LoggerConfig
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError, choose
+from sparring.configs.schema import WANDB_MODES, LoggerConfig
 
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
 WANDB_ID = "wandb_id"

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.policy import Policy
-from envs.dogfight import rules as game
-from envs.dogfight.batch import DogfightBatch
+from sparring.agents.policy import Policy
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import DogfightBatch
 
 LOOK_EVERY = 8
 """Steps between asking whether all matches have ended; on an accelerator each question is a wait."""

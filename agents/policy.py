@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.checkpoint import load_checkpoint
-from agents.env_version import admitted, is_old, old_version_message
-from agents.ppo.network import ActorCritic
-from configs.names import InputError
-from envs.dogfight.mirror import Mirror
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.env_version import admitted, is_old, old_version_message
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.names import InputError
+from sparring.envs.dogfight.mirror import Mirror
 
 OBSERVATION_KEYS = ("obs_dim", "observe_physics")
 ACTION_KEYS = ("continuous", "binary")

@@ -7,7 +7,7 @@ import time
 
 from tqdm import tqdm
 
-from curriculum.schedule import Plan
+from sparring.curriculum.schedule import Plan
 
 WORTH_SAYING = 5.0
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
-from configs.allowed import Form, complaint
-from configs.files import remove_leftovers, write_atomically
-from configs.names import InputError
-from configs.plain import read_yaml
-from configs.schema import FOLDER, SNAPSHOT
+from sparring.configs.allowed import Form, complaint
+from sparring.configs.files import remove_leftovers, write_atomically
+from sparring.configs.names import InputError
+from sparring.configs.plain import read_yaml
+from sparring.configs.schema import FOLDER, SNAPSHOT
 
 FINAL = "final.pt"
 """The policy of a run, as it is in the end."""

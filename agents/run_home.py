@@ -7,21 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from agents.inexact import inexact
-from agents.logger import open_logger
-from agents.progress import Progress
-from agents.run_folder import RunFolder
-from agents.run_lock import RunLock
-from agents.state_folder import StateFolder, TrainingState
-from agents.unbegun import changes, put_league_aside
-from configs.names import ConfigError
-from configs.plain import to_plain
-from configs.schema import RunConfig
+from sparring.agents.inexact import inexact
+from sparring.agents.logger import open_logger
+from sparring.agents.progress import Progress
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.run_lock import RunLock
+from sparring.agents.state_folder import StateFolder, TrainingState
+from sparring.agents.unbegun import changes, put_league_aside
+from sparring.configs.names import ConfigError
+from sparring.configs.paths import ROOT
+from sparring.configs.plain import to_plain
+from sparring.configs.schema import RunConfig
 
-ROOT = Path(__file__).resolve().parents[1]
 NAMED = 5
 """So many changed options are named in a line."""
 

@@ -20,16 +20,16 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.duel import Duel
-from agents.early import check_sb3
-from agents.ppo.dogfight_task import DogfightTask
-from agents.ppo.loop import anneal
-from agents.ppo.run import Run
-from agents.sb3_weights import ACTIVATIONS, to_actor_critic
-from agents.stopwatch import Stopwatch
-from configs.schema import EventConfig, PPOConfig, RunConfig
-from curriculum.schedule import Plan
-from envs.dogfight.spaces import action_space
+from sparring.agents.duel import Duel
+from sparring.agents.early import check_sb3
+from sparring.agents.ppo.dogfight_task import DogfightTask
+from sparring.agents.ppo.loop import anneal
+from sparring.agents.ppo.run import Run
+from sparring.agents.sb3_weights import ACTIVATIONS, to_actor_critic
+from sparring.agents.stopwatch import Stopwatch
+from sparring.configs.schema import EventConfig, PPOConfig, RunConfig
+from sparring.curriculum.schedule import Plan
+from sparring.envs.dogfight.spaces import action_space
 
 
 class DuelVecEnv(VecEnv):

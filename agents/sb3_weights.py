@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from agents.ppo.network import ActorCritic
-from configs.names import InputError
-from configs.schema import NetworkConfig
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.names import InputError
+from sparring.configs.schema import NetworkConfig
 
 LAYERS = {
     "mlp_extractor.policy_net.0": "actor.0",

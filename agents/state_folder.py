@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.files import discard, publish_folder, remove_leftovers
-from configs.names import InputError
-from curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.files import discard, publish_folder, remove_leftovers
+from sparring.configs.names import InputError
+from sparring.curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2

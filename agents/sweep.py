@@ -8,7 +8,6 @@ end, and no other run notices. Repeating a sweep with its name continues the run
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,15 +18,15 @@ from typing import Any
 import hydra
 import yaml
 
-from agents.run_folder import RunFolder, made_up_name
-from agents.trainers import trainer
-from configs.files import write_atomically
-from configs.names import InputError
-from configs.plain import from_plain, to_plain
-from configs.schema import RunConfig
-from configs.sweep import Sweep, read_sweep
+from sparring.agents.run_folder import RunFolder, made_up_name
+from sparring.agents.trainers import trainer
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError
+from sparring.configs.paths import ROOT
+from sparring.configs.plain import from_plain, to_plain
+from sparring.configs.schema import RunConfig
+from sparring.configs.sweep import Sweep, read_sweep
 
-ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = ("hydra_joblib_launcher", "hydra_submitit_launcher")
 DONE, NEVER = "done", "did not end"
 
@@ -79,7 +78,6 @@ def _write(folder: Path, name: str, wanted: Sweep) -> None:
 
 def _launch(folder: Path, wanted: Sweep) -> None:
     """Let Hydra's launcher do the jobs, and wait for them."""
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     options = [f"hydra.launcher.{key}={json.dumps(value)}" for key, value in wanted.options.items()]
     quiet = ["hydra/hydra_logging=none", "hydra/job_logging=none", "hydra.output_subdir=null"]
     jobs = ",".join(str(number) for number in range(len(wanted.runs)))
@@ -107,7 +105,7 @@ def _train(run: RunConfig) -> dict[str, Any]:
 
 def _result(run: RunConfig) -> dict[str, Any]:
     """How far the run came, and its mean win rate or return as its last checkpoint says."""
-    from agents.checkpoint import CheckpointError, load_checkpoint
+    from sparring.agents.checkpoint import CheckpointError, load_checkpoint
 
     folder = RunFolder(ROOT / run.checkpoint_dir / run.name)
     try:

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch, opening
-from envs.diplomacy.observation import SHAPE, observe
-from envs.diplomacy.plain_orders import rows_of, write_orders
-from envs.diplomacy.scoring import alive, count_centres, sum_of_squares
-from envs.diplomacy.tensors import State
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
+from sparring.envs.diplomacy.observation import SHAPE, observe
+from sparring.envs.diplomacy.plain_orders import rows_of, write_orders
+from sparring.envs.diplomacy.scoring import alive, count_centres, sum_of_squares
+from sparring.envs.diplomacy.tensors import State
 
 POWERS = codes.NUM_POWERS
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from configs.names import InputError
-from configs.schema import RunConfig
+from sparring.configs.names import InputError
+from sparring.configs.schema import RunConfig
 
 
 def trainer(name: str) -> Callable[[RunConfig], Path]:
@@ -19,10 +19,10 @@ def trainer(name: str) -> Callable[[RunConfig], Path]:
     if name == "sb3":
         return _sb3()
     if name == "grpo":
-        return _language("agents.grpo.loop", name)
+        return _language("sparring.agents.grpo.loop", name)
     if name == "clone":
-        return _language("agents.llm.clone", name)
-    from agents.ppo.loop import train
+        return _language("sparring.agents.llm.clone", name)
+    from sparring.agents.ppo.loop import train
 
     return train
 
@@ -31,7 +31,7 @@ def _sb3() -> Callable[[RunConfig], Path]:
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise InputError("trainer=sb3: learns in one process; start it without torchrun, or use trainer=ppo")
     try:
-        from agents.sb3 import train
+        from sparring.agents.sb3 import train
     except ModuleNotFoundError as error:
         raise InputError(f'trainer=sb3 needs {error.name}: pip install -e ".[sb3]"') from error
     return train

@@ -10,15 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.logger import EVENTS, METRICS, WANDB_ID
-from agents.run_folder import RunFolder
-from agents.run_lock import LOCK
-from configs.drift import differences, drift
-from configs.names import ConfigError
-from configs.plain import from_plain
-from configs.retired import is_retired, run_message
-from configs.schema import RunConfig
-from curriculum import league_file
+from sparring.agents.logger import EVENTS, METRICS, WANDB_ID
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.run_lock import LOCK
+from sparring.configs.drift import differences, drift
+from sparring.configs.names import ConfigError
+from sparring.configs.plain import from_plain
+from sparring.configs.retired import is_retired, run_message
+from sparring.configs.schema import RunConfig
+from sparring.curriculum import league_file
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from eval.command import BAD_INPUT, INTERRUPTED, run_command
+from sparring.eval.command import BAD_INPUT, INTERRUPTED, run_command
 
 
 def run_script(main: Callable[[], int | None], name: str = "") -> int:

@@ -25,8 +25,8 @@ import torch
 from benchmarks.command import run_script
 from benchmarks.numpy_dogfight.peer import NumpyDogfight
 from benchmarks.report import heading, publish, table
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 
 ROUNDS = 5
 SEED = 1

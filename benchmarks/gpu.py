@@ -26,7 +26,7 @@ if not __package__:
 from benchmarks.command import run_script
 from benchmarks.gpu_parts.process import BROKEN, NOT_RUN, Outcome, run_part
 from benchmarks.gpu_parts.registry import NAMES, PARTS, WHOLE, Part
-from configs.names import ConfigError, choose
+from sparring.configs.names import ConfigError, choose
 
 OUT = Path("checkpoints/gpu.md")
 
@@ -91,7 +91,7 @@ def check_device(name: str) -> None:
     """Raise `ConfigError` where there is no such device."""
     import torch  # late: --help does without
 
-    from configs.machine import choose_device
+    from sparring.configs.machine import choose_device
 
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(f"device={name}: no CUDA device on this machine; --device cpu tries the script at tiny sizes")

@@ -12,28 +12,28 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-import agents.grpo.learner
-import agents.llm.sampling
-from agents.grpo.learner import Learner, Sample
-from agents.grpo.plan import RolloutPlan, draw_plan
-from agents.grpo.rollout import Rollouts
-from agents.llm.adapters import BASE, Adapters
-from agents.llm.backend import Decision
-from agents.llm.constraint import Constraint, Walks
-from agents.llm.context import Context
-from agents.llm.prefill import CacheCounts
-from agents.llm.transformers_backend import TransformersBackend
+import sparring.agents.grpo.learner
+import sparring.agents.llm.sampling
 from benchmarks.llm_work import BETA, LAST_YEAR, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
-from configs.language import DIPLOMACY_BOTS
-from configs.load import load
-from configs.schema import RunConfig
-from curriculum.league import new_league
-from curriculum.matchmaking import Opponents
+from sparring.agents.grpo.learner import Learner, Sample
+from sparring.agents.grpo.plan import RolloutPlan, draw_plan
+from sparring.agents.grpo.rollout import Rollouts
+from sparring.agents.llm.adapters import BASE, Adapters
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.constraint import Constraint, Walks
+from sparring.agents.llm.context import Context
+from sparring.agents.llm.prefill import CacheCounts
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.load import load
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.league import new_league
+from sparring.curriculum.matchmaking import Opponents
 
 MODEL_CALLS = (
     (Context, "read"),
-    (agents.llm.sampling, "allowed_logits"),
-    (agents.grpo.learner, "score"),
+    (sparring.agents.llm.sampling, "allowed_logits"),
+    (sparring.agents.grpo.learner, "score"),
     (torch.Tensor, "backward"),
 )
 """All that computes with the model's weights."""

@@ -22,18 +22,18 @@ if not __package__:
 
 import torch
 
-from agents.llm.backend import Decision, Request
-from agents.llm.bot_games import BotDecision, BotGames
-from agents.llm.constraint import Constraint, Walks
-from agents.llm.context import Context
-from agents.llm.prefill import CacheCounts
-from agents.llm.tiny import build_tiny
-from agents.llm.tokenizer import diplomacy_tokenizer
-from agents.llm.transformers_backend import TransformersBackend
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from envs.diplomacy.completion import parse
-from envs.diplomacy.prompts import PromptRules, render
+from sparring.agents.llm.backend import Decision, Request
+from sparring.agents.llm.bot_games import BotDecision, BotGames
+from sparring.agents.llm.constraint import Constraint, Walks
+from sparring.agents.llm.context import Context
+from sparring.agents.llm.prefill import CacheCounts
+from sparring.agents.llm.tiny import build_tiny
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.completion import parse
+from sparring.envs.diplomacy.prompts import PromptRules, render
 
 LAST_YEAR = 1910
 PARTS: dict[str, tuple[tuple[Any, str], ...]] = {

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from agents.llm.constraint import Constraint
-from agents.llm.tokenizer import diplomacy_tokenizer
 from benchmarks.llm_work import LAST_YEAR, Size, begin
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.choices import Choices, choices
-from envs.diplomacy.codes import BOTS, NUM_POWERS
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.choices import Choices, choices
+from sparring.envs.diplomacy.codes import BOTS, NUM_POWERS
 
 POSITIONS = 9
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from agents.llm.backend import Request
-from agents.llm.bot_games import BotDecision, BotGames
-from agents.llm.lora import LoraShape
-from agents.llm.tiny import build_tiny
-from agents.llm.tokenizer import diplomacy_tokenizer
-from envs.diplomacy.prompts import PromptRules, render
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.bot_games import BotDecision, BotGames
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.tiny import build_tiny
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.envs.diplomacy.prompts import PromptRules, render
 
 LAST_YEAR = 1910
 TEMPERATURE, BETA, RATE = 0.8, 0.04, 1e-5

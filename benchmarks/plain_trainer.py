@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal
 
-from agents.duel import Duel
-from configs.schema import PPOConfig
+from sparring.agents.duel import Duel
+from sparring.configs.schema import PPOConfig
 
 
 class Agent(nn.Module):

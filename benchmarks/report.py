@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from configs.machine import usable_cores
+from sparring.configs.machine import usable_cores
 
 
 def heading(title: str, packages: Sequence[str] = ()) -> str:

@@ -24,16 +24,16 @@ if not __package__:
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from benchmarks.training import WARM_UP, settings
-from configs.load import load
+from sparring.configs.load import load
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ("processes", "s per update", "env steps/s", "processor s per update", "efficiency", "of processor time")
 WORKER = """
 import sys, json, time
 sys.path.insert(0, sys.argv[1])
-from agents.ppo import loop
+from sparring.agents.ppo import loop
 from benchmarks.command import run_script
-from configs.load import load
+from sparring.configs.load import load
 update, times = loop._update, []
 def timed(*arguments):
     begun = time.perf_counter(), time.process_time()

@@ -21,14 +21,14 @@ import numpy as np
 import torch
 from scipy import stats
 
-from agents.checkpoint import load_checkpoint
-from agents.ppo.gymnasium_task import GymnasiumEnvs
-from agents.ppo.loop import train
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from configs.load import load
-from configs.plain import from_plain
-from configs.schema import RunConfig
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.gymnasium_task import GymnasiumEnvs
+from sparring.agents.ppo.loop import train
+from sparring.configs.load import load
+from sparring.configs.plain import from_plain
+from sparring.configs.schema import RunConfig
 
 EPISODES = 100
 SOURCES = (

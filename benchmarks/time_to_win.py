@@ -23,8 +23,8 @@ if not __package__:
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from configs.load import load
-from envs.dogfight.rules import BOTS
+from sparring.configs.load import load
+from sparring.envs.dogfight.rules import BOTS
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINERS = {"ppo": "ours", "sb3": "SB3"}
@@ -121,9 +121,9 @@ def clock(path: Path) -> dict[int, float]:
 
 def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """The deterministic policy's share of games won, by bot."""
-    from agents.machine import set_threads
-    from agents.matches import Setting, play
-    from eval.entrants import load_policy
+    from sparring.agents.machine import set_threads
+    from sparring.agents.matches import Setting, play
+    from sparring.eval.entrants import load_policy
 
     set_threads(args.threads)
     policy = load_policy(checkpoint, "cpu").contestant

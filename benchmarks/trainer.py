@@ -27,8 +27,8 @@ if not __package__:
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from configs.load import load
-from configs.schema import RunConfig
+from sparring.configs.load import load
+from sparring.configs.schema import RunConfig
 
 WARM_UP = 2
 """Updates at the beginning that are not counted."""
@@ -127,7 +127,7 @@ def samples(config: RunConfig) -> int:
 
 def ours(options: list[str], precision: str) -> list[Parts]:
     """Our trainer as people start it; the parts are its own `time/*`."""
-    from agents.ppo.loop import train
+    from sparring.agents.ppo.loop import train
 
     config = configuration(options, f"ppo.precision={precision}")
     final = train(config)
@@ -145,8 +145,8 @@ def own_parts(update: dict[str, float], steps: int) -> Parts:
 
 def sb3(options: list[str]) -> list[Parts]:
     """SB3's PPO on the `VecEnv` of `agents/sb3.py`, timed where its callbacks stand."""
-    from agents.ppo.run import Run
-    from agents.sb3 import Curriculum, make_model
+    from sparring.agents.ppo.run import Run
+    from sparring.agents.sb3 import Curriculum, make_model
 
     class Timed(Curriculum):
         """Notes when rollouts begin and end."""
@@ -179,9 +179,9 @@ def plain(options: list[str]) -> list[Parts]:
     """The loop of `plain_trainer.py`."""
     import numpy as np
 
-    from agents.machine import set_threads
-    from agents.ppo.run import Run
     from benchmarks.plain_trainer import PlainTrainer
+    from sparring.agents.machine import set_threads
+    from sparring.agents.ppo.run import Run
 
     config = configuration(options, "ppo.precision=fp32")
     run = Run(config)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from configs.allowed import describe
-from configs.load import runs
-from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
-from configs.validate import options
-from configs.whose import KINDS, whose
+from sparring.configs.allowed import describe
+from sparring.configs.load import runs
+from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from sparring.configs.validate import options
+from sparring.configs.whose import KINDS, whose
 
 WIDTH = 120
 HEAD = """\

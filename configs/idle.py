@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from configs.names import ConfigError
-from configs.schema import RunConfig
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import RunConfig
 
 NEEDS: tuple[tuple[tuple[str, ...], str, Callable[[RunConfig], bool]], ...] = (
     (

@@ -19,8 +19,9 @@ PACKAGES = {
     "torch": "torch",
     "tqdm": "tqdm",
     "warp-lang": "warp",
+    "sparring": "sparring",
 }
-"""What pyproject.toml depends on, and the name it is imported by."""
+"""What pyproject.toml depends on, then the project itself, and the name each is imported by."""
 
 
 def check_installed(script: str) -> None:

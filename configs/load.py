@@ -22,12 +22,12 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from configs.names import ConfigError, choose
-from configs.plain import from_plain, read_yaml, to_plain, unknown_key
-from configs.retired import is_retired, run_message
-from configs.scale import shrink
-from configs.schema import RunConfig
-from configs.validate import check_ranges, validate
+from sparring.configs.names import ConfigError, choose
+from sparring.configs.plain import from_plain, read_yaml, to_plain, unknown_key
+from sparring.configs.retired import is_retired, run_message
+from sparring.configs.scale import shrink
+from sparring.configs.schema import RunConfig
+from sparring.configs.validate import check_ranges, validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(field.name for field in fields(RunConfig))

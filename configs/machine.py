@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from configs.allowed import complaint
-from configs.names import ConfigError
-from configs.schema import DEVICE
+from sparring.configs.allowed import complaint
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import DEVICE
 
 if TYPE_CHECKING:
     import torch

@@ -15,10 +15,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from configs.allowed import describe
-from configs.names import ConfigError, suggestion
-from configs.schema import RunConfig
-from configs.validate import options
+from sparring.configs.allowed import describe
+from sparring.configs.names import ConfigError, suggestion
+from sparring.configs.schema import RunConfig
+from sparring.configs.validate import options
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3

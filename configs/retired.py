@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from configs.schema import DOGFIGHT
+from sparring.configs.schema import DOGFIGHT
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from configs.allowed import Form, option
-from configs.language import CloneConfig, EndpointConfig, GRPOConfig, LanguageModelConfig, LeagueConfig
+from sparring.configs.allowed import Form, option
+from sparring.configs.language import CloneConfig, EndpointConfig, GRPOConfig, LanguageModelConfig, LeagueConfig
 
 DOGFIGHT = "sparring/Dogfight-v1"
 DIPLOMACY = "sparring/Diplomacy-v0"

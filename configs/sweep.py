@@ -17,9 +17,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from configs.load import CONFIG_DIR, load
-from configs.names import ConfigError, choose
-from configs.schema import RunConfig
+from sparring.configs.load import CONFIG_DIR, load
+from sparring.configs.names import ConfigError, choose
+from sparring.configs.schema import RunConfig
 
 FOLDER, DEFAULT = CONFIG_DIR / "sweep", "joblib"
 LAUNCHER = "hydra.launcher."

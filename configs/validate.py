@@ -10,12 +10,12 @@ from dataclasses import Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any
 
-from configs.allowed import Allowed, Form, complaint
-from configs.idle import check_idle
-from configs.language import DIPLOMACY_BOTS
-from configs.names import ConfigError
-from configs.retired import id_message, is_retired
-from configs.schema import (
+from sparring.configs.allowed import Allowed, Form, complaint
+from sparring.configs.idle import check_idle
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.names import ConfigError
+from sparring.configs.retired import id_message, is_retired
+from sparring.configs.schema import (
     BOTS,
     DIPLOMACY,
     DOGFIGHT,
@@ -24,8 +24,8 @@ from configs.schema import (
     RunConfig,
     StageConfig,
 )
-from configs.validate_language import LANGUAGE_TRAINERS, check_language
-from configs.whose import kind_of, trainers_of, whose
+from sparring.configs.validate_language import LANGUAGE_TRAINERS, check_language
+from sparring.configs.whose import kind_of, trainers_of, whose
 
 BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
 """The bots that a game has."""

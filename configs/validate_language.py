@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from configs.language import SHARED, EndpointConfig
-from configs.names import ConfigError
-from configs.schema import DIPLOMACY, RunConfig
+from sparring.configs.language import SHARED, EndpointConfig
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import DIPLOMACY, RunConfig
 
 LANGUAGE_TRAINERS = ("grpo", "clone")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from configs.schema import DIPLOMACY, DOGFIGHT, RunConfig
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT, RunConfig
 
 GYMNASIUM = "Gymnasium's environments"
 KINDS = {DOGFIGHT: "the dogfight", DIPLOMACY: "Diplomacy", GYMNASIUM: "Gymnasium"}

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from curriculum.games import Game, Pair, meetings, pair
+from sparring.curriculum.games import Game, Pair, meetings, pair
 
 MU, SIGMA = 25.0, 25.0 / 3.0
 BETA = 25.0 / 6.0

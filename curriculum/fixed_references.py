@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from curriculum.league import BASE_MODEL, CHALLENGER, Agent, League
+from sparring.curriculum.league import BASE_MODEL, CHALLENGER, Agent, League
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from curriculum.games import pair
-from curriculum.league import BASE_MODEL, CHALLENGER, Agent, League, turned
-from curriculum.league_file import LeagueError, LeagueFile
+from sparring.curriculum.games import pair
+from sparring.curriculum.league import BASE_MODEL, CHALLENGER, Agent, League, turned
+from sparring.curriculum.league_file import LeagueError, LeagueFile
 
 
 def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] = ()) -> League:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from configs.names import InputError, choose
-from curriculum.bayesian import Belief, beliefs_after
-from curriculum.games import Game, Pair, Result, pair, results
-from curriculum.pfsp import win_rate
-from curriculum.ratings import START, Elo, K, elo_after
-from curriculum.recent import KNOWN, faded
+from sparring.configs.names import InputError, choose
+from sparring.curriculum.bayesian import Belief, beliefs_after
+from sparring.curriculum.games import Game, Pair, Result, pair, results
+from sparring.curriculum.pfsp import win_rate
+from sparring.curriculum.ratings import START, Elo, K, elo_after
+from sparring.curriculum.recent import KNOWN, faded
 
 CHALLENGER, BASE_MODEL = "challenger", "base_model"
 KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL)

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from configs.file_lock import FileLock, LockBusyError
-from configs.files import write_atomically
-from configs.names import InputError
-from curriculum import league as rules
-from curriculum.games import Game
-from curriculum.league import League
-from curriculum.league_json import read_league, write_league
+from sparring.configs.file_lock import FileLock, LockBusyError
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError
+from sparring.curriculum import league as rules
+from sparring.curriculum.games import Game
+from sparring.curriculum.league import League
+from sparring.curriculum.league_json import read_league, write_league
 
 FILE, LOCK, DAMAGED = "league.json", "league.lock", ".damaged"
 PATIENCE = 60.0

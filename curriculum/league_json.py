@@ -12,12 +12,12 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from configs.allowed import Form, complaint
-from configs.json_fields import Field
-from curriculum.bayesian import Belief
-from curriculum.games import Pair, pair
-from curriculum.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, Record
-from curriculum.ratings import Elo
+from sparring.configs.allowed import Form, complaint
+from sparring.configs.json_fields import Field
+from sparring.curriculum.bayesian import Belief
+from sparring.curriculum.games import Pair, pair
+from sparring.curriculum.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, Record
+from sparring.curriculum.ratings import Elo
 
 FORMAT, VERSION = "sparring-league", 1
 KEYS = ("format", "version", "sha256", "agents", "results")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from curriculum.fixed_references import best_checkpoint
-from curriculum.games import Game
-from curriculum.league import CHALLENGER, League
-from curriculum.matchmaking import Opponents, category_rates
+from sparring.curriculum.fixed_references import best_checkpoint
+from sparring.curriculum.games import Game
+from sparring.curriculum.league import CHALLENGER, League
+from sparring.curriculum.matchmaking import Opponents, category_rates
 
 
 def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[Game]) -> dict[str, float]:

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.language import LeagueConfig
-from configs.names import InputError, choose
-from curriculum.league import CHALLENGER, League, win_rates
-from curriculum.pfsp import weights
+from sparring.configs.language import LeagueConfig
+from sparring.configs.names import InputError, choose
+from sparring.curriculum.league import CHALLENGER, League, win_rates
+from sparring.curriculum.pfsp import weights
 
 SELF_PLAY, PEER, EXPLOITABLE, BASELINE, STRONGER = "self_play", "peer", "exploitable", "baseline", "stronger"
 SHARED = (SELF_PLAY, PEER, EXPLOITABLE, BASELINE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envs.dogfight.rules import PARAMETERS, ranges
+from sparring.envs.dogfight.rules import PARAMETERS, ranges
 
 INTEGERS = np.array([parameter.integer for parameter in PARAMETERS])
 

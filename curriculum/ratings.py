@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NewType
 
-from curriculum.games import Game, meetings, pair
+from sparring.curriculum.games import Game, meetings, pair
 
 Elo = NewType("Elo", float)
 """A rating in this model's units, where 400 is ten to one; a Bayesian rating's mean (bayesian.py) is none."""

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
-from curriculum.mix import shares
-from curriculum.randomization import Randomization
+from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
+from sparring.curriculum.mix import shares
+from sparring.curriculum.randomization import Randomization
 
 
 @dataclass(frozen=True)

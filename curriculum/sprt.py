@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.names import InputError
-from curriculum.ratings import Elo, expected_score
+from sparring.configs.names import InputError
+from sparring.curriculum.ratings import Elo, expected_score
 
 SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 PRIOR = 0.5

@@ -15,7 +15,7 @@ if not __package__:
 
 from gymnasium.envs.registration import load_env_creator, parse_env_id, registry  # noqa: E402
 
-import envs  # noqa: E402 - importing it registers the games
+from sparring import envs  # noqa: E402 - importing it registers the games
 
 
 def pages() -> dict[Path, str]:

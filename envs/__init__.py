@@ -1,8 +1,8 @@
 """The games. Importing this package registers their gymnasium ids and nothing more.
 
 Entry points are strings, so the simulator (Warp, torch) loads with the first environment, not with the import:
-`import envs; gymnasium.make("sparring/Dogfight-v1")`, or `gymnasium.make("envs:sparring/Dogfight-v1")` in one go. No
-step limit is registered: a match ends by its own clock, whose length in steps depends on `action_repeat`.
+`import sparring; gymnasium.make("sparring/Dogfight-v1")`, or `gymnasium.make("sparring:sparring/Dogfight-v1")` in one
+go. No step limit is registered: a match ends by its own clock, whose length in steps depends on `action_repeat`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from gymnasium.envs.registration import register
 
 # Under names that are no package's: a name bound here would hide the package envs.diplomacy or envs.dogfight.
-from envs.diplomacy.codes import ENV_ID as DIPLOMACY
-from envs.dogfight.rules import ENV_ID as DOGFIGHT
+from sparring.envs.diplomacy.codes import ENV_ID as DIPLOMACY
+from sparring.envs.dogfight.rules import ENV_ID as DOGFIGHT
 
 PARALLEL = {
-    DOGFIGHT: "envs.dogfight.parallel:DogfightParallelEnv",
-    DIPLOMACY: "envs.diplomacy.parallel:DiplomacyParallelEnv",
+    DOGFIGHT: "sparring.envs.dogfight.parallel:DogfightParallelEnv",
+    DIPLOMACY: "sparring.envs.diplomacy.parallel:DiplomacyParallelEnv",
 }
 """Games with all seats open, as PettingZoo's parallel environments; PettingZoo keeps no list of its own."""
 
 register(
     id=DOGFIGHT,
-    entry_point="envs.dogfight.env:DogfightEnv",
-    vector_entry_point="envs.dogfight.vector:DogfightVectorEnv",
+    entry_point="sparring.envs.dogfight.env:DogfightEnv",
+    vector_entry_point="sparring.envs.dogfight.vector:DogfightVectorEnv",
 )

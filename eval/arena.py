@@ -14,14 +14,14 @@ from itertools import combinations
 import numpy as np
 from tqdm import tqdm
 
-from agents.matches import Contestant, MatchResults, Setting, play
-from agents.policy import Policy
-from configs.names import InputError
-from curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
-from envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
-from eval.entrants import Entrant
-from eval.replay import Recorder, Recording
-from eval.tables import Counts, Pairs, Record
+from sparring.agents.matches import Contestant, MatchResults, Setting, play
+from sparring.agents.policy import Policy
+from sparring.configs.names import InputError
+from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
+from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
+from sparring.eval.entrants import Entrant
+from sparring.eval.replay import Recorder, Recording
+from sparring.eval.tables import Counts, Pairs, Record
 
 Pair = tuple[Entrant, Entrant]
 OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv_fmt}]"

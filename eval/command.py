@@ -12,16 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configs.files import write_atomically
-from configs.names import InputError
-from configs.waiting import COMPILING, LOADING, said_if_long, say
-from eval.parser import PlayOptions
-from eval.ratings import Anchor
-from eval.tables import Record, Report
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError
+from sparring.configs.waiting import COMPILING, LOADING, said_if_long, say
+from sparring.eval.parser import PlayOptions
+from sparring.eval.ratings import Anchor
+from sparring.eval.tables import Record, Report
 
 if TYPE_CHECKING:
-    from eval.arena import Plan
-    from eval.entrants import Entrant
+    from sparring.eval.arena import Plan
+    from sparring.eval.entrants import Entrant
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -46,15 +46,15 @@ def use_machine(options: PlayOptions) -> tuple[str, int]:
     # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     say(LOADING, shown=not options.quiet)
-    from agents.machine import set_threads
-    from configs.machine import choose_device
+    from sparring.agents.machine import set_threads
+    from sparring.configs.machine import choose_device
 
     return str(choose_device(options.device)), set_threads(options.threads)
 
 
 def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> Plan:
     """How the games are played, under conditions that suit all `entrants`; raises `InputError` where none do."""
-    from eval.arena import Plan, make_setting
+    from sparring.eval.arena import Plan, make_setting
 
     contestants = [entrant.contestant for entrant in entrants]
     rules, bot_rate = options.rules, options.bot_rate

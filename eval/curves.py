@@ -14,25 +14,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from configs.installed import check_installed
-
-    check_installed("eval/curves.py")
+if not __package__:  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/curves.py")
 
 import numpy as np
 
-from configs.files import write_atomically
-from configs.names import InputError, choose, one_line
-from eval.command import make_folders, run_command, write
-from eval.history import MILLION, Curve, Group, History, mean, read_history
-from eval.parser import Parser, check_number, read_names
-from eval.tables import table
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError, choose, one_line
+from sparring.eval.command import make_folders, run_command, write
+from sparring.eval.history import MILLION, Curve, Group, History, mean, read_history
+from sparring.eval.parser import Parser, check_number, read_names
+from sparring.eval.tables import table
 
 if TYPE_CHECKING:
-    from eval.panels import Panel
+    from sparring.eval.panels import Panel
 
 FORMS = (".png", ".svg")
 USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean")
@@ -127,7 +125,7 @@ def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: 
 def curves_picture(groups: Sequence[Group], metrics: Sequence[str], options: Options) -> bytes:
     """The picture in the form that --out ends in; raises `InputError` where matplotlib is missing."""
     try:
-        from eval.panels import ENV_STEPS, MOST_GROUPS, UPDATES, Chart, draw
+        from sparring.eval.panels import ENV_STEPS, MOST_GROUPS, UPDATES, Chart, draw
     except ModuleNotFoundError as error:
         raise InputError(f'{error.name} is not installed; run pip install -e ".[plots]"') from error
     if len(groups) > MOST_GROUPS:
@@ -154,7 +152,7 @@ def _usual(runs: Sequence[History]) -> str:
 
 
 def _panel(groups: Sequence[Group], metric: str, options: Options) -> Panel:
-    from eval.panels import Bundle, Panel
+    from sparring.eval.panels import Bundle, Panel
 
     runs = [group.curves(metric, smooth=options.smooth) for group in groups]
     log = metric in options.log

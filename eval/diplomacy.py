@@ -15,25 +15,23 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from configs.installed import check_installed
+if not __package__:  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy.py")
 
-    check_installed("eval/diplomacy.py")
-
-from configs.names import InputError
-from eval import find
-from eval.command import make_folders, publish, run_command, write
-from eval.diplomacy_candidates import beside, find_candidate
-from eval.diplomacy_games import Played, play, settle
-from eval.diplomacy_options import Options, read_options
-from eval.diplomacy_rivals import find_rivals
-from eval.diplomacy_tables import references_json, references_markdown, to_json, to_markdown
+from sparring.configs.names import InputError
+from sparring.eval import find
+from sparring.eval.command import make_folders, publish, run_command, write
+from sparring.eval.diplomacy_candidates import beside, find_candidate
+from sparring.eval.diplomacy_games import Played, play, settle
+from sparring.eval.diplomacy_options import Options, read_options
+from sparring.eval.diplomacy_rivals import find_rivals
+from sparring.eval.diplomacy_tables import references_json, references_markdown, to_json, to_markdown
 
 if TYPE_CHECKING:
-    from curriculum.league import League
+    from sparring.curriculum.league import League
 
 __all__ = ["main", "read_options"]
 LEAGUE = "league.json"
@@ -94,7 +92,7 @@ def _what_is_left(options: Options, played: Played) -> str:
 
 
 def _write_replay(path: Path, played: Played, *, quiet: bool) -> None:
-    from eval.diplomacy_page import write_replay
+    from sparring.eval.diplomacy_page import write_replay
 
     write(path, partial(write_replay, phases=played.phases, players=played.players, note=played.note))
     if not quiet:
@@ -115,7 +113,7 @@ def _show_league(options: Options, text: str) -> int:
 
 def _read_league(text: str) -> tuple[str, League]:
     """A run's name and its league, the run given by its name or folder."""
-    from curriculum.league_file import LeagueFile
+    from sparring.curriculum.league_file import LeagueFile
 
     folder = find.find_folder(text, find.CHECKPOINTS, holding=LEAGUE)
     if folder is None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.run_folder import FINAL, RunFolder
-from configs.language import LanguageModelConfig
-from configs.names import ConfigError, InputError
-from configs.plain import from_plain
-from eval import find
-from eval.diplomacy_settings import is_server
-from eval.proposals import DIPLOMACY_GAME
+from sparring.agents.run_folder import FINAL, RunFolder
+from sparring.configs.language import LanguageModelConfig
+from sparring.configs.names import ConfigError, InputError
+from sparring.configs.plain import from_plain
+from sparring.eval import find
+from sparring.eval.diplomacy_settings import is_server
+from sparring.eval.proposals import DIPLOMACY_GAME
 
 NAMED = ("tiny", "smollm2")
 MODEL_FILE, MODEL_FOLDER = "config.json", "final"
@@ -46,7 +46,7 @@ def beside(found: Path | str) -> tuple[Path, str] | None:
 
 def content_of(path: Path) -> dict[str, Any]:
     """What is in a file of tensors; nothing where it is none, which `load_policy` then has words for."""
-    from curriculum.tensor_file import TensorFileError, unpack
+    from sparring.curriculum.tensor_file import TensorFileError, unpack
 
     try:
         return unpack(path.read_bytes())

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configs.names import InputError
-from configs.waiting import COMPILING, LOADING, said_if_long, say
-from curriculum.league import BASE_MODEL
-from envs.diplomacy.codes import NUM_POWERS
-from envs.diplomacy.recording import Phase, phases_of
-from eval.diplomacy_last_year import last_year_of
-from eval.diplomacy_models import LanguagePlayer, load
-from eval.diplomacy_options import Options
+from sparring.configs.names import InputError
+from sparring.configs.waiting import COMPILING, LOADING, said_if_long, say
+from sparring.curriculum.league import BASE_MODEL
+from sparring.envs.diplomacy.codes import NUM_POWERS
+from sparring.envs.diplomacy.recording import Phase, phases_of
+from sparring.eval.diplomacy_last_year import last_year_of
+from sparring.eval.diplomacy_models import LanguagePlayer, load
+from sparring.eval.diplomacy_options import Options
 
 if TYPE_CHECKING:
-    from agents.ppo.network import ActorCritic
-    from envs.diplomacy.batch import DiplomacyBatch
-    from eval.one_against_six import Record
+    from sparring.agents.ppo.network import ActorCritic
+    from sparring.envs.diplomacy.batch import DiplomacyBatch
+    from sparring.eval.one_against_six import Record
 
 
 @dataclass
@@ -51,8 +51,8 @@ def play(options: Options, found: Path | str | None, rivals: Mapping[str, Path])
     `found` is who --ckpt means, and `rivals` are the adapters among --opponents, by name.
     Raises `InputError` for who cannot play.
     """
-    from agents.machine import set_threads
-    from configs.machine import choose_device
+    from sparring.agents.machine import set_threads
+    from sparring.configs.machine import choose_device
 
     device, threads = str(choose_device(options.device)), set_threads(options.threads)
     player = (
@@ -64,7 +64,7 @@ def play(options: Options, found: Path | str | None, rivals: Mapping[str, Path])
     )
     _check(options, player)
     if isinstance(player, LanguagePlayer):
-        from eval.diplomacy_language import play_language
+        from sparring.eval.diplomacy_language import play_language
 
         return play_language(options, player, device, threads)
     return _play_cells(options, player, device, threads)
@@ -86,9 +86,9 @@ def _play_cells(options: Options, network: ActorCritic | None, device: str, thre
     """Bots, or a policy, against six bots of a kind."""
     from tqdm import tqdm
 
-    from agents.diplomacy_matches import play_against
-    from envs.diplomacy.history import WatchedBatch
-    from eval.one_against_six import play_cell, record
+    from sparring.agents.diplomacy_matches import play_against
+    from sparring.envs.diplomacy.history import WatchedBatch
+    from sparring.eval.one_against_six import play_cell, record
 
     batch = make_batch(options, options.games, 0, device, threads)
     records = []
@@ -108,8 +108,8 @@ def _play_cells(options: Options, network: ActorCritic | None, device: str, thre
 
 def make_batch(options: Options, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:
     """A batch with its kernels loaded; with --replay one that keeps what happens in the game `watched`."""
-    from envs.diplomacy.batch import DiplomacyBatch
-    from envs.diplomacy.history import WatchedBatch
+    from sparring.envs.diplomacy.batch import DiplomacyBatch
+    from sparring.envs.diplomacy.history import WatchedBatch
 
     conditions: dict[str, Any] = {"device": device, "last_year": options.last_year, "threads": threads}
     with said_if_long(COMPILING, shown=not options.quiet):

@@ -17,20 +17,20 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from agents.llm.endpoint.backend import EndpointBackend
-from agents.llm.games import Cast, one_against_six, play_games
-from agents.llm.transformers_backend import TransformersBackend
-from configs.names import InputError
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.codes import NUM_POWERS
-from envs.diplomacy.history import WatchedBatch
-from envs.diplomacy.positions import FIRST_YEAR
-from envs.diplomacy.recording import phases_of
-from eval.diplomacy_games import Played, make_batch
-from eval.diplomacy_models import POLICY, LanguagePlayer
-from eval.diplomacy_odds import OddsKeeper, note
-from eval.diplomacy_options import Options
-from eval.one_against_six import Record, record
+from sparring.agents.llm.endpoint.backend import EndpointBackend
+from sparring.agents.llm.games import Cast, one_against_six, play_games
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.codes import NUM_POWERS
+from sparring.envs.diplomacy.history import WatchedBatch
+from sparring.envs.diplomacy.positions import FIRST_YEAR
+from sparring.envs.diplomacy.recording import phases_of
+from sparring.eval.diplomacy_games import Played, make_batch
+from sparring.eval.diplomacy_models import POLICY, LanguagePlayer
+from sparring.eval.diplomacy_odds import OddsKeeper, note
+from sparring.eval.diplomacy_options import Options
+from sparring.eval.one_against_six import Record, record
 
 Cells = Sequence[tuple[str, str]]
 """Who plays alone, and who plays the other six."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.run_folder import RunFolder
-from configs.names import InputError
-from envs.diplomacy.checks import check_whole
-from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR
-from eval.diplomacy_candidates import MODEL_FOLDER, content_of, has_config
+from sparring.agents.run_folder import RunFolder
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.checks import check_whole
+from sparring.envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR
+from sparring.eval.diplomacy_candidates import MODEL_FOLDER, content_of, has_config
 
 
 def last_year_of(found: Path) -> int | None:

@@ -13,19 +13,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configs.language import LanguageModelConfig
-from configs.names import InputError
-from curriculum.league import BASE_MODEL
-from eval import find
-from eval.diplomacy_candidates import ADAPTER, MODEL_FOLDER, NAMED, config_of, content_of, has_config
-from eval.diplomacy_players import load_policy
-from eval.diplomacy_rivals import load_rivals
-from eval.diplomacy_settings import Settings, configured, is_server, model_of
+from sparring.configs.language import LanguageModelConfig
+from sparring.configs.names import InputError
+from sparring.curriculum.league import BASE_MODEL
+from sparring.eval import find
+from sparring.eval.diplomacy_candidates import ADAPTER, MODEL_FOLDER, NAMED, config_of, content_of, has_config
+from sparring.eval.diplomacy_players import load_policy
+from sparring.eval.diplomacy_rivals import load_rivals
+from sparring.eval.diplomacy_settings import Settings, configured, is_server, model_of
 
 if TYPE_CHECKING:
-    from agents.llm.backend import Backend
-    from agents.ppo.network import ActorCritic
-    from envs.diplomacy.prompts import PromptRules
+    from sparring.agents.llm.backend import Backend
+    from sparring.agents.ppo.network import ActorCritic
+    from sparring.envs.diplomacy.prompts import PromptRules
 
 POLICY = "--ckpt"
 """What the evaluated model is called among the players, as no run can be; `BASE_MODEL` is its model without adapter."""
@@ -76,8 +76,8 @@ def load(
 
 def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
     """The model on a server, which is asked and tried at once."""
-    from agents.llm.endpoint.backend import open_endpoint
-    from envs.diplomacy.prompts import PromptRules
+    from sparring.agents.llm.endpoint.backend import open_endpoint
+    from sparring.envs.diplomacy.prompts import PromptRules
 
     config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
     config.model.temperature = temperature
@@ -88,7 +88,7 @@ def _served_model(url: str, temperature: float, settings: Settings) -> LanguageP
 
 def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -> LanguagePlayer:
     """A model without an adapter, which is its own base model."""
-    from agents.llm.models import load_model
+    from sparring.agents.llm.models import load_model
 
     model, tokenizer = load_model(config, device=device)
     about = {"model": find.display_path(Path(config.name)) if config.name not in NAMED else config.name}
@@ -99,11 +99,11 @@ def _adapted_model(
     path: Path, content: dict[str, Any], temperature: float, device: str, rivals: Mapping[str, Path]
 ) -> LanguagePlayer:
     """The adapter on its model, the model as it is without it, and other adapters on it."""
-    from agents.llm.models import check_packages, load_model
+    from sparring.agents.llm.models import check_packages, load_model
 
     check_packages()
-    from agents.llm.adapter_file import adapter_of
-    from agents.llm.adapters import BASE, LEARNER, Adapters
+    from sparring.agents.llm.adapter_file import adapter_of
+    from sparring.agents.llm.adapters import BASE, LEARNER, Adapters
 
     config = config_of(path.parent)
     model, tokenizer = load_model(config, device=device)
@@ -127,9 +127,9 @@ def _player(
     about: dict[str, Any],
 ) -> LanguagePlayer:
     """A backend for every name in `playing`, all on one model."""
-    from agents.llm.constraint import Constraint
-    from agents.llm.transformers_backend import TransformersBackend
-    from envs.diplomacy.prompts import PromptRules
+    from sparring.agents.llm.constraint import Constraint
+    from sparring.agents.llm.transformers_backend import TransformersBackend
+    from sparring.envs.diplomacy.prompts import PromptRules
 
     asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer)
     models = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from envs.diplomacy.recording import Odds, Phase
+from sparring.envs.diplomacy.recording import Odds, Phase
 
 if TYPE_CHECKING:
-    from agents.llm.alternatives import LineOdds
-    from agents.llm.backend import Decision, Request
-    from agents.llm.seats import Seat
-    from agents.llm.transformers_backend import TransformersBackend
+    from sparring.agents.llm.alternatives import LineOdds
+    from sparring.agents.llm.backend import Decision, Request
+    from sparring.agents.llm.seats import Seat
+    from sparring.agents.llm.transformers_backend import TransformersBackend
 
 MOST = 5
 """Alternatives that are named; the others are summed up."""

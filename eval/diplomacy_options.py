@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from configs.allowed import complaint
-from configs.names import InputError, choose
-from configs.schema import DEVICE
-from curriculum.league import BASE_MODEL
-from envs.diplomacy.codes import BOTS, NUM_POWERS
-from eval.diplomacy_settings import Settings, read_settings
-from eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
+from sparring.configs.allowed import complaint
+from sparring.configs.names import InputError, choose
+from sparring.configs.schema import DEVICE
+from sparring.curriculum.league import BASE_MODEL
+from sparring.envs.diplomacy.codes import BOTS, NUM_POWERS
+from sparring.eval.diplomacy_settings import Settings, read_settings
+from sparring.eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"

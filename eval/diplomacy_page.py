@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from configs.files import write_atomically
-from envs.diplomacy import codes, palette
-from envs.diplomacy.arrows import DISLODGED_SHIFT, Mark, marks
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.deeds import deeds
-from envs.diplomacy.drawing import HEIGHT, WIDTH, is_sea, standard_drawing
-from envs.diplomacy.game_log import POWER_NAMES, result
-from envs.diplomacy.notation import unit_location
-from envs.diplomacy.recording import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
-from envs.diplomacy.render import HULL, SAIL
+from sparring.configs.files import write_atomically
+from sparring.envs.diplomacy import codes, palette
+from sparring.envs.diplomacy.arrows import DISLODGED_SHIFT, Mark, marks
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.deeds import deeds
+from sparring.envs.diplomacy.drawing import HEIGHT, WIDTH, is_sea, standard_drawing
+from sparring.envs.diplomacy.game_log import POWER_NAMES, result
+from sparring.envs.diplomacy.notation import unit_location
+from sparring.envs.diplomacy.recording import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
+from sparring.envs.diplomacy.render import HULL, SAIL
 
 UNKNOWN = "unknown"
 TEMPLATE = Path(__file__).with_name("diplomacy_replay.html")

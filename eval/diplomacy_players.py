@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configs.names import InputError, choose
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.codes import ENV_ID
-from eval import find
-from eval.find import Player
-from eval.parser import read_names
-from eval.proposals import DIPLOMACY_POLICIES, trains_language_model
+from sparring.configs.names import InputError, choose
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.codes import ENV_ID
+from sparring.eval import find
+from sparring.eval.find import Player
+from sparring.eval.parser import read_names
+from sparring.eval.proposals import DIPLOMACY_POLICIES, trains_language_model
 
 if TYPE_CHECKING:
-    from agents.diplomacy_matches import Seat
-    from agents.ppo.network import ActorCritic
+    from sparring.agents.diplomacy_matches import Seat
+    from sparring.agents.ppo.network import ActorCritic
 
 STEWARD = "dumbbot"
 """Gives a policy's retreats and winter orders, which it does not give itself, where no bot plays the other powers."""
@@ -90,7 +90,7 @@ def load_seats(players: Sequence[Player]) -> list[Seat]:
 
 def load_policy(path: Path) -> ActorCritic:
     """The network of a checkpoint for Diplomacy; raises `InputError` where there is none."""
-    from agents.checkpoint import load_checkpoint
+    from sparring.agents.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(path)
     if checkpoint.contract["id"] != ENV_ID:

@@ -13,28 +13,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING, Any
 
-if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from configs.installed import check_installed
+if not __package__:  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy_replay.py")
 
-    check_installed("eval/diplomacy_replay.py")
-
-from configs.files import write_atomically
-from configs.names import InputError
-from configs.waiting import COMPILING, LOADING, said_if_long, say
-from envs.diplomacy.codes import BOTS
-from envs.diplomacy.game_log import game_log, result
-from envs.diplomacy.recording import Phase, phases_of
-from eval.command import make_folders, run_command, write
-from eval.diplomacy_page import UNKNOWN, write_replay
-from eval.diplomacy_players import STEWARD, find_cast, load_seats, read_cast
-from eval.find import BOT_PREFIX, Player, display_name, holds
-from eval.parser import SEED, Parser, add_results, check_number
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError
+from sparring.configs.waiting import COMPILING, LOADING, said_if_long, say
+from sparring.envs.diplomacy.codes import BOTS
+from sparring.envs.diplomacy.game_log import game_log, result
+from sparring.envs.diplomacy.recording import Phase, phases_of
+from sparring.eval.command import make_folders, run_command, write
+from sparring.eval.diplomacy_page import UNKNOWN, write_replay
+from sparring.eval.diplomacy_players import STEWARD, find_cast, load_seats, read_cast
+from sparring.eval.find import BOT_PREFIX, Player, display_name, holds
+from sparring.eval.parser import SEED, Parser, add_results, check_number
 
 if TYPE_CHECKING:
-    from envs.diplomacy.history import Record
+    from sparring.envs.diplomacy.history import Record
 
 LAST_YEAR = "[1901, 2000]"
 PLAYED = {"players": ["random"], "seed": 0, "last_year": 1910}
@@ -98,8 +96,8 @@ def read_options(arguments: Sequence[str]) -> Options:
 
 def play(options: Options, cast: Sequence[Player]) -> list[Record]:
     """One game, from the beginning to its end."""
-    from agents.diplomacy_matches import play_seats
-    from envs.diplomacy.history import WatchedBatch
+    from sparring.agents.diplomacy_matches import play_seats
+    from sparring.envs.diplomacy.history import WatchedBatch
 
     seats = load_seats(cast)
     with said_if_long(COMPILING, shown=not options.quiet):
@@ -129,7 +127,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _read(path: Path) -> tuple[list[Record], list[Phase], list[str]]:
     """A saved game, its phases and who played it; raises `InputError` for what cannot be shown."""
-    from envs.diplomacy.saved_game import load, load_players
+    from sparring.envs.diplomacy.saved_game import load, load_players
 
     game, players = load(path), list(load_players(path))
     try:
@@ -140,7 +138,7 @@ def _read(path: Path) -> tuple[list[Record], list[Phase], list[str]]:
 
 def _publish(options: Options, game: Sequence[Record], phases: Sequence[Phase], players: Sequence[str]) -> None:
     """Write what is asked for, and say so."""
-    from envs.diplomacy.saved_game import save
+    from sparring.envs.diplomacy.saved_game import save
 
     ended = result(phases)
     if options.out is not None:

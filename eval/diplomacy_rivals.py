@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from configs.names import InputError, UnknownNameError, suggestion
-from curriculum.league import BASE_MODEL
-from envs.diplomacy.codes import BOTS
-from eval.diplomacy_candidates import ADAPTER, config_of, content_of, find_candidate, has_config
-from eval.diplomacy_options import Options
+from sparring.configs.names import InputError, UnknownNameError, suggestion
+from sparring.curriculum.league import BASE_MODEL
+from sparring.envs.diplomacy.codes import BOTS
+from sparring.eval.diplomacy_candidates import ADAPTER, config_of, content_of, find_candidate, has_config
+from sparring.eval.diplomacy_options import Options
 
 if TYPE_CHECKING:
-    from agents.llm.adapter_file import AdapterFile
-    from agents.llm.adapters import Adapters
-    from configs.language import LanguageModelConfig
+    from sparring.agents.llm.adapter_file import AdapterFile
+    from sparring.agents.llm.adapters import Adapters
+    from sparring.configs.language import LanguageModelConfig
 
 INSTEAD = "play each against the same bots and compare the tables"
 
@@ -72,8 +72,8 @@ def _find(name: str) -> Path:
 
 
 def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
-    from agents.llm.adapter_file import adapter_of
-    from envs.diplomacy.prompts import PromptRules
+    from sparring.agents.llm.adapter_file import adapter_of
+    from sparring.envs.diplomacy.prompts import PromptRules
 
     content = content_of(path)
     if content.get("format") != ADAPTER or not has_config(path.parent):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from configs.language import LanguageModelConfig
-from configs.names import InputError
-from configs.plain import from_plain, read_yaml
-from configs.schema import RunConfig
-from configs.validate import validate
-from envs.diplomacy.codes import ENV_ID
+from sparring.configs.language import LanguageModelConfig
+from sparring.configs.names import InputError
+from sparring.configs.plain import from_plain, read_yaml
+from sparring.configs.schema import RunConfig
+from sparring.configs.validate import validate
+from sparring.envs.diplomacy.codes import ENV_ID
 
 SECTIONS = ("model", "endpoint")
 Settings = Mapping[str, Mapping[str, Any]]

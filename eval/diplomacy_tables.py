@@ -8,16 +8,16 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from curriculum.fixed_references import reference_table
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.codes import NUM_POWERS
-from eval.diplomacy_options import Options
-from eval.parser import WIDTH
-from eval.tables import percent, table
+from sparring.curriculum.fixed_references import reference_table
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.codes import NUM_POWERS
+from sparring.eval.diplomacy_options import Options
+from sparring.eval.parser import WIDTH
+from sparring.eval.tables import percent, table
 
 if TYPE_CHECKING:
-    from curriculum.league import League
-    from eval.one_against_six import Record, Side
+    from sparring.curriculum.league import League
+    from sparring.eval.one_against_six import Record, Side
 
 SCHEMA_VERSION = 2
 _RESULTS = {"solo %": "solos", "draw %": "draws", "loss %": "losses", "survival %": "survival"}

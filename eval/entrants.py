@@ -12,18 +12,18 @@ from typing import Any
 
 import torch
 
-from agents.checkpoint import CheckpointError, load_checkpoint
-from agents.env_version import OldVersionError, admitted, is_old, old_version_message
-from agents.matches import Contestant
-from agents.policy import Policy
-from agents.ppo.network import ActorCritic
-from agents.sb3_weights import read_zip
-from envs.dogfight.batch import observation_size
-from envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
-from eval.find import ONNX, Player, display_name
-from eval.kind import other_game
-from eval.onnx_agent import contract_of, make_policy, notes_on
-from eval.onnx_file import read_onnx
+from sparring.agents.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.env_version import OldVersionError, admitted, is_old, old_version_message
+from sparring.agents.matches import Contestant
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.sb3_weights import read_zip
+from sparring.envs.dogfight.batch import observation_size
+from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
+from sparring.eval.find import ONNX, Player, display_name
+from sparring.eval.kind import other_game
+from sparring.eval.onnx_agent import contract_of, make_policy, notes_on
+from sparring.eval.onnx_file import read_onnx
 
 SB3 = ".zip"
 """How the file of a model that Stable-Baselines3 saved ends."""

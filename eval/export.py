@@ -10,18 +10,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from runpy import run_path
 
-if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from configs.installed import check_installed
+if not __package__:  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
-    check_installed("eval/export.py")
-
-from configs.names import InputError
-from eval.command import run_command
-from eval.find import BOT_PREFIX, find_checkpoint
-from eval.kind import check_dogfight
-from eval.parser import Parser
+from sparring.configs.names import InputError
+from sparring.eval.command import run_command
+from sparring.eval.find import BOT_PREFIX, find_checkpoint
+from sparring.eval.kind import check_dogfight
+from sparring.eval.parser import Parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,9 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     checkpoint, out = _read(arguments)
-    from agents.checkpoint import load_checkpoint
-    from eval.onnx_file import read_onnx
-    from eval.onnx_model import export
+    from sparring.agents.checkpoint import load_checkpoint
+    from sparring.eval.onnx_file import read_onnx
+    from sparring.eval.onnx_model import export
 
     policy, path = load_checkpoint(checkpoint), out or checkpoint.with_suffix(".onnx")
     difference = export(policy, path)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agents.run_folder import FINAL
-from configs.names import UnknownNameError, choose, suggestion
-from envs.dogfight.rules import BOTS
-from eval.proposals import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
+from sparring.agents.run_folder import FINAL
+from sparring.configs.names import UnknownNameError, choose, suggestion
+from sparring.configs.paths import CHECKPOINTS, ROOT, SHIPPED
+from sparring.envs.dogfight.rules import BOTS
+from sparring.eval.proposals import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
 
-ROOT = Path(__file__).resolve().parents[1]
-CHECKPOINTS = ROOT / "checkpoints"
+RELEASED = "released/"
 ONNX = ".onnx"
 """How the file of an ONNX agent ends."""
 
@@ -49,7 +49,7 @@ def find_checkpoint(text: str, game: Game = DOGFIGHT_GAME, named: Sequence[str] 
     bare word final.pt is that of the run that saved last. Raises `UnknownNameError` with what there is of this game,
     `named` besides, and the nearest match.
     """
-    candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places()]
+    candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places(text)]
     found = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
     if found is None and text == FINAL:
         found = _newest_final()
@@ -107,8 +107,10 @@ def _bot(text: str, known: Sequence[str] = BOTS) -> str:
     return choose("bot", text.removeprefix(BOT_PREFIX), known)
 
 
-def _places() -> tuple[Path, ...]:
-    return Path(), CHECKPOINTS.parent, CHECKPOINTS
+def _places(text: str) -> tuple[Path, ...]:
+    """Where to look for `text`; the package's own folder only for what it ships."""
+    places = Path(), CHECKPOINTS.parent, CHECKPOINTS
+    return (*places, SHIPPED) if text.startswith(RELEASED) else places
 
 
 def _newest_final() -> Path | None:
@@ -120,7 +122,7 @@ def _newest_final() -> Path | None:
 def _others_of_run(text: str) -> list[str]:
     """The policies of the run whose folder, or a file in it, `text` names; none where it names no run's."""
     for name in (text, str(Path(text).parent)):
-        for folder in (place / name for place in _places()):
+        for folder in (place / name for place in _places(name)):
             if holds((folder / "config.yaml").is_file):
                 return sorted(f"{name}/{path.stem}" for path in folder.glob("*.pt"))
     return []

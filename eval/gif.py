@@ -12,9 +12,9 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
-from envs.dogfight import rules
-from envs.dogfight.render import SEAT_COLORS, draw, frame_from_trace
-from eval.replay import Recording
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.render import SEAT_COLORS, draw, frame_from_trace
+from sparring.eval.replay import Recording
 
 TRAIL_SECONDS = 1.2
 FLASH_SECONDS = 0.25

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from agents.logger import EVENTS, METRICS
-from configs.names import InputError, suggestion
-from eval.find import CHECKPOINTS, find_folder
+from sparring.agents.logger import EVENTS, METRICS
+from sparring.configs.names import InputError, suggestion
+from sparring.eval.find import CHECKPOINTS, find_folder
 
 STEPS = "env_steps"
 MILLION = 1e6

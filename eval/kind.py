@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from configs.names import InputError
-from configs.retired import DOGFIGHT_V0
-from configs.schema import DIPLOMACY, DOGFIGHT
-from eval.find import Player
-from eval.proposals import trained_in
+from sparring.configs.names import InputError
+from sparring.configs.retired import DOGFIGHT_V0
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT
+from sparring.eval.find import Player
+from sparring.eval.proposals import trained_in
 
 
 def check_dogfight(*players: Player) -> None:

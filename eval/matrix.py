@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eval.find import display_path
-from eval.ratings import Rating
-from eval.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
+from sparring.eval.find import display_path
+from sparring.eval.ratings import Rating
+from sparring.eval.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
 
 if TYPE_CHECKING:
-    from eval.entrants import Entrant
-    from eval.snapshots import Frozen
+    from sparring.eval.entrants import Entrant
+    from sparring.eval.snapshots import Frozen
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def payoff_markdown(payoffs: Payoffs, picture: str) -> str:
 
 def payoff_picture(payoffs: Payoffs) -> bytes:
     """The heatmap as a PNG."""
-    from eval.heatmap import Chart, draw_heatmap
+    from sparring.eval.heatmap import Chart, draw_heatmap
 
     report, ratings = payoffs.report, payoffs.ratings
     chart = Chart(

@@ -15,12 +15,12 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.codes import BOTS, NUM_CENTRES, NUM_POWERS
-from envs.diplomacy.final_score import ranks
-from envs.diplomacy.scoring import count_centres, draw_size, solos, sum_of_squares
-from eval.spread import Estimate
-from eval.tables import wilson
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.codes import BOTS, NUM_CENTRES, NUM_POWERS
+from sparring.envs.diplomacy.final_score import ranks
+from sparring.envs.diplomacy.scoring import count_centres, draw_size, solos, sum_of_squares
+from sparring.eval.spread import Estimate
+from sparring.eval.tables import wilson
 
 
 @dataclass(frozen=True)

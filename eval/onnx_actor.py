@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eval.export_packages import export_package
-from eval.onnx_file import WANTED, OnnxError, OnnxFile
+from sparring.eval.export_packages import export_package
+from sparring.eval.onnx_file import WANTED, OnnxError, OnnxFile
 
 TOLERANCE = 1e-5
 """Largest difference of turn and throttle between a row in a batch and the row alone."""

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import torch
 
-from agents.policy import Policy
-from agents.ppo.network import ActorCritic
-from envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
-from eval.onnx_actor import OnnxActor
-from eval.onnx_file import MAX_BYTES, MAX_PARAMETERS, OnnxFile
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.network import ActorCritic
+from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
+from sparring.eval.onnx_actor import OnnxActor
+from sparring.eval.onnx_file import MAX_BYTES, MAX_PARAMETERS, OnnxFile
 
 
 def contract_of(file: OnnxFile) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from configs.names import InputError
-from envs.dogfight.batch import observation_size
-from envs.dogfight.rules import RULES
-from eval.export_packages import export_package
+from sparring.configs.names import InputError
+from sparring.envs.dogfight.batch import observation_size
+from sparring.envs.dogfight.rules import RULES
+from sparring.eval.export_packages import export_package
 
 MAX_PARAMETERS = 250_000
 MAX_BYTES = 10_000_000

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agents.checkpoint import Checkpoint
-from agents.policy import Policy
-from agents.ppo.network import ActorCritic, Residual
-from configs.files import write_atomically
-from configs.names import InputError
-from envs.dogfight.mirror import Mirror
-from envs.dogfight.rules import ENV_ID
-from eval.export_packages import export_package
-from eval.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMETERS, parameter_count
+from sparring.agents.checkpoint import Checkpoint
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.network import ActorCritic, Residual
+from sparring.configs.files import write_atomically
+from sparring.configs.names import InputError
+from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.rules import ENV_ID
+from sparring.eval.export_packages import export_package
+from sparring.eval.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMETERS, parameter_count
 
 TOLERANCE = 1e-5
 OPSET = 17

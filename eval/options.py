@@ -8,10 +8,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from configs.names import InputError, choose
-from curriculum.sprt import Hypotheses
-from envs.dogfight.rules import BOTS
-from eval.parser import (
+from sparring.configs.names import InputError, choose
+from sparring.curriculum.sprt import Hypotheses
+from sparring.envs.dogfight.rules import BOTS
+from sparring.eval.parser import (
     GAMES,
     REGIME_NAMES,
     WIDTH,
@@ -22,8 +22,8 @@ from eval.parser import (
     add_results,
     check_number,
 )
-from eval.requirements import Requirement
-from eval.sprt import parse_hypotheses
+from sparring.eval.requirements import Requirement
+from sparring.eval.sprt import parse_hypotheses
 
 _EXAMPLES = f"""\
 examples:

@@ -13,12 +13,12 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
-from configs.allowed import complaint
-from configs.names import InputError, choose
-from configs.retired import DOGFIGHT_V0
-from configs.schema import DEVICE
-from envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
-from eval.ratings import Anchor
+from sparring.configs.allowed import complaint
+from sparring.configs.names import InputError, choose
+from sparring.configs.retired import DOGFIGHT_V0
+from sparring.configs.schema import DEVICE
+from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
+from sparring.eval.ratings import Anchor
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"

@@ -14,25 +14,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from configs.installed import check_installed
+if not __package__:  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/payoff.py")
 
-    check_installed("eval/payoff.py")
-
-from agents.run_folder import FINAL
-from configs.names import InputError
-from eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine
-from eval.find import Player, find_opponent, find_run
-from eval.kind import check_dogfight
-from eval.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
-from eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
-from eval.ratings import Anchor
+from sparring.agents.run_folder import FINAL
+from sparring.configs.names import InputError
+from sparring.eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine
+from sparring.eval.find import Player, find_opponent, find_run
+from sparring.eval.kind import check_dogfight
+from sparring.eval.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
+from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
+from sparring.eval.ratings import Anchor
 
 if TYPE_CHECKING:
-    from eval.entrants import Entrant
+    from sparring.eval.entrants import Entrant
 
 SNAPSHOTS = "[2, 100]"
 NOBODY = "nobody"
@@ -77,9 +75,9 @@ def read_options(arguments: Sequence[str]) -> Options:
 def play(options: Options, folder: Path, opponents: Sequence[Player]) -> Payoffs:
     """Load the players and let everyone play everyone; raises `InputError` where one of them cannot."""
     device, threads = use_machine(options)
-    from eval.arena import ladder
-    from eval.entrants import load_entrant
-    from eval.snapshots import called_by_age, frozen_policies, thin
+    from sparring.eval.arena import ladder
+    from sparring.eval.entrants import load_entrant
+    from sparring.eval.snapshots import called_by_age, frozen_policies, thin
 
     sure = not options.stochastic
     own = frozen_policies(folder, device, deterministic=sure, old_version=options.env_version == 0)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agents.run_folder import FINAL
-from configs.names import suggestion
-from configs.plain import read_yaml
-from configs.schema import DIPLOMACY, DOGFIGHT
-from configs.validate_language import LANGUAGE_TRAINERS
-from envs.diplomacy import codes
-from envs.dogfight import rules
+from sparring.agents.run_folder import FINAL
+from sparring.configs.names import suggestion
+from sparring.configs.plain import read_yaml
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT
+from sparring.configs.validate_language import LANGUAGE_TRAINERS
+from sparring.envs.diplomacy import codes
+from sparring.envs.dogfight import rules
 
 RELEASED = "released"
 BOT_PREFIX = "bot:"

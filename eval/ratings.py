@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from configs.names import InputError, choose
-from curriculum.sprt import SCORES
-from envs.dogfight.rules import BOTS
+from sparring.configs.names import InputError, choose
+from sparring.curriculum.sprt import SCORES
+from sparring.envs.dogfight.rules import BOTS
 
 if TYPE_CHECKING:
-    from eval.tables import Record
+    from sparring.eval.tables import Record
 
 ELO = 400.0 / np.log(10.0)
 """Elo per natural unit."""

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from configs.files import write_atomically
-from envs.dogfight import rules as game
-from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.configs.files import write_atomically
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 
 SAMPLE_TICKS = 3
 """Ticks between samples of the flight: 40 samples a second."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from configs.names import InputError, choose
-from eval.tables import Record, summarize
+from sparring.configs.names import InputError, choose
+from sparring.eval.tables import Record, summarize
 
 SUMMARIES = ("mean", "worst")
 _SLACK = 1e-12  # A mean of shares is not exact.

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from configs.names import InputError
-from configs.retired import DOGFIGHT_V0
-from configs.schema import DIPLOMACY
-from eval import find
-from eval.proposals import trained_in
-from eval.tables import SCHEMA_VERSION
+from sparring.configs.names import InputError
+from sparring.configs.retired import DOGFIGHT_V0
+from sparring.configs.schema import DIPLOMACY
+from sparring.eval import find
+from sparring.eval.proposals import trained_in
+from sparring.eval.tables import SCHEMA_VERSION
 
 RESULTS = "eval.json"
 CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")

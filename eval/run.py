@@ -14,29 +14,36 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from configs.installed import check_installed
+if not __package__:  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
-    check_installed("eval/run.py")
-
-from agents.run_folder import FINAL
-from configs.names import InputError
-from envs.dogfight.rules import ENV_ID
-from eval.command import gather_notes, make_folders, make_plan, make_report, publish, run_command, use_machine, write
-from eval.find import ONNX, Player, display_name, display_path, find_opponent, find_player
-from eval.kind import check_dogfight
-from eval.options import DIPLOMACY, Options, read_options, split_env
-from eval.ratings import Anchor
-from eval.sprt import sprt_markdown
-from eval.tables import Record, ladder_markdown, markdown, to_json
+from sparring.agents.run_folder import FINAL
+from sparring.configs.names import InputError
+from sparring.envs.dogfight.rules import ENV_ID
+from sparring.eval.command import (
+    gather_notes,
+    make_folders,
+    make_plan,
+    make_report,
+    publish,
+    run_command,
+    use_machine,
+    write,
+)
+from sparring.eval.find import ONNX, Player, display_name, display_path, find_opponent, find_player
+from sparring.eval.kind import check_dogfight
+from sparring.eval.options import DIPLOMACY, Options, read_options, split_env
+from sparring.eval.ratings import Anchor
+from sparring.eval.sprt import sprt_markdown
+from sparring.eval.tables import Record, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:
-    from eval.arena import Plan
-    from eval.entrants import Entrant
-    from eval.replay import Recording
+    from sparring.eval.arena import Plan
+    from sparring.eval.entrants import Entrant
+    from sparring.eval.replay import Recording
 
 FAILED = 1
 
@@ -50,7 +57,7 @@ def _play(arguments: Sequence[str]) -> int:
     """Hand over to the game that --env names."""
     game, rest = split_env(arguments)
     if game == DIPLOMACY:
-        from eval import diplomacy
+        from sparring.eval import diplomacy
 
         return diplomacy.main(rest)
     return _run(rest)
@@ -94,7 +101,7 @@ def _check_names(options: Options, names: Sequence[str]) -> None:
 def _seat(options: Options, players: Sequence[Player]) -> tuple[list[Entrant], Plan]:
     """Load torch and the players, and see under what conditions they can meet."""
     device, threads = use_machine(options)
-    from eval.entrants import load_entrant
+    from sparring.eval.entrants import load_entrant
 
     evaluated = _evaluated(options, players)
     entrants = [
@@ -125,7 +132,7 @@ def _command(options: Options) -> Callable[[Options, list[Entrant], Plan], list[
 def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
     assert options.sprt is not None
-    from eval.arena import sequential
+    from sparring.eval.arena import sequential
 
     player, opponent = entrants
     verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
@@ -140,7 +147,7 @@ def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]
 
 def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
-    from eval.arena import evaluate
+    from sparring.eval.arena import evaluate
 
     player, *opponents = entrants
     watched = options.replay is not None or options.gif is not None
@@ -159,7 +166,7 @@ def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> lis
 
 def run_ladder(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
-    from eval.arena import ladder
+    from sparring.eval.arena import ladder
 
     anchor = _anchor(options, [entrant.name for entrant in entrants])
     report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
@@ -191,11 +198,11 @@ def _publish(options: Options, folder: Path | None, name: str, text: str, data: 
 
 def _write_recordings(options: Options, records: Sequence[Record], recordings: list[Recording]) -> None:
     if options.replay is not None:
-        from eval.replay import write_replay
+        from sparring.eval.replay import write_replay
 
         write(options.replay, lambda path: write_replay(path, recordings))
     if options.gif is not None:
-        from eval.gif import write_gif
+        from sparring.eval.gif import write_gif
 
         # The last of the worst: opponents are usually named from easy to hard.
         worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)

@@ -18,22 +18,20 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script: only this repository's packages are meant, whatever else is installed.
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    from configs.installed import check_installed
+if not __package__:  # Run as a script, perhaps before anything is installed.
+    run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
 
-    check_installed("eval/seeds.py")
-
-from configs.names import InputError
-from eval.command import make_folders, publish, run_command
-from eval.parser import SEED, Parser, check_number
-from eval.results import Group, read_groups
-from eval.tables import percent, table
+from sparring.configs.names import InputError
+from sparring.eval.command import make_folders, publish, run_command
+from sparring.eval.parser import SEED, Parser, check_number
+from sparring.eval.results import Group, read_groups
+from sparring.eval.tables import percent, table
 
 if TYPE_CHECKING:
-    from eval.spread import Estimate, Spread
+    from sparring.eval.spread import Estimate, Spread
 
 OVERALL = "overall"
 RESAMPLES = "[100, 1000000]"
@@ -143,7 +141,7 @@ def _row(
     seed: int,
     resamples: int,
 ) -> Row:
-    from eval.spread import improvement, spread  # late: it loads SciPy
+    from sparring.eval.spread import improvement, spread  # late: it loads SciPy
 
     mine = ours.scores(tasks)
     if theirs is None:

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agents.checkpoint import CheckpointError
-from agents.policy import Policy
-from agents.ppo.networks import build_network
-from agents.run_folder import FINAL
-from curriculum.pool import INDEX, Pool
-from eval.entrants import Entrant, load_policy
-from eval.find import display_name
+from sparring.agents.checkpoint import CheckpointError
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.networks import build_network
+from sparring.agents.run_folder import FINAL
+from sparring.curriculum.pool import INDEX, Pool
+from sparring.eval.entrants import Entrant, load_policy
+from sparring.eval.find import display_name
 
 POOL = "pool"
 

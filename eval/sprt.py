@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from configs.names import InputError, choose
-from curriculum.sprt import SCORES, Hypotheses, Verdict
-from eval.tables import notes_markdown
+from sparring.configs.names import InputError, choose
+from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict
+from sparring.eval.tables import notes_markdown
 
 
 def parse_hypotheses(words: Sequence[str]) -> Hypotheses:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID
-from eval.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
+from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID
+from sparring.eval.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
 
 SCHEMA_VERSION = 1
 

@@ -13,7 +13,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 TOP_LEVEL = {
     *("train.py", "envs", "agents", "curriculum", "configs", "eval", "checkpoints", "tests", "docs", "benchmarks"),
-    *("README.md", "CHANGELOG.md", "LICENSE", "Makefile", "pyproject.toml", "constraints.txt", ".ci", ".gitignore"),
+    *(
+        "__init__.py",
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "Makefile",
+        "pyproject.toml",
+        "constraints.txt",
+        ".ci",
+        ".gitignore",
+    ),
 }
 MAY_IMPORT = {
     "configs": {"configs"},
@@ -37,15 +47,22 @@ def python_files(*places):
     return sorted(file for place in found for file in ([place] if place.suffix == ".py" else place.rglob("*.py")))
 
 
-def imported_rooms(source, room):
-    """Top-level names of ours that Python source imports, wherever in the file; a relative import is its own room."""
+def imported(source, room):
+    """Full names of what Python source imports, wherever in the file; a relative import is of its own room."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            names.add(room if node.level else str(node.module))
-    return {name.split(".")[0] for name in names} & OURS
+            start = f"sparring.{room}" if node.level else str(node.module)
+            names.update([start] if start != "sparring" else [f"sparring.{alias.name}" for alias in node.names])
+    return names
+
+
+def imported_rooms(source, room):
+    """Rooms of the package that Python source imports, and `tests` or `benchmarks`; the package itself is `envs`."""
+    names = {"sparring.envs" if name == "sparring" else name for name in imported(source, room)}
+    return {name.removeprefix("sparring.").split(".")[0] for name in names} & OURS
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)
@@ -65,13 +82,23 @@ def test_benchmarks_stand_without_the_tests():
 
 
 def test_the_arrows_would_notice_a_wrong_import():
-    source = "def f():\n    from agents.ppo import loop\n    import eval.run as run\n    from . import x\n"
+    source = (
+        "def f():\n    from sparring.agents.ppo import loop\n    import sparring.eval.run as run\n    from . import x\n"
+    )
     assert imported_rooms(source, "envs") == {"agents", "eval", "envs"}
+
+
+def test_every_import_of_a_room_is_under_the_name_of_the_package():
+    """A folder called envs in the working directory, or a package called agents, is then never taken for ours."""
+    rooms = {*MAY_IMPORT, "train"}
+    for file in python_files(*MAY_IMPORT, "tests", "benchmarks", "docs"):
+        wrong = {name for name in imported(file.read_text(), "") if name.split(".")[0] in rooms}
+        assert not wrong, f"{file.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
 
 
 @pytest.mark.parametrize("heavy", ["warp", "torch"])
 def test_importing_envs_stays_light(heavy):
-    code = f"import sys, envs; sys.exit({heavy!r} in sys.modules)"
+    code = f"import sys, sparring; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
@@ -80,7 +107,7 @@ def test_every_module_can_be_imported_under_another_name(room):
     """`import a.b.c as d` goes by the packages' attributes, which a name bound in an __init__.py can hide."""
     for file in python_files(room):
         parts = file.relative_to(ROOT).with_suffix("").parts
-        name = ".".join(part for part in parts if part != "__init__")
+        name = ".".join(["sparring", *(part for part in parts if part != "__init__")])
         names = {}
         exec(f"import {name} as found", names)
         assert names["found"].__name__ == name

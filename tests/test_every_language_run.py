@@ -6,13 +6,13 @@ from math import isfinite
 import pytest
 import torch
 
-from agents.grpo.loop import train
-from agents.llm.adapter_file import load_adapter, save_adapter
-from agents.llm.adapters import Adapters
-from agents.llm.lora import LoraShape
-from configs.load import load, runs
-from curriculum.league import CHALLENGER
-from curriculum.league_file import LeagueFile
+from sparring.agents.grpo.loop import train
+from sparring.agents.llm.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.adapters import Adapters
+from sparring.agents.llm.lora import LoraShape
+from sparring.configs.load import load, runs
+from sparring.curriculum.league import CHALLENGER
+from sparring.curriculum.league_file import LeagueFile
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 

@@ -8,14 +8,14 @@ from itertools import groupby
 
 import pytest
 
-import train as command
-from agents.checkpoint import load_checkpoint
-from agents.ppo.loop import train
-from configs.load import load, runs
-from configs.schema import DOGFIGHT
-from curriculum.schedule import Schedule
-from envs.dogfight.rules import REGIMES
-from eval import run as eval_run
+from sparring import train as command
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.configs.load import load, runs
+from sparring.configs.schema import DOGFIGHT
+from sparring.curriculum.schedule import Schedule
+from sparring.envs.dogfight.rules import REGIMES
+from sparring.eval import run as eval_run
 
 SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),

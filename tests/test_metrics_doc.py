@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.grpo.loop import train as train_by_grpo
-from configs.language import DIPLOMACY_BOTS
-from configs.schema import (
+from sparring.agents.grpo.loop import train as train_by_grpo
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.schema import (
     DIPLOMACY,
     CloneConfig,
     EnvConfig,
@@ -21,8 +21,8 @@ from configs.schema import (
     SelfPlayConfig,
     StageConfig,
 )
-from curriculum.matchmaking import CATEGORIES
-from envs.dogfight.rules import BOTS, REGIMES
+from sparring.curriculum.matchmaking import CATEGORIES
+from sparring.envs.dogfight.rules import BOTS, REGIMES
 from tests.agents.grpo.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 
@@ -70,7 +70,7 @@ def matches(documented_key, key):
 
 def trained(root, **options):
     """The rows of a run of two updates."""
-    from agents.trainers import trainer
+    from sparring.agents.trainers import trainer
 
     options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
     options |= {"network": NetworkConfig(hidden=8), "logger": LoggerConfig(progress=False)}

@@ -16,13 +16,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from agents.duel import FIRST_SLOT, Duel
-from agents.ppo.network import ActorCritic
-from agents.ppo.rollout import Rollout
-from agents.ppo.run import Run
-from configs.load import load
-from configs.schema import NetworkConfig
-from envs.dogfight.batch import DogfightBatch
+from sparring.agents.duel import FIRST_SLOT, Duel
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.run import Run
+from sparring.configs.load import load
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.dogfight.batch import DogfightBatch
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
@@ -148,7 +148,7 @@ def test_only_the_places_that_declare_and_find_a_device_name_one():
 
 
 def test_an_evaluation_that_cannot_play_fails_and_shows_no_table():
-    code = "import sys; sys.modules['warp'] = None; from eval.run import main; main(['--ckpt', 'bot:ace'])"
+    code = "import sys; sys.modules['warp'] = None; from sparring.eval.run import main; main(['--ckpt', 'bot:ace'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "warp" in done.stderr

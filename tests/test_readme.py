@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-import train
-from configs.load import load
-from configs.plain import to_plain
-from configs.sweep import read_sweep
-from eval import curves, diplomacy, diplomacy_replay, payoff, seeds
-from eval.options import DIPLOMACY, read_options, split_env
+from sparring import train
+from sparring.configs.load import load
+from sparring.configs.plain import to_plain
+from sparring.configs.sweep import read_sweep
+from sparring.eval import curves, diplomacy, diplomacy_replay, payoff, seeds
+from sparring.eval.options import DIPLOMACY, read_options, split_env
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-import train
-from configs.load import load, runs
-from configs.names import InputError
-from configs.plain import from_plain, to_plain
-from configs.waiting import LOADING
+from sparring import train
+from sparring.configs.load import load, runs
+from sparring.configs.names import InputError
+from sparring.configs.plain import from_plain, to_plain
+from sparring.configs.waiting import LOADING
 
 SCRIPT = Path(train.__file__)
 
@@ -21,9 +21,9 @@ SCRIPT = Path(train.__file__)
 def trained(monkeypatch):
     """Stand in for the trainer; the list receives the configurations it was called with."""
     calls = []
-    module = types.ModuleType("agents.ppo.loop")
+    module = types.ModuleType("sparring.agents.ppo.loop")
     module.train = calls.append
-    monkeypatch.setitem(sys.modules, "agents.ppo.loop", module)
+    monkeypatch.setitem(sys.modules, "sparring.agents.ppo.loop", module)
     return calls
 
 
@@ -69,7 +69,7 @@ def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(argumen
     stored = load(["+run=diplomacy_ppo", "name=begun", f"checkpoint_dir={tmp_path}"])
     (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(stored)))
     (folder / "metrics.jsonl").write_text("{}\n")  # an update was done
-    code = "import sys; sys.modules['torch'] = None; from train import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; sys.modules['torch'] = None; from sparring.train import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, *arguments, f"checkpoint_dir={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=SCRIPT.parent, check=False)
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
@@ -81,7 +81,7 @@ def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, 
     def refuse(config):
         raise InputError("device=cuda: there is none here; use device=cpu")
 
-    monkeypatch.setattr(sys.modules["agents.ppo.loop"], "train", refuse)
+    monkeypatch.setattr(sys.modules["sparring.agents.ppo.loop"], "train", refuse)
     assert train.main(["+run=quickstart", "logger.progress=false"]) == 2
     assert capsys.readouterr().err == "train.py: device=cuda: there is none here; use device=cpu\n"
 
@@ -103,7 +103,7 @@ def test_ctrl_c_exits_with_130(trained, monkeypatch):
     def interrupted(config):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["agents.ppo.loop"], "train", interrupted)
+    monkeypatch.setattr(sys.modules["sparring.agents.ppo.loop"], "train", interrupted)
     assert train.main(["+run=quickstart"]) == 130
 
 
@@ -111,7 +111,7 @@ def test_a_fault_of_the_program_keeps_its_traceback(trained, monkeypatch):
     def broken(config):
         raise ValueError("not the person's fault")
 
-    monkeypatch.setattr(sys.modules["agents.ppo.loop"], "train", broken)
+    monkeypatch.setattr(sys.modules["sparring.agents.ppo.loop"], "train", broken)
     with pytest.raises(ValueError, match="not the person's fault"):
         train.main(["+run=quickstart"])
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agents.grpo.ragged import count_per_part, mean_per_part
-from configs.language import GRPOConfig
+from sparring.agents.grpo.ragged import count_per_part, mean_per_part
+from sparring.configs.language import GRPOConfig
 
 ROUNDING = 1e-6
 """Rewards are alike when they differ by no more than this share of the largest: some ten roundings of float32."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agents.llm.backend import Backend, Decision, PromptError
-from agents.llm.seats import Seat
-from configs.names import InputError
+from sparring.agents.llm.backend import Backend, Decision, PromptError
+from sparring.agents.llm.seats import Seat
+from sparring.configs.names import InputError
 
 
 def ask(

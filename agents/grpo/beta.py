@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from configs.language import GRPOConfig
+from sparring.configs.language import GRPOConfig
 
 FACTOR = 1.5
 ABOVE, BELOW = 1.5, 0.5

@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from agents.llm.adapters import BASE, LEARNER, Adapters
-from agents.llm.constraint import Constraint
-from agents.llm.games import Cast, one_against_six, play_games
-from agents.llm.transformers_backend import TransformersBackend
-from configs.schema import RunConfig
-from curriculum.league import BASE_MODEL, CHALLENGER
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.codes import NUM_POWERS
-from envs.diplomacy.prompts import PromptRules
-from envs.diplomacy.scoring import count_centres, solos
+from sparring.agents.llm.adapters import BASE, LEARNER, Adapters
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.games import Cast, one_against_six, play_games
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.league import BASE_MODEL, CHALLENGER
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.codes import NUM_POWERS
+from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.scoring import count_centres, solos
 
 OPPONENTS = ("dumbbot", BASE_MODEL)
 SEED = 0

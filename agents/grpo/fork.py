@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from agents.grpo.asking import ask
-from agents.grpo.plan import GroupPlan
-from agents.llm.backend import Backend
-from agents.llm.seats import mix, seat_bots, seats
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, opening
-from envs.diplomacy.prompts import PromptRules
-from envs.diplomacy.rewards import first_influence, influence_after
+from sparring.agents.grpo.asking import ask
+from sparring.agents.grpo.plan import GroupPlan
+from sparring.agents.llm.backend import Backend
+from sparring.agents.llm.seats import mix, seat_bots, seats
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.rewards import first_influence, influence_after
 
 BEFORE_THE_FORK = 1
 """Sets the draws of a model before the fork apart from those after it."""

@@ -8,14 +8,14 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from agents.grpo.fork import Masters, forked
-from agents.grpo.groups import BeforeMove
-from agents.grpo.plan import GroupPlan, RolloutPlan
-from agents.llm.seats import Seat, mix, seat_bots, seats
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.prompts import PromptRules
-from envs.diplomacy.scoring import count_centres
+from sparring.agents.grpo.fork import Masters, forked
+from sparring.agents.grpo.groups import BeforeMove
+from sparring.agents.grpo.plan import GroupPlan, RolloutPlan
+from sparring.agents.llm.seats import Seat, mix, seat_bots, seats
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.scoring import count_centres
 
 PHASES = len(codes.PHASES)
 

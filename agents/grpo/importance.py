@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agents.grpo.provenance import LogProbs, Source
-from agents.grpo.ragged import mean_per_part
-from configs.language import GRPOConfig
+from sparring.agents.grpo.provenance import LogProbs, Source
+from sparring.agents.grpo.ragged import mean_per_part
+from sparring.configs.language import GRPOConfig
 
 
 class DisagreementError(RuntimeError):

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from agents.grpo.provenance import LogProbs, Source
-from agents.grpo.ragged import sum_per_part
+from sparring.agents.grpo.provenance import LogProbs, Source
+from sparring.agents.grpo.ragged import sum_per_part
 
 
 def exact_kl(policy: Tensor, reference: Tensor, row: Tensor, rows: int) -> Tensor:

@@ -19,19 +19,19 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
-from agents.grpo.beta import Beta
-from agents.grpo.importance import check_agreement, correction
-from agents.grpo.kl import k3_times_ratio, kl_to_reference
-from agents.grpo.loss import Terms, policy_loss
-from agents.grpo.loss_metrics import loss_metrics
-from agents.grpo.provenance import LogProbs, Source
-from agents.grpo.reference import Reference, in_place_of
-from agents.grpo.tally import Tally
-from agents.grpo.tokens import Tokens, Totals
-from agents.llm.backend import Decision
-from agents.llm.scoring import Scores, score
-from agents.llm.token_batch import TokenBatch, collate
-from configs.schema import RunConfig
+from sparring.agents.grpo.beta import Beta
+from sparring.agents.grpo.importance import check_agreement, correction
+from sparring.agents.grpo.kl import k3_times_ratio, kl_to_reference
+from sparring.agents.grpo.loss import Terms, policy_loss
+from sparring.agents.grpo.loss_metrics import loss_metrics
+from sparring.agents.grpo.provenance import LogProbs, Source
+from sparring.agents.grpo.reference import Reference, in_place_of
+from sparring.agents.grpo.tally import Tally
+from sparring.agents.grpo.tokens import Tokens, Totals
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.scoring import Scores, score
+from sparring.agents.llm.token_batch import TokenBatch, collate
+from sparring.configs.schema import RunConfig
 
 DR_GRPO_LENGTH = 64
 """The constant that dr_grpo divides by: about the decisions that the orders of ten units take."""

@@ -13,26 +13,26 @@ from typing import NoReturn
 
 import torch
 
-from agents.grpo.advantages import advantages
-from agents.grpo.evaluation import Check
-from agents.grpo.groups import group_ids, mixed_share
-from agents.grpo.importance import DisagreementError
-from agents.grpo.learner import Sample
-from agents.grpo.rollout import RolloutBatch
-from agents.grpo.rollout_metrics import rollout_metrics
-from agents.grpo.run import Run
-from agents.grpo.worker import Task
-from agents.guard import GAVE_UP, LearningFailed, Verdict
-from agents.interrupt import Stopped, StopRequest
-from configs.drift import moving_shares
-from configs.names import InputError
-from configs.schema import RunConfig
-from curriculum.games import Game, ranks
-from curriculum.league import CHALLENGER, is_due
-from curriculum.league_metrics import league_metrics
-from curriculum.matchmaking import Opponents
-from curriculum.tensor_file import unpack
-from envs.diplomacy.codes import SOLO
+from sparring.agents.grpo.advantages import advantages
+from sparring.agents.grpo.evaluation import Check
+from sparring.agents.grpo.groups import group_ids, mixed_share
+from sparring.agents.grpo.importance import DisagreementError
+from sparring.agents.grpo.learner import Sample
+from sparring.agents.grpo.rollout import RolloutBatch
+from sparring.agents.grpo.rollout_metrics import rollout_metrics
+from sparring.agents.grpo.run import Run
+from sparring.agents.grpo.worker import Task
+from sparring.agents.guard import GAVE_UP, LearningFailed, Verdict
+from sparring.agents.interrupt import Stopped, StopRequest
+from sparring.configs.drift import moving_shares
+from sparring.configs.names import InputError
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.games import Game, ranks
+from sparring.curriculum.league import CHALLENGER, is_due
+from sparring.curriculum.league_metrics import league_metrics
+from sparring.curriculum.matchmaking import Opponents
+from sparring.curriculum.tensor_file import unpack
+from sparring.envs.diplomacy.codes import SOLO
 
 
 def train(config: RunConfig) -> Path:

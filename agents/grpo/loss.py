@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from agents.grpo.provenance import ProvenanceError, Source
-from agents.grpo.ragged import count_per_part, mean_per_part
-from agents.grpo.tokens import Tokens, Totals
-from configs.language import GRPOConfig
+from sparring.agents.grpo.provenance import ProvenanceError, Source
+from sparring.agents.grpo.ragged import count_per_part, mean_per_part
+from sparring.agents.grpo.tokens import Tokens, Totals
+from sparring.configs.language import GRPOConfig
 
 
 @dataclass(frozen=True)

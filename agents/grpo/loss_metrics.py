@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import torch
 
-from agents.grpo.loss import Terms
-from agents.grpo.tokens import Totals
+from sparring.agents.grpo.loss import Terms
+from sparring.agents.grpo.tokens import Totals
 
 
 @torch.no_grad()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.language import GRPOConfig
-from curriculum.league import CHALLENGER, League
-from curriculum.matchmaking import Opponents
-from envs.diplomacy.codes import NUM_POWERS
+from sparring.configs.language import GRPOConfig
+from sparring.curriculum.league import CHALLENGER, League
+from sparring.curriculum.matchmaking import Opponents
+from sparring.envs.diplomacy.codes import NUM_POWERS
 
 Draw = Callable[[np.random.Generator], Opponents]
 """Draws six players to sit with a hero."""

@@ -10,18 +10,18 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from agents.grpo.plan import RolloutPlan
-from agents.grpo.rollout import RolloutBatch, Rollouts
-from agents.llm.adapter_file import load_adapter
-from agents.llm.adapters import BASE, LEARNER, Adapters
-from agents.llm.constraint import Constraint
-from agents.llm.lora import LoraShape
-from agents.llm.models import load_model
-from agents.llm.prefill import CacheCounts
-from agents.llm.transformers_backend import TransformersBackend
-from configs.schema import RunConfig
-from curriculum.league import BASE_MODEL, CHALLENGER
-from curriculum.tensor_file import unpack
+from sparring.agents.grpo.plan import RolloutPlan
+from sparring.agents.grpo.rollout import RolloutBatch, Rollouts
+from sparring.agents.llm.adapter_file import load_adapter
+from sparring.agents.llm.adapters import BASE, LEARNER, Adapters
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.models import load_model
+from sparring.agents.llm.prefill import CacheCounts
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.league import BASE_MODEL, CHALLENGER
+from sparring.curriculum.tensor_file import unpack
 
 MOST_FROZEN = 64
 """Frozen players whose weights are kept in memory."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from multiprocessing.connection import wait
 from threading import Condition, Thread
 
-from agents.grpo.rollout import RolloutBatch
-from agents.grpo.worker import Failure, MakePlayer, Task, Worker
-from configs.names import InputError
-from configs.schema import RunConfig
+from sparring.agents.grpo.rollout import RolloutBatch
+from sparring.agents.grpo.worker import Failure, MakePlayer, Task, Worker
+from sparring.configs.names import InputError
+from sparring.configs.schema import RunConfig
 
 MOST_DEATHS = 3
 PATIENCE = 2.0

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from agents.grpo.provenance import LogProbs, ProvenanceError, Source
-from configs.language import GRPOConfig
+from sparring.agents.grpo.provenance import LogProbs, ProvenanceError, Source
+from sparring.configs.language import GRPOConfig
 
 
 @contextmanager

@@ -15,18 +15,18 @@ from functools import partial
 import numpy as np
 import torch
 
-from agents.grpo.asking import ask
-from agents.grpo.fork import Warmup, warmed_up
-from agents.grpo.forked_games import Ending, ForkedGames
-from agents.grpo.groups import BeforeMove
-from agents.grpo.plan import RolloutPlan
-from agents.llm.backend import Backend, Decision
-from configs.schema import RunConfig
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.prompts import PromptRules
-from envs.diplomacy.reward_rules import RewardRules
-from envs.diplomacy.sample_reward import sample_rewards
-from envs.diplomacy.scorer import Scorer
+from sparring.agents.grpo.asking import ask
+from sparring.agents.grpo.fork import Warmup, warmed_up
+from sparring.agents.grpo.forked_games import Ending, ForkedGames
+from sparring.agents.grpo.groups import BeforeMove
+from sparring.agents.grpo.plan import RolloutPlan
+from sparring.agents.llm.backend import Backend, Decision
+from sparring.configs.schema import RunConfig
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.reward_rules import RewardRules
+from sparring.envs.diplomacy.sample_reward import sample_rewards
+from sparring.envs.diplomacy.scorer import Scorer
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agents.grpo.rollout import Ending, RolloutBatch
-from agents.llm.backend import STOP
-from curriculum.games import ranks
-from envs.diplomacy.codes import SOLO
+from sparring.agents.grpo.rollout import Ending, RolloutBatch
+from sparring.agents.llm.backend import STOP
+from sparring.curriculum.games import ranks
+from sparring.envs.diplomacy.codes import SOLO
 
 TOP = 3
 DUMBBOT = "dumbbot"

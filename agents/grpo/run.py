@@ -10,32 +10,32 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.grpo.evaluation import Evaluation
-from agents.grpo.learner import Learner
-from agents.grpo.plan import RolloutPlan, draw_plan
-from agents.grpo.players import ModelPlayer
-from agents.grpo.prefetch import InProcess, Workers
-from agents.grpo.training_state import capture, check_base, restore, summary
-from agents.grpo.worker import Task
-from agents.guard import Guard
-from agents.llm.adapter_file import load_adapter, save_adapter
-from agents.llm.adapters import BASE, AdapterError, Adapters
-from agents.llm.head import check_finite
-from agents.llm.identity import base_identity, first_identity
-from agents.llm.lora import LoraShape
-from agents.llm.models import load_model
-from agents.machine import keep_freed_memory, make_deterministic, set_threads
-from agents.run_home import Home
-from agents.state_folder import TrainingState
-from configs.language import DIPLOMACY_BOTS
-from configs.machine import choose_device
-from configs.schema import RunConfig
-from curriculum.inheritance import inherit
-from curriculum.league import League, enter_checkpoint, new_league
-from curriculum.league_file import LeagueFile
-from curriculum.league_json import read_league
-from curriculum.matchmaking import draw_opponents
-from curriculum.tensor_file import pack
+from sparring.agents.grpo.evaluation import Evaluation
+from sparring.agents.grpo.learner import Learner
+from sparring.agents.grpo.plan import RolloutPlan, draw_plan
+from sparring.agents.grpo.players import ModelPlayer
+from sparring.agents.grpo.prefetch import InProcess, Workers
+from sparring.agents.grpo.training_state import capture, check_base, restore, summary
+from sparring.agents.grpo.worker import Task
+from sparring.agents.guard import Guard
+from sparring.agents.llm.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.adapters import BASE, AdapterError, Adapters
+from sparring.agents.llm.head import check_finite
+from sparring.agents.llm.identity import base_identity, first_identity
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.models import load_model
+from sparring.agents.machine import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.run_home import Home
+from sparring.agents.state_folder import TrainingState
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.machine import choose_device
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.inheritance import inherit
+from sparring.curriculum.league import League, enter_checkpoint, new_league
+from sparring.curriculum.league_file import LeagueFile
+from sparring.curriculum.league_json import read_league
+from sparring.curriculum.matchmaking import draw_opponents
+from sparring.curriculum.tensor_file import pack
 
 
 class Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from agents.grpo.plan import GroupPlan, RolloutPlan
+from sparring.agents.grpo.plan import GroupPlan, RolloutPlan
 
 
 def write_plan(plan: RolloutPlan) -> dict[str, Any]:

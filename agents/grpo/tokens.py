@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from agents.grpo.provenance import LogProbs
+from sparring.agents.grpo.provenance import LogProbs
 
 
 @dataclass(frozen=True)

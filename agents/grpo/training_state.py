@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from agents.grpo.stored_plans import read_plan, write_plan
-from agents.grpo.worker import Task
-from agents.inexact import machine
-from agents.llm.identity import identity_like
-from agents.state_folder import StateError, TrainingState
-from curriculum.league_json import read_league, write_league
+from sparring.agents.grpo.stored_plans import read_plan, write_plan
+from sparring.agents.grpo.worker import Task
+from sparring.agents.inexact import machine
+from sparring.agents.llm.identity import identity_like
+from sparring.agents.state_folder import StateError, TrainingState
+from sparring.curriculum.league_json import read_league, write_league
 
 if TYPE_CHECKING:
-    from agents.grpo.run import Run
+    from sparring.agents.grpo.run import Run
 
 
 def capture(run: Run) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
-from agents.grpo.plan import RolloutPlan
-from agents.grpo.rollout import RolloutBatch
-from agents.machine import make_deterministic, set_threads
-from configs.names import InputError, one_line
-from configs.schema import RunConfig
+from sparring.agents.grpo.plan import RolloutPlan
+from sparring.agents.grpo.rollout import RolloutBatch
+from sparring.agents.machine import make_deterministic, set_threads
+from sparring.configs.names import InputError, one_line
+from sparring.configs.schema import RunConfig
 
 LAST_WORDS = 10.0
 """Seconds that a process which no longer answers has to end by itself, so that its exit code tells why."""

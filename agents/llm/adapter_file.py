@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.llm.adapters import AdapterError
-from agents.llm.identity import base_identity, identity_like
-from agents.llm.lora import LoraShape
-from configs.files import write_atomically
-from curriculum.tensor_file import TensorFileError, pack, unpack
+from sparring.agents.llm.adapters import AdapterError
+from sparring.agents.llm.identity import base_identity, identity_like
+from sparring.agents.llm.lora import LoraShape
+from sparring.configs.files import write_atomically
+from sparring.curriculum.tensor_file import TensorFileError, pack, unpack
 
 FORMAT, VERSION = "sparring-adapter", 1
 

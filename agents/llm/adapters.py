@@ -16,8 +16,8 @@ import torch
 from peft import get_peft_model
 from torch import Tensor
 
-from agents.llm.lora import LoraShape, lora_config, lora_parameters
-from configs.names import InputError, choose
+from sparring.agents.llm.lora import LoraShape, lora_config, lora_parameters
+from sparring.configs.names import InputError, choose
 
 LEARNER, BASE = "learner", "base"
 

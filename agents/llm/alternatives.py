@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.llm.constraint import Automaton
-from agents.llm.draws import log_softmax
-from agents.llm.head import allowed_logits
-from agents.llm.prefill import CacheCounts, read_texts
-from envs.diplomacy.choices import Option
+from sparring.agents.llm.constraint import Automaton
+from sparring.agents.llm.draws import log_softmax
+from sparring.agents.llm.head import allowed_logits
+from sparring.agents.llm.prefill import CacheCounts, read_texts
+from sparring.envs.diplomacy.choices import Option
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from configs.allowed import complaint
-from configs.names import InputError
-from envs.diplomacy.choices import Choices, Option
+from sparring.configs.allowed import complaint
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.choices import Choices, Option
 
 TEMPERATURES = "[0, 10]"
 STOP, FALLBACK = "stop", "fallback"

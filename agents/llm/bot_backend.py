@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from agents.llm.backend import Decision, Request
-from configs.names import InputError, choose
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.choices import Option
-from envs.diplomacy.completion import chosen_by
-from envs.diplomacy.positions import LAST_YEAR
+from sparring.agents.llm.backend import Decision, Request
+from sparring.configs.names import InputError, choose
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.choices import Option
+from sparring.envs.diplomacy.completion import chosen_by
+from sparring.envs.diplomacy.positions import LAST_YEAR
 
 
 class BotBackend:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.interrupt import Stopped, StopRequest
-from agents.llm.clone_run import CloneRun
-from agents.llm.imitation import learning_rate
-from agents.llm.packing import batches, halve, pack
-from agents.stopwatch import Stopwatch
-from configs.names import InputError
-from configs.schema import RunConfig
+from sparring.agents.interrupt import Stopped, StopRequest
+from sparring.agents.llm.clone_run import CloneRun
+from sparring.agents.llm.imitation import learning_rate
+from sparring.agents.llm.packing import batches, halve, pack
+from sparring.agents.stopwatch import Stopwatch
+from sparring.configs.names import InputError
+from sparring.configs.schema import RunConfig
 
 
 def train(config: RunConfig) -> Path:

@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from agents.inexact import machine
-from agents.llm.bot_games import BotGames
-from agents.llm.held_out import HeldOut
-from agents.llm.imitation import Imitator
-from agents.llm.lessons import Lessons
-from agents.llm.saved_model import save_model
-from agents.llm.tiny import build_tiny
-from agents.llm.tokenizer import diplomacy_tokenizer
-from agents.machine import keep_freed_memory, make_deterministic, set_threads
-from agents.run_home import Home
-from configs.machine import choose_device, usable_cores
-from configs.plain import to_plain
-from configs.schema import RunConfig
-from envs.diplomacy.prompts import PromptRules
+from sparring.agents.inexact import machine
+from sparring.agents.llm.bot_games import BotGames
+from sparring.agents.llm.held_out import HeldOut
+from sparring.agents.llm.imitation import Imitator
+from sparring.agents.llm.lessons import Lessons
+from sparring.agents.llm.saved_model import save_model
+from sparring.agents.llm.tiny import build_tiny
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.machine import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.run_home import Home
+from sparring.configs.machine import choose_device, usable_cores
+from sparring.configs.plain import to_plain
+from sparring.configs.schema import RunConfig
+from sparring.envs.diplomacy.prompts import PromptRules
 
 SEED_USES = ("model", "games", "held_out")
 

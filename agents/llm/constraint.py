@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.llm.line_tokens import LineTokens
-from agents.llm.trie import Tries, build_tries, ranges
-from envs.diplomacy.choices import Choices, Option
+from sparring.agents.llm.line_tokens import LineTokens
+from sparring.agents.llm.trie import Tries, build_tries, ranges
+from sparring.envs.diplomacy.choices import Choices, Option
 
 END = -1
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from agents.llm.dropout import without_dropout
-from agents.llm.head import ModelError, backbone, check_computed, plain
+from sparring.agents.llm.dropout import without_dropout
+from sparring.agents.llm.head import ModelError, backbone, check_computed, plain
 
 SPARE = 1.25
 FULL = "full_attention"

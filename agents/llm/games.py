@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.llm.backend import Backend, Decision, Request
-from agents.llm.seats import Seat, mix, seat_bots, seats
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.prompts import PromptRules
+from sparring.agents.llm.backend import Backend, Decision, Request
+from sparring.agents.llm.seats import Seat, mix, seat_bots, seats
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.prompts import PromptRules
 
 Watcher = Callable[[Seat, Request, Decision], Any]
 

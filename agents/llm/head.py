@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.llm.dropout import without_dropout
-from configs.names import InputError
+from sparring.agents.llm.dropout import without_dropout
+from sparring.configs.names import InputError
 
 
 class ModelError(InputError):

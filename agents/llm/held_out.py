@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.llm.backend import Decision
-from agents.llm.bot_games import BotDecision
-from agents.llm.constraint import Constraint
-from agents.llm.lessons import Lessons
-from agents.llm.line_tokens import encode
-from agents.llm.packing import Example, Group
-from agents.llm.scoring import Scores, score
-from agents.llm.token_batch import TokenBatch, collate
-from envs.diplomacy.completion import chosen_by
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.bot_games import BotDecision
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.lessons import Lessons
+from sparring.agents.llm.line_tokens import encode
+from sparring.agents.llm.packing import Example, Group
+from sparring.agents.llm.scoring import Scores, score
+from sparring.agents.llm.token_batch import TokenBatch, collate
+from sparring.envs.diplomacy.completion import chosen_by
 
 PHASES, BATCH = 4, 64
 """Phases of each game, and decisions scored at once."""

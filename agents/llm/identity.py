@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 from torch.nn import Module
 
-from agents.llm.head import plain
+from sparring.agents.llm.head import plain
 
 ALL = "all:"
 SAMPLED = 256

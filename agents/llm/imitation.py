@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from agents.llm.head import all_logits, backbone
-from agents.llm.packing import IGNORED, Batch
-from agents.side_by_side import SideBySide
+from sparring.agents.llm.head import all_logits, backbone
+from sparring.agents.llm.packing import IGNORED, Batch
+from sparring.agents.side_by_side import SideBySide
 
 BETAS, WEIGHT_DECAY, MAX_GRAD_NORM = (0.9, 0.95), 0.1, 1.0
 WARMUP = 0.03

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agents.llm.bot_games import BotDecision, BotGames
-from agents.llm.line_tokens import encode
-from agents.llm.packing import Example, Group
-from envs.diplomacy.completion import write
-from envs.diplomacy.prompts import PromptRules, render
+from sparring.agents.llm.bot_games import BotDecision, BotGames
+from sparring.agents.llm.line_tokens import encode
+from sparring.agents.llm.packing import Example, Group
+from sparring.envs.diplomacy.completion import write
+from sparring.envs.diplomacy.prompts import PromptRules, render
 
 
 class Lessons:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from configs.names import InputError
-from envs.diplomacy.board import location_name, standard_board
-from envs.diplomacy.choices import WAIVE
-from envs.diplomacy.completion import CLOSING, OPENING
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.board import location_name, standard_board
+from sparring.envs.diplomacy.choices import WAIVE
+from sparring.envs.diplomacy.completion import CLOSING, OPENING
 
 PAD = -1
 

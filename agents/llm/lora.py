@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from peft import LoraConfig
 
-from agents.llm.head import ModelError
-from configs.language import LORA_TARGETS, LanguageModelConfig
-from configs.names import choose
+from sparring.agents.llm.head import ModelError
+from sparring.configs.language import LORA_TARGETS, LanguageModelConfig
+from sparring.configs.names import choose
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 LAYERS = {"attention": ATTENTION, "all": (*ATTENTION, "gate_proj", "up_proj", "down_proj")}

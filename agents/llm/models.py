@@ -16,14 +16,14 @@ from typing import Any
 
 import torch
 
-from agents.llm.head import ModelError
-from agents.llm.saved_model import is_ours, verify_model
-from configs.language import LanguageModelConfig
-from configs.machine import choose_device
-from configs.names import suggestion
+from sparring.agents.llm.head import ModelError
+from sparring.agents.llm.saved_model import is_ours, verify_model
+from sparring.configs.language import LanguageModelConfig
+from sparring.configs.machine import choose_device
+from sparring.configs.names import suggestion
+from sparring.configs.paths import CHECKPOINTS, SHIPPED
 
-CHECKPOINTS = Path(__file__).resolve().parents[2] / "checkpoints"
-TINY = CHECKPOINTS / "released" / "tiny"
+TINY = SHIPPED / "released" / "tiny"
 PACKAGES = ("transformers", "tokenizers", "safetensors", "peft")
 NAMED = ("tiny", "smollm2")
 FINAL, MODEL_FILE = "final", "config.json"
@@ -57,7 +57,7 @@ def model_folder(name: str) -> Path:
     if name == "tiny":
         return _tiny()
     if name == "smollm2":
-        from agents.llm.smollm2 import smollm2_folder
+        from sparring.agents.llm.smollm2 import smollm2_folder
 
         return smollm2_folder()
     return find_model(name) or _cached(name)

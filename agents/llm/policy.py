@@ -11,12 +11,12 @@ from itertools import repeat
 
 import numpy as np
 
-from agents.llm.backend import Backend, Decision, Request
-from configs.names import InputError
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.choices import Choices
-from envs.diplomacy.parallel import DiplomacyParallelEnv
-from envs.diplomacy.prompts import PromptRules, render
+from sparring.agents.llm.backend import Backend, Decision, Request
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.choices import Choices
+from sparring.envs.diplomacy.parallel import DiplomacyParallelEnv
+from sparring.envs.diplomacy.prompts import PromptRules, render
 
 
 class LLMPolicy:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.llm.context import Context
-from agents.llm.sharing import levels
+from sparring.agents.llm.context import Context
+from sparring.agents.llm.sharing import levels
 
 ROOM = 48
 """Tokens of an answer for which there is room at once."""

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.llm.constraint import Walks
-from agents.llm.draws import first_best, gumbel, log_softmax
-from agents.llm.head import allowed_logits
-from agents.llm.prefill import CacheCounts, read_texts
-from agents.llm.trie import ranges
+from sparring.agents.llm.constraint import Walks
+from sparring.agents.llm.draws import first_best, gumbel, log_softmax
+from sparring.agents.llm.head import allowed_logits
+from sparring.agents.llm.prefill import CacheCounts, read_texts
+from sparring.agents.llm.trie import ranges
 
 
 @torch.inference_mode()

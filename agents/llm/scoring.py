@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.llm.context import Context
-from agents.llm.dropout import without_dropout
-from agents.llm.head import all_logits, allowed_logits, backbone
-from agents.llm.token_batch import TokenBatch
+from sparring.agents.llm.context import Context
+from sparring.agents.llm.dropout import without_dropout
+from sparring.agents.llm.head import all_logits, allowed_logits, backbone
+from sparring.agents.llm.token_batch import TokenBatch
 
 
 @dataclass(frozen=True)

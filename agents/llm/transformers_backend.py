@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from agents.llm.alternatives import LineOdds, line_odds
-from agents.llm.backend import Decision, PromptError, Request, check_temperature
-from agents.llm.constraint import Constraint, Steps, Walks
-from agents.llm.context import check_context
-from agents.llm.draws import seeds_of
-from agents.llm.dropout import without_dropout
-from agents.llm.head import check_head, plain
-from agents.llm.line_tokens import beginning, encode
-from agents.llm.prefill import CacheCounts
-from agents.llm.sampling import sample
-from configs.language import LanguageModelConfig
-from envs.diplomacy.board import POWERS
+from sparring.agents.llm.alternatives import LineOdds, line_odds
+from sparring.agents.llm.backend import Decision, PromptError, Request, check_temperature
+from sparring.agents.llm.constraint import Constraint, Steps, Walks
+from sparring.agents.llm.context import check_context
+from sparring.agents.llm.draws import seeds_of
+from sparring.agents.llm.dropout import without_dropout
+from sparring.agents.llm.head import check_head, plain
+from sparring.agents.llm.line_tokens import beginning, encode
+from sparring.agents.llm.prefill import CacheCounts
+from sparring.agents.llm.sampling import sample
+from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy.board import POWERS
 
 
 class TransformersBackend:

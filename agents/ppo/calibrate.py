@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import torch
 
-from agents.ppo.precision import Autocast
-from agents.ppo.run import Run, make_rollout
-from agents.ppo.task import SEEDS, make_task
-from agents.ppo.update import Learner
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.run import Run, make_rollout
+from sparring.agents.ppo.task import SEEDS, make_task
+from sparring.agents.ppo.update import Learner
 
 FEWEST_STEPS = 16
 

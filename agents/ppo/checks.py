@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from agents.matches import MatchResults, Setting, play
-from agents.policy import Policy
-from agents.ppo.network import ActorCritic
-from configs.schema import EvaluationConfig
-from envs.dogfight.rules import REGIMES, ranges
+from sparring.agents.matches import MatchResults, Setting, play
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import EvaluationConfig
+from sparring.envs.dogfight.rules import REGIMES, ranges
 
 
 class Checks:

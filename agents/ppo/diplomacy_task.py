@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.diplomacy_matches import play_against
-from agents.ppo.network import ActorCritic
-from agents.ppo.order_network import order_network_shape
-from agents.ppo.parallel import ALONE, Processes
-from agents.run_folder import RunFolder
-from agents.table import POWERS, Table
-from configs.names import ConfigError
-from configs.schema import RunConfig
-from configs.waiting import COMPILING, said_if_long
-from curriculum.games import head_to_head
-from curriculum.league import CHALLENGER, known_win_rates, new_league, record
-from curriculum.league_json import read_league, write_league
-from curriculum.mix import deal
-from curriculum.schedule import Plan
-from envs.diplomacy.batch import FIRST_YEAR, DiplomacyBatch
-from envs.diplomacy.codes import BOTS
-from envs.diplomacy.scoring import count_centres, sum_of_squares
+from sparring.agents.diplomacy_matches import play_against
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.order_network import order_network_shape
+from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.table import POWERS, Table
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import RunConfig
+from sparring.configs.waiting import COMPILING, said_if_long
+from sparring.curriculum.games import head_to_head
+from sparring.curriculum.league import CHALLENGER, known_win_rates, new_league, record
+from sparring.curriculum.league_json import read_league, write_league
+from sparring.curriculum.mix import deal
+from sparring.curriculum.schedule import Plan
+from sparring.envs.diplomacy.batch import FIRST_YEAR, DiplomacyBatch
+from sparring.envs.diplomacy.codes import BOTS
+from sparring.envs.diplomacy.scoring import count_centres, sum_of_squares
 
 
 class DiplomacyTask:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.duel import Duel
-from agents.ppo.parallel import Processes
-from agents.ppo.share import Share
+from sparring.agents.duel import Duel
+from sparring.agents.ppo.parallel import Processes
+from sparring.agents.ppo.share import Share
 
 PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
 """Tensors in a batch's `state_dict` with a row per match; so have all its `arrays`, flat and in bytes."""

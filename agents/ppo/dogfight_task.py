@@ -8,26 +8,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.duel import Duel
-from agents.matches import Setting
-from agents.ppo.checks import Checks
-from agents.ppo.dogfight_parallel import LedDuel, cut, follow, join
-from agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
-from agents.ppo.network import ActorCritic, network_shape
-from agents.ppo.parallel import ALONE, Processes
-from agents.ppo.promotion import Promotion
-from agents.ppo.selfplay import SelfPlay
-from agents.ppo.share import Share
-from agents.run_folder import RunFolder
-from configs.schema import RunConfig
-from configs.waiting import COMPILING, said_if_long
-from curriculum.league import CHALLENGER, known_win_rates
-from curriculum.league_file import LeagueFile
-from curriculum.league_json import read_league
-from curriculum.pool import Pool
-from curriculum.schedule import Plan
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.rules import BOTS, MAX_TICKS
+from sparring.agents.duel import Duel
+from sparring.agents.matches import Setting
+from sparring.agents.ppo.checks import Checks
+from sparring.agents.ppo.dogfight_parallel import LedDuel, cut, follow, join
+from sparring.agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
+from sparring.agents.ppo.network import ActorCritic, network_shape
+from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.ppo.promotion import Promotion
+from sparring.agents.ppo.selfplay import SelfPlay
+from sparring.agents.ppo.share import Share
+from sparring.agents.run_folder import RunFolder
+from sparring.configs.schema import RunConfig
+from sparring.configs.waiting import COMPILING, said_if_long
+from sparring.curriculum.league import CHALLENGER, known_win_rates
+from sparring.curriculum.league_file import LeagueFile
+from sparring.curriculum.league_json import read_league
+from sparring.curriculum.pool import Pool
+from sparring.curriculum.schedule import Plan
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import BOTS, MAX_TICKS
 
 
 class DogfightTask:

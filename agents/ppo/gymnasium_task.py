@@ -22,13 +22,13 @@ from gymnasium.spaces import Box, Discrete, flatdim
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
-from agents.ppo.network import ActorCritic, network_shape
-from agents.ppo.normalizer import Normalizer
-from agents.ppo.parallel import ALONE, Processes
-from agents.run_folder import RunFolder
-from configs.names import ConfigError, suggestion
-from configs.schema import RunConfig
-from curriculum.schedule import Plan
+from sparring.agents.ppo.network import ActorCritic, network_shape
+from sparring.agents.ppo.normalizer import Normalizer
+from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.run_folder import RunFolder
+from sparring.configs.names import ConfigError, suggestion
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.schedule import Plan
 
 RECENT = 100
 """Episodes over which the recent return is the mean."""

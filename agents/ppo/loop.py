@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agents.guard import GAVE_UP, LearningFailed, Verdict
-from agents.interrupt import Stopped, StopRequest
-from agents.ppo.calibrate import estimate_seconds
-from agents.ppo.parallel import Processes, joined
-from agents.ppo.run import Run
-from agents.ppo.salvage import salvaging
-from agents.progress import forecast
-from agents.stopwatch import Stopwatch
-from configs.names import InputError
-from configs.schema import EventConfig, RunConfig
-from curriculum.schedule import Plan, Position
+from sparring.agents.guard import GAVE_UP, LearningFailed, Verdict
+from sparring.agents.interrupt import Stopped, StopRequest
+from sparring.agents.ppo.calibrate import estimate_seconds
+from sparring.agents.ppo.parallel import Processes, joined
+from sparring.agents.ppo.run import Run
+from sparring.agents.ppo.salvage import salvaging
+from sparring.agents.progress import forecast
+from sparring.agents.stopwatch import Stopwatch
+from sparring.configs.names import InputError
+from sparring.configs.schema import EventConfig, RunConfig
+from sparring.curriculum.schedule import Plan, Position
 
 
 def train(config: RunConfig) -> Path:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.duel import FIRST_SLOT, Tally
-from agents.ppo.selfplay import SelfPlay
-from curriculum.league import CHALLENGER, win_rates
-from curriculum.schedule import Plan
-from envs.dogfight.rules import BOTS
+from sparring.agents.duel import FIRST_SLOT, Tally
+from sparring.agents.ppo.selfplay import SelfPlay
+from sparring.curriculum.league import CHALLENGER, win_rates
+from sparring.curriculum.schedule import Plan
+from sparring.envs.dogfight.rules import BOTS
 
 SELFPLAY = "selfplay"
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from agents.ppo.parallel import Processes
-from agents.ppo.rollout import Samples
-from agents.ppo.share import Share
-from configs.schema import PPOConfig
+from sparring.agents.ppo.parallel import Processes
+from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.share import Share
+from sparring.configs.schema import PPOConfig
 
 ADVANTAGE_EPSILON = 1e-5
 """Added to the standard deviation: advantages that differ by rounding alone must not be blown up to size 1."""

@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from agents.ppo.share import Noise, draw
-from configs.schema import NetworkConfig
+from sparring.agents.ppo.share import Noise, draw
+from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)

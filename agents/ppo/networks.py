@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.ppo.network import ActorCritic
-from configs.schema import NetworkConfig
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import NetworkConfig
 
 
 def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
@@ -15,7 +15,7 @@ def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
     """
     if "family" not in shape:
         return ActorCritic.from_shape(shape, seed=seed)
-    from agents.ppo.order_network import FAMILY, OrderNetwork
+    from sparring.agents.ppo.order_network import FAMILY, OrderNetwork
 
     if shape["family"] != FAMILY:
         raise ValueError(f"unknown family of networks {shape['family']!r}")

@@ -17,13 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from agents.ppo.network import linear
-from agents.ppo.share import Noise, draw
-from configs.schema import NetworkConfig
-from envs.diplomacy.codes import SLOTS
-from envs.diplomacy.observation import SHAPE
-from envs.diplomacy.plain_orders import CHOICES, SIDES, rows_of, units_of
-from envs.diplomacy.tensors import board_tensors
+from sparring.agents.ppo.network import linear
+from sparring.agents.ppo.share import Noise, draw
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.codes import SLOTS
+from sparring.envs.diplomacy.observation import SHAPE
+from sparring.envs.diplomacy.plain_orders import CHOICES, SIDES, rows_of, units_of
+from sparring.envs.diplomacy.tensors import board_tensors
 
 FAMILY = "orders"
 OBS_DIM = math.prod(SHAPE)

@@ -20,11 +20,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from agents.machine import backend
-from agents.ppo.share import Share
-from configs.machine import choose_device
-from configs.names import ConfigError
-from configs.schema import RunConfig
+from sparring.agents.machine import backend
+from sparring.agents.ppo.share import Share
+from sparring.configs.machine import choose_device
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import RunConfig
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What `torchrun` puts into the environment of every process."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from configs.names import choose
+from sparring.configs.names import choose
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 CPU_INFO = Path("/proc/cpuinfo")

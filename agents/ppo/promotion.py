@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from agents.matches import Setting, play
-from agents.policy import Policy
-from agents.ppo.network import ActorCritic
-from agents.ppo.networks import build_network
-from configs.schema import SelfPlayConfig
-from curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
+from sparring.agents.matches import Setting, play
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.networks import build_network
+from sparring.configs.schema import SelfPlayConfig
+from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 
 GAMES_AT_ONCE = 64
 

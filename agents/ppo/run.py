@@ -14,28 +14,28 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.checkpoint import CheckpointError, save_checkpoint
-from agents.guard import Guard
-from agents.logger import open_logger, silent_logger
-from agents.machine import keep_freed_memory, make_deterministic, set_threads
-from agents.ppo.network import ActorCritic
-from agents.ppo.networks import build_network
-from agents.ppo.parallel import ALONE, Processes
-from agents.ppo.precision import Autocast
-from agents.ppo.rollout import Rollout
-from agents.ppo.share import Noise
-from agents.ppo.task import Task, make_task
-from agents.ppo.training_state import capture, has_episodes, inexact_reasons, restore, summary
-from agents.ppo.update import Learner
-from agents.progress import Progress
-from agents.run_folder import RunFolder
-from agents.run_home import begins_anew, open_home
-from agents.run_lock import RunLock
-from agents.state_folder import TrainingState
-from configs.machine import choose_device
-from configs.plain import to_plain
-from configs.schema import RunConfig
-from curriculum.schedule import Plan, Position, Schedule
+from sparring.agents.checkpoint import CheckpointError, save_checkpoint
+from sparring.agents.guard import Guard
+from sparring.agents.logger import open_logger, silent_logger
+from sparring.agents.machine import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.networks import build_network
+from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.share import Noise
+from sparring.agents.ppo.task import Task, make_task
+from sparring.agents.ppo.training_state import capture, has_episodes, inexact_reasons, restore, summary
+from sparring.agents.ppo.update import Learner
+from sparring.agents.progress import Progress
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.run_home import begins_anew, open_home
+from sparring.agents.run_lock import RunLock
+from sparring.agents.state_folder import TrainingState
+from sparring.configs.machine import choose_device
+from sparring.configs.plain import to_plain
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.schedule import Plan, Position, Schedule
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Of these, `agents.ppo.task.SEEDS` are the task's."""

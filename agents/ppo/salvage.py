@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agents.ppo.parallel import ProcessLostError
-from agents.run_lock import RunLock, RunLockedError
+from sparring.agents.ppo.parallel import ProcessLostError
+from sparring.agents.run_lock import RunLock, RunLockedError
 
 if TYPE_CHECKING:
-    from agents.ppo.run import Run
+    from sparring.agents.ppo.run import Run
 
 ATTEMPTS, PAUSE = 20, 0.1
 """How often and how long apart (s) the lock of a folder is tried; a process that dies closes its files one by one."""

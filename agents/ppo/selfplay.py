@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from agents.duel import Duel, Tally
-from agents.ppo.dogfight_parallel import LedDuel
-from agents.ppo.network import ActorCritic
-from agents.ppo.promotion import Promotion
-from configs.schema import SelfPlayConfig
-from curriculum import league as rules
-from curriculum.games import Game, head_to_head
-from curriculum.league import CHALLENGER, enter_checkpoint, known_win_rates, leave, new_league, win_rates
-from curriculum.league_file import LeagueError, LeagueFile
-from curriculum.league_json import read_league, write_league
-from curriculum.mix import deal
-from curriculum.pfsp import draw, weights
-from curriculum.pool import Pool, PoolError
-from curriculum.schedule import Plan
-from envs.dogfight.rules import BOTS
+from sparring.agents.duel import Duel, Tally
+from sparring.agents.ppo.dogfight_parallel import LedDuel
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.promotion import Promotion
+from sparring.configs.schema import SelfPlayConfig
+from sparring.curriculum import league as rules
+from sparring.curriculum.games import Game, head_to_head
+from sparring.curriculum.league import CHALLENGER, enter_checkpoint, known_win_rates, leave, new_league, win_rates
+from sparring.curriculum.league_file import LeagueError, LeagueFile
+from sparring.curriculum.league_json import read_league, write_league
+from sparring.curriculum.mix import deal
+from sparring.curriculum.pfsp import draw, weights
+from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.schedule import Plan
+from sparring.envs.dogfight.rules import BOTS
 
 
 class SelfPlay:

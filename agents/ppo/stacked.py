@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from agents.ppo.network import ActorCritic, Residual, sample
-from agents.ppo.share import Noise
+from sparring.agents.ppo.network import ActorCritic, Residual, sample
+from sparring.agents.ppo.share import Noise
 
 
 class StackedActors:

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import torch
 
-from agents.ppo.network import ActorCritic
-from agents.ppo.parallel import ALONE, Processes
-from agents.ppo.rollout import BatchEnv
-from agents.run_folder import RunFolder
-from configs.schema import DIPLOMACY, RunConfig
-from curriculum.schedule import Plan
-from envs.dogfight.rules import ENV_ID
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.ppo.rollout import BatchEnv
+from sparring.agents.run_folder import RunFolder
+from sparring.configs.schema import DIPLOMACY, RunConfig
+from sparring.curriculum.schedule import Plan
+from sparring.envs.dogfight.rules import ENV_ID
 
 SEEDS = ("env", "opponents", "league", "checks")
 """A task is made with one number in [0, 2^31) for each of these uses of chance."""
@@ -103,13 +103,13 @@ def make_task(
 ) -> Task:
     """The task that `config.env.id` names; `InputError` where it cannot be made. `seeds` has a number per `SEEDS`."""
     if config.env.id == ENV_ID:
-        from agents.ppo.dogfight_task import DogfightTask
+        from sparring.agents.ppo.dogfight_task import DogfightTask
 
         return DogfightTask(config, device, threads, seeds=seeds, processes=processes)
     if config.env.id == DIPLOMACY:
-        from agents.ppo.diplomacy_task import DiplomacyTask
+        from sparring.agents.ppo.diplomacy_task import DiplomacyTask
 
         return DiplomacyTask(config, device, threads, seeds=seeds, processes=processes)
-    from agents.ppo.gymnasium_task import GymnasiumTask
+    from sparring.agents.ppo.gymnasium_task import GymnasiumTask
 
     return GymnasiumTask(config, device, seeds=seeds, processes=processes)

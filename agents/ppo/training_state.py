@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agents.generator_state import restore_generator
-from agents.inexact import inexact, machine
-from curriculum.schedule import Position
+from sparring.agents.generator_state import restore_generator
+from sparring.agents.inexact import inexact, machine
+from sparring.curriculum.schedule import Position
 
 if TYPE_CHECKING:
-    from agents.ppo.run import Run
+    from sparring.agents.ppo.run import Run
 
 
 def capture(run: Run, *, episodes: bool = True) -> dict[str, Any]:

@@ -18,15 +18,15 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from agents.generator_state import restore_generator
-from agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
-from agents.ppo.network import ActorCritic
-from agents.ppo.parallel import ALONE, Processes
-from agents.ppo.precision import Autocast
-from agents.ppo.rollout import Samples
-from agents.ppo.share import Share
-from agents.side_by_side import SideBySide
-from configs.schema import PPOConfig
+from sparring.agents.generator_state import restore_generator
+from sparring.agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.share import Share
+from sparring.agents.side_by_side import SideBySide
+from sparring.configs.schema import PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")

@@ -11,9 +11,9 @@ import torch
 
 from benchmarks.dogfight import steady_actions
 from benchmarks.gpu_parts.part import Found, PartOptions, rate
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.kernels import step_kernel
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.kernels import step_kernel
 
 STEPS, MATCHES = 600, 1024
 LOOK_EVERY = 60

@@ -13,10 +13,10 @@ from importlib import import_module
 from benchmarks.gpu_parts.part import Found, PartOptions
 
 MODULES = (
-    "envs.dogfight.kernels",
-    "envs.diplomacy.kernels",
-    "envs.diplomacy.bots",
-    "envs.diplomacy.dumbbot",
+    "sparring.envs.dogfight.kernels",
+    "sparring.envs.diplomacy.kernels",
+    "sparring.envs.diplomacy.bots",
+    "sparring.envs.diplomacy.dumbbot",
 )
 
 
@@ -36,7 +36,7 @@ def load_seconds(name: str, device: str) -> float:
     """Load a module's kernels on a device; returns the seconds it took, imports not counted."""
     import torch
 
-    from envs.launcher import Launcher
+    from sparring.envs.launcher import Launcher
 
     launcher, module = Launcher(torch.device(device), 1, 1), import_module(name)
     begun = time.perf_counter()

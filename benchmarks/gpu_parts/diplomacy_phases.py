@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, percent, seconds_into
-from configs.machine import usable_cores
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.configs.machine import usable_cores
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 
 GAMES, PHASES = 350, 60
 SIZES = (256, 4096, 16384)

@@ -14,8 +14,8 @@ import torch
 
 from benchmarks.gpu_parts.agreement import Agreement
 from benchmarks.gpu_parts.part import Found, PartOptions, percent
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 
 TICKS = 600
 SEEN = ("obs", "final_obs", "reward", "terminated", "truncated", "outcome", "length", "final_hp")

@@ -15,9 +15,9 @@ import torch
 
 from benchmarks.dogfight import steady_actions
 from benchmarks.gpu_parts.part import Found, PartOptions, rate
-from configs.machine import usable_cores
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.configs.machine import usable_cores
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 
 SIZES = (256, 4096, 16384, 65536)
 ROUNDS, SECONDS = 5, 0.6

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, seconds_into
-from configs.load import load
+from sparring.configs.load import load
 
 RUN, STEPS = "diplomacy_quickstart", 10
 SIZES = ("grpo.groups=6", "grpo.samples_per_group=8")
@@ -51,7 +51,7 @@ def measure(options: PartOptions) -> Found:
 
 
 def _train(options: PartOptions, folder: str, steps: int) -> Path:
-    from agents.grpo.loop import train
+    from sparring.agents.grpo.loop import train
 
     place = [f"device={options.device}", f"seed={options.seed}", f"checkpoint_dir={folder}", "logger.progress=false"]
     return train(load([f"+run={RUN}", *place, f"grpo.steps={steps}", *options.sized(SIZES, TINY)]))
@@ -65,7 +65,7 @@ def _steps(folder: Path) -> list[dict[str, Any]]:
 
 def _moved(final: Path) -> bool:
     """Whether any of LoRA's second factors, which begin at 0, is another now."""
-    from curriculum.tensor_file import unpack
+    from sparring.curriculum.tensor_file import unpack
 
     content = unpack(final.read_bytes())
     tensors = [value for value in _tensors(content) if value.is_floating_point()]

@@ -12,17 +12,17 @@ from typing import Any
 
 import torch
 
-from agents.llm.backend import STOP, Decision, Request
-from agents.llm.constraint import Constraint
-from agents.llm.head import ModelError
-from agents.llm.models import load_model
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from agents.llm.tokenizer import diplomacy_tokenizer
-from agents.llm.transformers_backend import TransformersBackend
 from benchmarks.gpu_parts.part import Found, PartOptions, wait
 from benchmarks.llm_work import TEMPERATURE, Size, requests_of
-from configs.language import LanguageModelConfig
+from sparring.agents.llm.backend import STOP, Decision, Request
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.head import ModelError
+from sparring.agents.llm.models import load_model
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.language import LanguageModelConfig
 
 SHAPE = {
     "vocab_size": 49152,

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions
-from configs.load import load
-from configs.schema import PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from sparring.configs.load import load
+from sparring.configs.schema import PhaseConfig, RandomizationConfig, RunConfig, StageConfig
 
 RUN = "unified_dr_gpu_v3"
 UPDATES, STOP = 6, 2
@@ -37,7 +37,7 @@ PHASES = [
 
 def measure(options: PartOptions) -> Found:
     """Run A at once, run B in two sittings; compare policies and training states."""
-    from agents.ppo.loop import train
+    from sparring.agents.ppo.loop import train
 
     found = Found()
     with tempfile.TemporaryDirectory() as folder:
@@ -75,14 +75,14 @@ def config(options: PartOptions, folder: str, name: str, updates: int) -> RunCon
 
 def policy(folder: Path) -> dict[str, Any]:
     """The tensors of a run's final policy."""
-    from agents.checkpoint import load_checkpoint
+    from sparring.agents.checkpoint import load_checkpoint
 
     return {name: value.clone() for name, value in load_checkpoint(folder / "final.pt").network.state_dict().items()}
 
 
 def newest_state(folder: Path) -> dict[str, Any]:
     """What the newest training state holds, flat, without what names its folder or its time."""
-    from agents.state_folder import read_state
+    from sparring.agents.state_folder import read_state
 
     newest = max(path for path in (folder / "state").iterdir() if path.is_dir())
     return flatten({key: value for key, value in read_state(newest).content.items() if key != "logger"})

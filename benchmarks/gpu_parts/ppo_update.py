@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.gpu_parts import precision_probe
 from benchmarks.gpu_parts.part import Found, PartOptions
-from configs.load import load
+from sparring.configs.load import load
 
 RUN = "unified_dr_gpu_v3"
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -48,7 +48,7 @@ def measure(options: PartOptions) -> Found:
 
 def train(precision: str, options: PartOptions) -> list[dict[str, Any]]:
     """The metrics of each update of a short run."""
-    from agents.ppo.loop import train as train_run
+    from sparring.agents.ppo.loop import train as train_run
 
     with tempfile.TemporaryDirectory() as folder:
         changes = [f"ppo.precision={precision}", f"ppo.warmup_updates={WARM_UP}", f"max_updates={WARM_UP + MEASURED}"]

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.ppo.network import ActorCritic
-from agents.ppo.precision import Autocast
-from agents.ppo.rollout import Samples
-from agents.ppo.update import Learner
-from configs.schema import NetworkConfig, PPOConfig
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.update import Learner
+from sparring.configs.schema import NetworkConfig, PPOConfig
 
 OBS, SAMPLES, WARM_UP = 59, 512, 1
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

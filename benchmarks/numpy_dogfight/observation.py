@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.numpy_dogfight.sensing import CLOSING_LIMIT, Sight, sight
 from benchmarks.numpy_dogfight.state import Array, State, wrap_x
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 NORMALIZERS = np.array([parameter.normalizer for parameter in rules.PARAMETERS])
 ENERGY_SCALE = 250.0**2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT

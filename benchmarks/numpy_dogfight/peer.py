@@ -15,8 +15,8 @@ from benchmarks.numpy_dogfight.observation import observe
 from benchmarks.numpy_dogfight.physics import tick
 from benchmarks.numpy_dogfight.reward import reward, standing
 from benchmarks.numpy_dogfight.state import Array, Memory, State
-from configs.schema import RewardConfig
-from envs.dogfight import rules
+from sparring.configs.schema import RewardConfig
+from sparring.envs.dogfight import rules
 
 
 class NumpyDogfight:

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.numpy_dogfight.sensing import distance, measure_closing
 from benchmarks.numpy_dogfight.state import Array, State, wrap_angle, wrap_x
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 HIT_DISTANCE = rules.FIGHTER_RADIUS + rules.BULLET_RADIUS
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.numpy_dogfight.state import Array, State, energy, wrap_angle, wrap_x
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 CLOSING_LIMIT = 250.0
 """Largest closing rate the challenge observation can show, m/s."""

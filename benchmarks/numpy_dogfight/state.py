@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 B = rules.BULLETS_PER_FIGHTER
 Array = np.ndarray

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy.seasons import SPRING_RETREATS, WINTER, centres_of
-from envs.diplomacy.state import (
+from sparring.envs.diplomacy.seasons import SPRING_RETREATS, WINTER, centres_of
+from sparring.envs.diplomacy.state import (
     LOCATIONS,
     POWERS,
     PROVINCES,

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.deeds import NOWHERE, Deed
-from envs.diplomacy.drawing import standard_drawing
-from envs.diplomacy.notation import unit_location
-from envs.diplomacy.recording import Phase
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.deeds import NOWHERE, Deed
+from sparring.envs.diplomacy.drawing import standard_drawing
+from sparring.envs.diplomacy.notation import unit_location
+from sparring.envs.diplomacy.recording import Phase
 
 UNIT_RADIUS = 12.0
 """How much room a unit takes."""

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 import warp as wp
 
-from configs.machine import choose_device
-from configs.names import InputError
-from envs.diplomacy import bots, codes, dumbbot, kernels
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.bots import bots_kernel
-from envs.diplomacy.checks import check_players, check_whole
-from envs.diplomacy.dumbbot import dumbbot_kernel, values_kernel
-from envs.diplomacy.kernels import process_kernel
-from envs.diplomacy.listing import Lister
-from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
-from envs.diplomacy.state import Games, tables
-from envs.launcher import Launcher
+from sparring.configs.machine import choose_device
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import bots, codes, dumbbot, kernels
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.bots import bots_kernel
+from sparring.envs.diplomacy.checks import check_players, check_whole
+from sparring.envs.diplomacy.dumbbot import dumbbot_kernel, values_kernel
+from sparring.envs.diplomacy.kernels import process_kernel
+from sparring.envs.diplomacy.listing import Lister
+from sparring.envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
+from sparring.envs.diplomacy.state import Games, tables
+from sparring.envs.launcher import Launcher
 
 MOST_GAMES, MOST_THREADS = 10_000_000, 4096
 LARGEST_SEED = 2**32 - 1

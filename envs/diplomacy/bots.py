@@ -15,9 +15,9 @@ disbands n drawn at random.
 
 import warp as wp
 
-from envs.diplomacy import codes
-from envs.diplomacy.chance import begin, of_power
-from envs.diplomacy.legal import (
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.chance import begin, of_power
+from sparring.envs.diplomacy.legal import (
     OTHER,
     TARGET,
     Scene,
@@ -28,10 +28,10 @@ from envs.diplomacy.legal import (
     retreat_orders,
     survey,
 )
-from envs.diplomacy.reading import MOVE, SUPPORT_MOVE, could_come, fleets_at_sea, kind_of, target_of
-from envs.diplomacy.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
-from envs.diplomacy.state import POWERS, PROVINCES, Games, Tables, can_reach, location_of, power_of
-from envs.diplomacy.tastes import ANY, MOVES_FIRST, NEUTRALS_FIRST, SUPPORTS_FIRST
+from sparring.envs.diplomacy.reading import MOVE, SUPPORT_MOVE, could_come, fleets_at_sea, kind_of, target_of
+from sparring.envs.diplomacy.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
+from sparring.envs.diplomacy.state import POWERS, PROVINCES, Games, Tables, can_reach, location_of, power_of
+from sparring.envs.diplomacy.tastes import ANY, MOVES_FIRST, NEUTRALS_FIRST, SUPPORTS_FIRST
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy.legal import Sink, draw, open_sink
-from envs.diplomacy.state import PROVINCES, Games
+from sparring.envs.diplomacy.legal import Sink, draw, open_sink
+from sparring.envs.diplomacy.state import PROVINCES, Games
 
 PHASES = wp.constant(5)
 DRAWERS = wp.constant(128)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from configs.names import InputError, choose, nearest
-from envs.diplomacy import codes
+from sparring.configs.names import InputError, choose, nearest
+from sparring.envs.diplomacy import codes
 
 RESET_OPTIONS = ("position",)
 

@@ -14,11 +14,11 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.codes import RETREATS
-from envs.diplomacy.notation import write_order
-from envs.diplomacy.winter import due
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.codes import RETREATS
+from sparring.envs.diplomacy.notation import write_order
+from sparring.envs.diplomacy.winter import due
 
 WAIVE = "WAIVE"
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy.appraisal import Appraisal
-from envs.diplomacy.chance import fraction
-from envs.diplomacy.legal import Sink, draw
-from envs.diplomacy.state import PROVINCES
+from sparring.envs.diplomacy.appraisal import Appraisal
+from sparring.envs.diplomacy.chance import fraction
+from sparring.envs.diplomacy.legal import Sink, draw
+from sparring.envs.diplomacy.state import PROVINCES
 
 NONE, UNDECIDED, WAITING, STAYS, LEAVES = (wp.constant(fate) for fate in range(5))
 ALONE = wp.constant(-1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy.movement import (
+from sparring.envs.diplomacy.movement import (
     BROKEN,
     NO,
     NO_WAY,
@@ -27,7 +27,7 @@ from envs.diplomacy.movement import (
     tighten,
     within,
 )
-from envs.diplomacy.state import Tables
+from sparring.envs.diplomacy.state import Tables
 
 
 @wp.func

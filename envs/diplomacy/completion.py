@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, location_name
-from envs.diplomacy.choices import WAIVE, Choices, Option
-from envs.diplomacy.listing import find
-from envs.diplomacy.notation import OrderError, read_order
-from envs.diplomacy.submit import Line
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, location_name
+from sparring.envs.diplomacy.choices import WAIVE, Choices, Option
+from sparring.envs.diplomacy.listing import find
+from sparring.envs.diplomacy.notation import OrderError, read_order
+from sparring.envs.diplomacy.submit import Line
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
 MOST_LINES, LONGEST_LINE, LONGEST_TEXT = 100, 100, 20_000

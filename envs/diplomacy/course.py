@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from configs.json_fields import Field
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.board import COAST, POWERS, location_name, standard_board
-from envs.diplomacy.notation import unit_location, write_unit
-from envs.diplomacy.positions import Position, check_position
+from sparring.configs.json_fields import Field
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import COAST, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.notation import unit_location, write_unit
+from sparring.envs.diplomacy.positions import Position, check_position
 
 if TYPE_CHECKING:
-    from envs.diplomacy.history import Record
+    from sparring.envs.diplomacy.history import Record
 
 NEXT = {
     codes.SPRING: ((0, codes.SPRING_RETREATS), (0, codes.FALL)),

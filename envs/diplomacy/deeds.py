@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import ARMY, standard_board
-from envs.diplomacy.notation import has_words, unit_location, write_order
-from envs.diplomacy.recording import Phase
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import ARMY, standard_board
+from sparring.envs.diplomacy.notation import has_words, unit_location, write_order
+from sparring.envs.diplomacy.recording import Phase
 
 NOWHERE = -1
 UNORDERED = "not ordered"

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from configs.names import InputError
-from envs.diplomacy.board import SEA, standard_board
-from envs.diplomacy.drawing_file import NOBODY, Strokes, read_strokes
-from envs.diplomacy.faces import Faces, contains, cut_up, soften
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.board import SEA, standard_board
+from sparring.envs.diplomacy.drawing_file import NOBODY, Strokes, read_strokes
+from sparring.envs.diplomacy.faces import Faces, contains, cut_up, soften
 
 STANDARD_DRAWING = Path(__file__).with_name("map_drawing.txt")
 

@@ -7,13 +7,13 @@ own units, the worst first.
 
 import warp as wp
 
-from envs.diplomacy.appraisal import Appraisal, appraise, count_near, province_at, row_of
-from envs.diplomacy.bots import DUMBBOT
-from envs.diplomacy.chance import begin, of_power
-from envs.diplomacy.choosing import ALONE, LEAVES, NONE, UNDECIDED, Plan, choose, insert, pick_undecided
-from envs.diplomacy.dumbbot_moves import move_units
-from envs.diplomacy.legal import OTHER, TARGET, Sink
-from envs.diplomacy.seasons import (
+from sparring.envs.diplomacy.appraisal import Appraisal, appraise, count_near, province_at, row_of
+from sparring.envs.diplomacy.bots import DUMBBOT
+from sparring.envs.diplomacy.chance import begin, of_power
+from sparring.envs.diplomacy.choosing import ALONE, LEAVES, NONE, UNDECIDED, Plan, choose, insert, pick_undecided
+from sparring.envs.diplomacy.dumbbot_moves import move_units
+from sparring.envs.diplomacy.legal import OTHER, TARGET, Sink
+from sparring.envs.diplomacy.seasons import (
     BUILD,
     DISBAND,
     FALL,
@@ -25,7 +25,7 @@ from envs.diplomacy.seasons import (
     is_free_home,
     is_of,
 )
-from envs.diplomacy.state import LOCATIONS, POWERS, PROVINCES, Games, Tables, power_of
+from sparring.envs.diplomacy.state import LOCATIONS, POWERS, PROVINCES, Games, Tables, power_of
 
 # Unrolled, the loops over powers and depths make it slower, not faster.
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})

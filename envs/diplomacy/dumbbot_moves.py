@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy.appraisal import Appraisal, province_at, row_of
-from envs.diplomacy.choosing import (
+from sparring.envs.diplomacy.appraisal import Appraisal, province_at, row_of
+from sparring.envs.diplomacy.choosing import (
     ALONE,
     LEAVES,
     NONE,
@@ -31,10 +31,10 @@ from envs.diplomacy.choosing import (
     pick_undecided,
     remove,
 )
-from envs.diplomacy.legal import OTHER, TARGET, Sink
-from envs.diplomacy.reading import HOLD, MOVE, SUPPORT, SUPPORT_MOVE, kind_of
-from envs.diplomacy.seasons import is_of
-from envs.diplomacy.state import LOCATIONS, PROVINCES, Games, Tables
+from sparring.envs.diplomacy.legal import OTHER, TARGET, Sink
+from sparring.envs.diplomacy.reading import HOLD, MOVE, SUPPORT, SUPPORT_MOVE, kind_of
+from sparring.envs.diplomacy.seasons import is_of
+from sparring.envs.diplomacy.state import LOCATIONS, PROVINCES, Games, Tables
 
 
 @wp.func

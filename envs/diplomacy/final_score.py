@@ -13,10 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from envs.diplomacy.reward_rules import RewardRules
-from envs.diplomacy.rewards import count_abroad, count_units
-from envs.diplomacy.scoring import alive, count_centres, solos
-from envs.diplomacy.tensors import State
+from sparring.envs.diplomacy.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards import count_abroad, count_units
+from sparring.envs.diplomacy.scoring import alive, count_centres, solos
+from sparring.envs.diplomacy.tensors import State
 
 PER_CENTRE, PER_UNIT, PER_UNIT_ABROAD, SURVIVAL = 2.0, 0.2, 0.1, 0.5
 BY_PLACE = (50.0, 25.0, 15.0, 10.0, 5.0, 2.0, 0.0)

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, location_name, standard_board
-from envs.diplomacy.deeds import Deed, deeds
-from envs.diplomacy.notation import unit_name, write_unit
-from envs.diplomacy.recording import Phase, centre_counts, counts_by_year, is_over, phase_title, winner
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, location_name, standard_board
+from sparring.envs.diplomacy.deeds import Deed, deeds
+from sparring.envs.diplomacy.notation import unit_name, write_unit
+from sparring.envs.diplomacy.recording import Phase, centre_counts, counts_by_year, is_over, phase_title, winner
 
 POWER_NAMES = tuple(power.capitalize() for power in POWERS)
 _WIDTH = max(map(len, POWER_NAMES))

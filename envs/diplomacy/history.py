@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.names import InputError
-from envs.diplomacy.batch import STATE, DiplomacyBatch
-from envs.diplomacy.positions import Position
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.positions import Position
 
 
 @dataclass(frozen=True)

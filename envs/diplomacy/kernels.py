@@ -5,11 +5,11 @@ What a game needs while its orders are decided lies on the thread's own stack, a
 
 import warp as wp
 
-from envs.diplomacy.circles import settle
-from envs.diplomacy.movement import Turn
-from envs.diplomacy.outcome import carry_out, report
-from envs.diplomacy.reading import muster, read_orders
-from envs.diplomacy.seasons import (
+from sparring.envs.diplomacy.circles import settle
+from sparring.envs.diplomacy.movement import Turn
+from sparring.envs.diplomacy.outcome import carry_out, report
+from sparring.envs.diplomacy.reading import muster, read_orders
+from sparring.envs.diplomacy.seasons import (
     FALL,
     SPRING,
     WINTER,
@@ -19,7 +19,7 @@ from envs.diplomacy.seasons import (
     next_season,
     retreat_all,
 )
-from envs.diplomacy.state import PROVINCES, Games, Tables
+from sparring.envs.diplomacy.state import PROVINCES, Games, Tables
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import INLAND
-from envs.diplomacy.movement import bit
-from envs.diplomacy.reading import CONVOY, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, fleets_at_sea
-from envs.diplomacy.seasons import BUILD, DISBAND, RETREAT, can_retreat
-from envs.diplomacy.state import (
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import INLAND
+from sparring.envs.diplomacy.movement import bit
+from sparring.envs.diplomacy.reading import CONVOY, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, fleets_at_sea
+from sparring.envs.diplomacy.seasons import BUILD, DISBAND, RETREAT, can_retreat
+from sparring.envs.diplomacy.state import (
     COASTS,
     LOCATIONS,
     PROVINCES,
@@ -28,7 +28,7 @@ from envs.diplomacy.state import (
     location_of,
     spread,
 )
-from envs.diplomacy.tastes import ANY, liking
+from sparring.envs.diplomacy.tastes import ANY, liking
 
 TARGET, OTHER, VIA = wp.constant(codes.TARGET_SHIFT), wp.constant(codes.OTHER_SHIFT), wp.constant(1 << codes.VIA_SHIFT)
 

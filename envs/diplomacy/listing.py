@@ -13,11 +13,11 @@ import numpy as np
 import torch
 import warp as wp
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.listing_kernel import list_kernel
-from envs.diplomacy.state import Games, Tables
-from envs.launcher import Launcher
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.listing_kernel import list_kernel
+from sparring.envs.diplomacy.state import Games, Tables
+from sparring.envs.launcher import Launcher
 
 MAX_ORDERS = 1082
 """No unit in any position has more: a fleet with 696 convoys (18 fleets in a chain, no better) and 386 other orders."""

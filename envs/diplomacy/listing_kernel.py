@@ -6,7 +6,7 @@ list NO_ORDER first, which waives the build or keeps the unit.
 
 import warp as wp
 
-from envs.diplomacy.legal import (
+from sparring.envs.diplomacy.legal import (
     Scene,
     Sink,
     build_orders,
@@ -16,8 +16,8 @@ from envs.diplomacy.legal import (
     retreat_orders,
     survey,
 )
-from envs.diplomacy.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
-from envs.diplomacy.state import POWERS, PROVINCES, Games, Tables
+from sparring.envs.diplomacy.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
+from sparring.envs.diplomacy.state import POWERS, PROVINCES, Games, Tables
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 

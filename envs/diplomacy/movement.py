@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy.state import Tables, voyage
+from sparring.envs.diplomacy.state import Tables, voyage
 
 MOVES, CONVOYED, SUPPORTS = wp.constant(0), wp.constant(1), wp.constant(2)
 YES, NO, GIVEN, CUT, WAY, NO_WAY, BROKEN = (wp.constant(number) for number in range(3, 10))

@@ -14,9 +14,9 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.board import INLAND, SEA, find_location, location_name, standard_board
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import INLAND, SEA, find_location, location_name, standard_board
 
 LETTERS = "AF"
 _WORDS = {

@@ -13,11 +13,11 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING
-from envs.diplomacy.positions import FIRST_YEAR
-from envs.diplomacy.tensors import FORMS, State, board_tensors, form_of, one_hot, power_of
-from envs.diplomacy.winter import due, free_homes
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING
+from sparring.envs.diplomacy.positions import FIRST_YEAR
+from sparring.envs.diplomacy.tensors import FORMS, State, board_tensors, form_of, one_hot, power_of
+from sparring.envs.diplomacy.winter import due, free_homes
 
 COLUMNS = (
     ("unit_power", codes.NUM_POWERS),

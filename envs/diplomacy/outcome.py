@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy import codes
-from envs.diplomacy.movement import (
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.movement import (
     BROKEN,
     CONVOYED,
     CUT,
@@ -19,8 +19,8 @@ from envs.diplomacy.movement import (
     prevent_strength,
     within,
 )
-from envs.diplomacy.reading import target_of
-from envs.diplomacy.state import PROVINCES, Games, Tables, landing, location_of, unit_at
+from sparring.envs.diplomacy.reading import target_of
+from sparring.envs.diplomacy.state import PROVINCES, Games, Tables, landing, location_of, unit_at
 
 CAME_BY_CONVOY, CONTESTED, NOTHING = (
     wp.constant(mark) for mark in (codes.CAME_BY_CONVOY, codes.CONTESTED, codes.NOTHING)

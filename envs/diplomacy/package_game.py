@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from configs.json_fields import Field
-from configs.names import choose
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, find_location, standard_board
-from envs.diplomacy.course import check_origins, check_retreating, check_victor
-from envs.diplomacy.history import Record
-from envs.diplomacy.notation import read_unit, unit_location
-from envs.diplomacy.phase_reading import (
+from sparring.configs.json_fields import Field
+from sparring.configs.names import choose
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING, find_location, standard_board
+from sparring.envs.diplomacy.course import check_origins, check_retreating, check_victor
+from sparring.envs.diplomacy.history import Record
+from sparring.envs.diplomacy.notation import read_unit, unit_location
+from sparring.envs.diplomacy.phase_reading import (
     check_result,
     read_centres,
     read_orders,
@@ -26,7 +26,7 @@ from envs.diplomacy.phase_reading import (
     read_power,
     read_units,
 )
-from envs.diplomacy.positions import Position
+from sparring.envs.diplomacy.positions import Position
 
 END = "COMPLETED"
 RESULTS = {

@@ -14,21 +14,21 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict
 from pettingzoo import ParallelEnv
 
-from configs.names import choose
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.checks import reset_position
-from envs.diplomacy.choices import Choices, choices
-from envs.diplomacy.codes import SLOTS
-from envs.diplomacy.course import check_start
-from envs.diplomacy.render import draw_position
-from envs.diplomacy.report import board_report, order_report
-from envs.diplomacy.scorer import Scorer, reward_weights
-from envs.diplomacy.slots import action_of, deal, joint_orders
-from envs.diplomacy.spaces import OrderSpace, Slot, observation_space
-from envs.diplomacy.submit import Line
-from envs.diplomacy.views import Info, Observation, info, living, observations
+from sparring.configs.names import choose
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.checks import reset_position
+from sparring.envs.diplomacy.choices import Choices, choices
+from sparring.envs.diplomacy.codes import SLOTS
+from sparring.envs.diplomacy.course import check_start
+from sparring.envs.diplomacy.render import draw_position
+from sparring.envs.diplomacy.report import board_report, order_report
+from sparring.envs.diplomacy.scorer import Scorer, reward_weights
+from sparring.envs.diplomacy.slots import action_of, deal, joint_orders
+from sparring.envs.diplomacy.spaces import OrderSpace, Slot, observation_space
+from sparring.envs.diplomacy.submit import Line
+from sparring.envs.diplomacy.views import Info, Observation, info, living, observations
 
 RENDER_MODES = ["ansi", "rgb_array"]
 ILLEGAL = ("raise", "hold")
@@ -42,7 +42,8 @@ def parallel_env(**options: Any) -> DiplomacyParallelEnv:
 class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     """Seven powers, no press: everybody writes orders for every unit, and all are carried out at once.
 
-    For PettingZoo only: `envs.diplomacy.parallel.parallel_env()` makes it, and Gymnasium does not know the id. For
+    For PettingZoo only: `sparring.envs.diplomacy.parallel.parallel_env()` makes it, and Gymnasium does not
+    know the id. For
     thousands of games at once, as torch tensors, see [diplomacy_batch.md](../diplomacy_batch.md).
 
     ## Description
@@ -54,7 +55,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     nothing to order too. [diplomacy_rules.md](../diplomacy_rules.md) says how the rules are read.
 
     ```python
-    from envs.diplomacy.parallel import parallel_env
+    from sparring.envs.diplomacy.parallel import parallel_env
 
     env = parallel_env(last_year=1910)
     obs, infos = env.reset(seed=1)

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from configs.json_fields import Field
-from configs.names import choose
-from envs.diplomacy import codes
-from envs.diplomacy.batch import position
-from envs.diplomacy.board import NOTHING, POWERS, find_location, location_name, standard_board
-from envs.diplomacy.course import check_origins, check_retreating, check_victor
-from envs.diplomacy.history import Record
-from envs.diplomacy.notation import Order, read_order, read_unit
-from envs.diplomacy.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
-from envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
+from sparring.configs.json_fields import Field
+from sparring.configs.names import choose
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import position
+from sparring.envs.diplomacy.board import NOTHING, POWERS, find_location, location_name, standard_board
+from sparring.envs.diplomacy.course import check_origins, check_retreating, check_victor
+from sparring.envs.diplomacy.history import Record
+from sparring.envs.diplomacy.notation import Order, read_order, read_unit
+from sparring.envs.diplomacy.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
+from sparring.envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
 
 
 def read_phase_name(field: Field) -> tuple[int, int]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from configs.json_fields import Field
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
-from envs.diplomacy.history import Record
-from envs.diplomacy.notation import has_words, read_order, write_order, write_unit
+from sparring.configs.json_fields import Field
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.history import Record
+from sparring.envs.diplomacy.notation import has_words, read_order, write_order, write_unit
 
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"

@@ -11,9 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from envs.diplomacy import codes
-from envs.diplomacy.observation import AT
-from envs.diplomacy.tensors import board_tensors
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.observation import AT
+from sparring.envs.diplomacy.tensors import board_tensors
 
 SIDES = 12
 CHOICES = 1 + 3 * SIDES

@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 import torch
 
-from configs.names import InputError, choose
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, SEA, location_name, standard_board
+from sparring.configs.names import InputError, choose
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, SEA, location_name, standard_board
 
 Position = Mapping[str, torch.Tensor]
 

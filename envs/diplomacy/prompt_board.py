@@ -13,9 +13,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
-from envs.diplomacy.notation import write_unit
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.notation import write_unit
 
 Codes = tuple[int, ...]
 

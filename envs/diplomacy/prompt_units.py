@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from envs.diplomacy.board import location_name
-from envs.diplomacy.choices import Choices, Option
-from envs.diplomacy.codes import RETREATS
-from envs.diplomacy.notation import write_unit
-from envs.diplomacy.windows import window_words, windows
+from sparring.envs.diplomacy.board import location_name
+from sparring.envs.diplomacy.choices import Choices, Option
+from sparring.envs.diplomacy.codes import RETREATS
+from sparring.envs.diplomacy.notation import write_unit
+from sparring.envs.diplomacy.windows import window_words, windows
 
 
 def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:

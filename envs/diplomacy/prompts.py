@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.language import LanguageModelConfig
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.choices import Choices
-from envs.diplomacy.completion import OPENING
-from envs.diplomacy.prompt_board import board_lines, holdings
-from envs.diplomacy.prompt_units import asked, unit_lines
-from envs.diplomacy.report import board_report
+from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.choices import Choices
+from sparring.envs.diplomacy.completion import OPENING
+from sparring.envs.diplomacy.prompt_board import board_lines, holdings
+from sparring.envs.diplomacy.prompt_units import asked, unit_lines
+from sparring.envs.diplomacy.report import board_report
 
 COMPACT_PREFIX = "Diplomacy\n"
 INSTRUCTIONS = """\

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy import codes
-from envs.diplomacy.movement import CONVOYED, MOVES, NOBODY, SETS, SUPPORTS, Turn, bit, is_in, put
-from envs.diplomacy.state import (
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.movement import CONVOYED, MOVES, NOBODY, SETS, SUPPORTS, Turn, bit, is_in, put
+from sparring.envs.diplomacy.state import (
     LOCATIONS,
     PROVINCES,
     Games,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 
-from configs.names import InputError
-from envs.diplomacy import codes
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
 
 if TYPE_CHECKING:
-    from envs.diplomacy.history import Record
+    from sparring.envs.diplomacy.history import Record
 
 END = "END"
 

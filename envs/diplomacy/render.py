@@ -13,16 +13,16 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from envs.diplomacy import codes, palette
-from envs.diplomacy.arrows import ARROW, DISLODGED_SHIFT, DOT, RING, UNIT_RADIUS, Mark, dashes, marks
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.checks import check_row
-from envs.diplomacy.deeds import deeds
-from envs.diplomacy.drawing import COAST_LINE, HEIGHT, LAND_BORDER, SEA_BORDER, WIDTH, is_sea, standard_drawing
-from envs.diplomacy.drawing_file import NOBODY
-from envs.diplomacy.notation import unit_location
-from envs.diplomacy.palette import Color
-from envs.diplomacy.recording import Phase
+from sparring.envs.diplomacy import codes, palette
+from sparring.envs.diplomacy.arrows import ARROW, DISLODGED_SHIFT, DOT, RING, UNIT_RADIUS, Mark, dashes, marks
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.checks import check_row
+from sparring.envs.diplomacy.deeds import deeds
+from sparring.envs.diplomacy.drawing import COAST_LINE, HEIGHT, LAND_BORDER, SEA_BORDER, WIDTH, is_sea, standard_drawing
+from sparring.envs.diplomacy.drawing_file import NOBODY
+from sparring.envs.diplomacy.notation import unit_location
+from sparring.envs.diplomacy.palette import Color
+from sparring.envs.diplomacy.recording import Phase
 
 HULL = ((-11, 2), (11, 2), (6, 9), (-6, 9))
 SAIL = ((-2, 0), (-2, -10), (7, 0))

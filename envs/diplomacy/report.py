@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
-from envs.diplomacy.notation import write_order, write_unit
-from envs.diplomacy.winter import due
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.notation import write_order, write_unit
+from sparring.envs.diplomacy.winter import due
 
 SHOWN = 6
 """Orders named beside one that is not legal."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from configs.names import InputError
-from envs.diplomacy.codes import NUM_CENTRES
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.codes import NUM_CENTRES
 
 LIMITS = {
     "win_bonus": (0.0, 1e6),

@@ -15,10 +15,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING
-from envs.diplomacy.scoring import count_centres
-from envs.diplomacy.tensors import State, board_tensors, count_powers, form_of, power_of
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING
+from sparring.envs.diplomacy.scoring import count_centres
+from sparring.envs.diplomacy.tensors import State, board_tensors, count_powers, form_of, power_of
 
 PER_CENTRE, PER_UNIT, PER_DISLODGED, PER_LOST = 2.0, 0.3, 0.5, 0.5
 PER_PROVINCE, PER_THREAT, PER_UNIT_ABROAD = 0.2, 0.3, 0.1

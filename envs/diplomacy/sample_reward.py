@@ -16,12 +16,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from configs.names import InputError
-from envs.diplomacy.codes import NUM_POWERS
-from envs.diplomacy.final_score import final_scores, ranks
-from envs.diplomacy.reward_rules import RewardRules
-from envs.diplomacy.rewards import balance, centres_behind
-from envs.diplomacy.tensors import State
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.codes import NUM_POWERS
+from sparring.envs.diplomacy.final_score import final_scores, ranks
+from sparring.envs.diplomacy.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards import balance, centres_behind
+from sparring.envs.diplomacy.tensors import State
 
 STEPS, FINAL, GAP, BALANCE = 0.8, 0.2, 0.3, 0.2
 FREE_GAP, WHOLE_GAP = 3, 18

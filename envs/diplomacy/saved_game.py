@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from configs.files import write_atomically
-from configs.json_fields import Field
-from configs.names import InputError
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.course import check_course
-from envs.diplomacy.history import Record
-from envs.diplomacy.package_game import read_package_game
-from envs.diplomacy.phase_reading import read_phase, read_power
-from envs.diplomacy.phase_writing import write_phase
+from sparring.configs.files import write_atomically
+from sparring.configs.json_fields import Field
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.course import check_course
+from sparring.envs.diplomacy.history import Record
+from sparring.envs.diplomacy.package_game import read_package_game
+from sparring.envs.diplomacy.phase_reading import read_phase, read_power
+from sparring.envs.diplomacy.phase_writing import write_phase
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from configs.names import InputError, choose
-from envs.diplomacy.rewards import first_influence, influence_after, step_rewards
-from envs.diplomacy.scoring import FINAL, count_centres
-from envs.diplomacy.tensors import State
+from sparring.configs.names import InputError, choose
+from sparring.envs.diplomacy.rewards import first_influence, influence_after, step_rewards
+from sparring.envs.diplomacy.scoring import FINAL, count_centres
+from sparring.envs.diplomacy.tensors import State
 
 STEPS = ("dense", "strategic")
 TERMS = (*FINAL, *STEPS)

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from envs.diplomacy.codes import NUM_CENTRES, SOLO
-from envs.diplomacy.tensors import State, count_powers, power_of
+from sparring.envs.diplomacy.codes import NUM_CENTRES, SOLO
+from sparring.envs.diplomacy.tensors import State, count_powers, power_of
 
 
 def count_centres(owner: Any) -> Tensor:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import FLEET, INLAND
-from envs.diplomacy.outcome import CONTESTED, NOTHING
-from envs.diplomacy.reading import DONE, FAILED, UNORDERED, VOID, kind_of, other_of, target_of
-from envs.diplomacy.state import (
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import FLEET, INLAND
+from sparring.envs.diplomacy.outcome import CONTESTED, NOTHING
+from sparring.envs.diplomacy.reading import DONE, FAILED, UNORDERED, VOID, kind_of, other_of, target_of
+from sparring.envs.diplomacy.state import (
     CENTRES,
     LOCATIONS,
     POWERS,

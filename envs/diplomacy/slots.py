@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.codes import SLOTS
-from envs.diplomacy.listing import find
-from envs.diplomacy.notation import read_order
-from envs.diplomacy.report import legal_alike
-from envs.diplomacy.spaces import Slot, check_action
-from envs.diplomacy.submit import Line, submit
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.codes import SLOTS
+from sparring.envs.diplomacy.listing import find
+from sparring.envs.diplomacy.notation import read_order
+from sparring.envs.diplomacy.report import legal_alike
+from sparring.envs.diplomacy.spaces import Slot, check_action
+from sparring.envs.diplomacy.submit import Line, submit
 
 Slots = dict[str, list[Slot]]
 """Of each power, by the alphabet of their provinces."""

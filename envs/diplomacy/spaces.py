@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, MultiBinary, MultiDiscrete
 
-from envs.diplomacy.board import location_name
-from envs.diplomacy.codes import SLOTS
-from envs.diplomacy.listing import MAX_ORDERS
-from envs.diplomacy.observation import SHAPE
+from sparring.envs.diplomacy.board import location_name
+from sparring.envs.diplomacy.codes import SLOTS
+from sparring.envs.diplomacy.listing import MAX_ORDERS
+from sparring.envs.diplomacy.observation import SHAPE
 
 Slot = tuple[int, np.ndarray]
 """A province, and the orders int32 [n] listed for it."""

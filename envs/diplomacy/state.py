@@ -11,8 +11,8 @@ from functools import cache
 import numpy as np
 import warp as wp
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import COAST, SEA, Board, padded, standard_board
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import COAST, SEA, Board, padded, standard_board
 
 POWERS = wp.constant(codes.NUM_POWERS)
 PROVINCES = wp.constant(codes.NUM_PROVINCES)

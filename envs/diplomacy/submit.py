@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, location_name, standard_board
-from envs.diplomacy.notation import Order, OrderError, place_unit, read_order
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, location_name, standard_board
+from sparring.envs.diplomacy.notation import Order, OrderError, place_unit, read_order
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from envs.diplomacy.board import Board, standard_board
-from envs.diplomacy.reading import CONVOY, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, kind_of, other_of, target_of
+from sparring.envs.diplomacy.board import Board, standard_board
+from sparring.envs.diplomacy.reading import CONVOY, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, kind_of, other_of, target_of
 
 ANY, MOVES_FIRST, SUPPORTS_FIRST, NEUTRALS_FIRST = (wp.constant(taste) for taste in range(4))
 WORD = 32

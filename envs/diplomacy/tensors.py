@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, standard_board
-from envs.diplomacy.state import board_tables
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING, standard_board
+from sparring.envs.diplomacy.state import board_tables
 
 State = Mapping[str, Tensor]
 """What G games are, as `DiplomacyBatch.state` and its snapshots name it: units [G, 75], owner [G, 34], year [G] ..."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.observation import observe
-from envs.diplomacy.scoring import alive, count_centres
-from envs.diplomacy.slots import Slots
-from envs.diplomacy.spaces import action_mask
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.observation import observe
+from sparring.envs.diplomacy.scoring import alive, count_centres
+from sparring.envs.diplomacy.slots import Slots
+from sparring.envs.diplomacy.spaces import action_mask
 
 Observation = dict[str, np.ndarray]
 Info = dict[str, Any]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
-from envs.diplomacy.codes import RETREATS
-from envs.diplomacy.notation import LETTERS, unit_location
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.codes import RETREATS
+from sparring.envs.diplomacy.notation import LETTERS, unit_location
 
 NO_CENTRE = -2
 """In place of an owner: there is no supply centre."""

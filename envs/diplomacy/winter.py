@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from envs.diplomacy.board import NOTHING
-from envs.diplomacy.tensors import board_tensors, count_powers, power_of
+from sparring.envs.diplomacy.board import NOTHING
+from sparring.envs.diplomacy.tensors import board_tensors, count_powers, power_of
 
 
 def due(units: Tensor, owner: Tensor) -> Tensor:

@@ -14,15 +14,15 @@ import numpy as np
 import torch
 import warp as wp
 
-from configs.machine import choose_device
-from configs.names import choose
-from configs.schema import RewardConfig
-from envs.dogfight import kernels
-from envs.dogfight import rules as game
-from envs.dogfight.checks import check_bots, check_ranges, check_rewards, check_whole
-from envs.dogfight.kernels import Results, World, observe_kernel, restart_kernel, step_kernel
-from envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
-from envs.launcher import Launcher
+from sparring.configs.machine import choose_device
+from sparring.configs.names import choose
+from sparring.configs.schema import RewardConfig
+from sparring.envs.dogfight import kernels
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.checks import check_bots, check_ranges, check_rewards, check_whole
+from sparring.envs.dogfight.kernels import Results, World, observe_kernel, restart_kernel, step_kernel
+from sparring.envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
+from sparring.envs.launcher import Launcher
 
 ACTION_SIZE = 3
 _FIGHTER_TRACE = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from configs.allowed import complaint, inside
-from configs.names import ConfigError
-from configs.schema import RewardConfig
-from envs.dogfight import rules as game
+from sparring.configs.allowed import complaint, inside
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import RewardConfig
+from sparring.envs.dogfight import rules as game
 
 SEED = "[0, 2147483647]"
 COUNTS = {

@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from configs.names import choose
-from envs.dogfight.numpy_batch import (
+from sparring.configs.names import choose
+from sparring.envs.dogfight.numpy_batch import (
     RENDER_MODES,
     MatchOptions,
     NumpyBatch,
@@ -23,7 +23,7 @@ from envs.dogfight.numpy_batch import (
     render_fps,
     seat_bots,
 )
-from envs.dogfight.spaces import action_space, check_actions, observation_space
+from sparring.envs.dogfight.spaces import action_space, check_actions, observation_space
 
 SEATS = ("0", "1")
 
@@ -44,7 +44,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ```python
     import gymnasium as gym
 
-    env = gym.make("envs:sparring/Dogfight-v1", opponent="ace")
+    env = gym.make("sparring:sparring/Dogfight-v1", opponent="ace")
     obs, info = env.reset(seed=1)
     obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
     ```
@@ -210,8 +210,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     `reset(options={"opponent": ..., "regime": ...})` chooses another opponent, or another regime or randomization
     level, for that match; the next reset without options returns to the arguments.
 
-    Many matches at once: `gym.make_vec("envs:sparring/Dogfight-v1", num_envs=256, opponent=["ace", "brawler"])`. Both
-    seats open: `envs.dogfight.parallel.parallel_env()`.
+    Many matches at once: `gym.make_vec("sparring:sparring/Dogfight-v1", num_envs=256, opponent=["ace", "brawler"])`.
+    Both seats open: `sparring.envs.dogfight.parallel.parallel_env()`.
 
     ## Version history
 

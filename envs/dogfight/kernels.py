@@ -7,14 +7,14 @@ match needs is indexed by its place in the batch and nothing is shared, so no th
 
 import warp as wp
 
-from envs.dogfight.bots.decide import decide
-from envs.dogfight.observation import clear_older_frames, observe
-from envs.dogfight.physics import DT, alive, in_control, shoot, take_hits, tick_bullets, tick_fighter
-from envs.dogfight.reward import Geometry, measure, result_reward, step_reward
-from envs.dogfight.rules import BULLETS_PER_FIGHTER
-from envs.dogfight.sensing import distance
-from envs.dogfight.spawn import draw_physics, fresh_memory, spawn
-from envs.dogfight.state import SLOTS, BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
+from sparring.envs.dogfight.bots.decide import decide
+from sparring.envs.dogfight.observation import clear_older_frames, observe
+from sparring.envs.dogfight.physics import DT, alive, in_control, shoot, take_hits, tick_bullets, tick_fighter
+from sparring.envs.dogfight.reward import Geometry, measure, result_reward, step_reward
+from sparring.envs.dogfight.rules import BULLETS_PER_FIGHTER
+from sparring.envs.dogfight.sensing import distance
+from sparring.envs.dogfight.spawn import draw_physics, fresh_memory, spawn
+from sparring.envs.dogfight.state import SLOTS, BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 OPPONENT_X = {"classic": 6, "challenge": 8}
 """Where an observation has the opponent's relative x; of the challenge's four frames the newest decides for all."""

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from configs.names import choose, nearest
-from configs.schema import RewardConfig
-from envs.dogfight import rules as game
-from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.configs.names import choose, nearest
+from sparring.configs.schema import RewardConfig
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 
 RENDER_MODES = ["rgb_array"]
 RESET_OPTIONS = ("opponent", "regime")
@@ -150,7 +150,7 @@ class NumpyBatch:
     def frames(self) -> list[np.ndarray]:
         """Pictures of the first matches as they stood at the end of the last step, uint8 [H, W, 3] each."""
         # Imported here because most environments are never drawn.
-        from envs.dogfight.render import draw, frame_from_trace
+        from sparring.envs.dogfight.render import draw, frame_from_trace
 
         rows = self._first_rows() if self._fresh else self._last_rows()
         players = [

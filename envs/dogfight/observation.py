@@ -8,10 +8,10 @@ import math
 
 import warp as wp
 
-from envs.dogfight import rules
-from envs.dogfight.physics import wrap_dx
-from envs.dogfight.sensing import energy, look
-from envs.dogfight.state import SLOTS, Bullet, Clock, Fighter, Physics, Settings
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.physics import wrap_dx
+from sparring.envs.dogfight.sensing import energy, look
+from sparring.envs.dogfight.state import SLOTS, Bullet, Clock, Fighter, Physics, Settings
 
 DISTANCE_SCALE = wp.constant(1.0 / 1000.0)
 HEIGHT_SCALE = wp.constant(1.0 / rules.HEIGHT)

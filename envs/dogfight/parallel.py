@@ -12,8 +12,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
-from envs.dogfight import rules
-from envs.dogfight.numpy_batch import (
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.numpy_batch import (
     RENDER_MODES,
     MatchOptions,
     NumpyBatch,
@@ -22,7 +22,7 @@ from envs.dogfight.numpy_batch import (
     near_regime,
     render_fps,
 )
-from envs.dogfight.spaces import action_space, check_actions, observation_space
+from sparring.envs.dogfight.spaces import action_space, check_actions, observation_space
 
 PLAYERS = ("player_0", "player_1")
 

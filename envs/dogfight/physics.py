@@ -10,8 +10,8 @@ import math
 
 import warp as wp
 
-from envs.dogfight import rules
-from envs.dogfight.state import SLOTS, Bullet, Fighter, Physics
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.state import SLOTS, Bullet, Fighter, Physics
 
 DT = wp.constant(rules.DT)
 HALF_WIDTH = wp.constant(rules.HALF_WIDTH)

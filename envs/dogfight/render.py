@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 Color = tuple[int, int, int]
 

@@ -10,8 +10,8 @@ without it the best place is right behind a target that cannot be hurt from ther
 
 import warp as wp
 
-from envs.dogfight.sensing import Sight, angle_to, lead_point, look
-from envs.dogfight.state import Fighter, Physics, RewardWeights, Settings
+from sparring.envs.dogfight.sensing import Sight, angle_to, lead_point, look
+from sparring.envs.dogfight.state import Fighter, Physics, RewardWeights, Settings
 
 PROXIMITY_DISTANCE = wp.constant(250.0)
 FACING_DISTANCE = wp.constant(300.0)

@@ -5,8 +5,8 @@ Angles are kept as cosines and sines as long as a comparison is all that is need
 
 import warp as wp
 
-from envs.dogfight.physics import wrap_dx
-from envs.dogfight.state import Fighter, Physics
+from sparring.envs.dogfight.physics import wrap_dx
+from sparring.envs.dogfight.state import Fighter, Physics
 
 
 @wp.struct

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box
 
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 ACTION_NAMES = ("turn", "throttle", "shoot")
 ACTION_LOW = (-1.0, 0.0, -1.0)

@@ -8,8 +8,8 @@ import math
 
 import warp as wp
 
-from envs.dogfight import rules
-from envs.dogfight.state import BotMemory, Fighter, Physics
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.state import BotMemory, Fighter, Physics
 
 CHALLENGE_GRAVITY = wp.constant(rules.CHALLENGE_GRAVITY)
 SPAWN_X = wp.constant(rules.SPAWN_X)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from envs.dogfight.rules import BULLETS_PER_FIGHTER
+from sparring.envs.dogfight.rules import BULLETS_PER_FIGHTER
 
 SEATS = wp.constant(2)
 SLOTS = wp.constant(BULLETS_PER_FIGHTER)

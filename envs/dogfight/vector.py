@@ -14,9 +14,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from configs.names import choose
-from envs.dogfight import rules
-from envs.dogfight.numpy_batch import (
+from sparring.configs.names import choose
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.numpy_batch import (
     RENDER_MODES,
     MatchOptions,
     NumpyBatch,
@@ -27,7 +27,7 @@ from envs.dogfight.numpy_batch import (
     render_fps,
     seat_bots,
 )
-from envs.dogfight.spaces import action_space, check_actions, observation_space
+from sparring.envs.dogfight.spaces import action_space, check_actions, observation_space
 
 RENDERED_MATCHES = 4
 SEATS = ("0", "1", "alternate")

@@ -12,17 +12,17 @@ import sys
 
 import torch
 
-import train
-from agents.checkpoint import save_checkpoint
-from agents.duel import Duel
-from agents.policy import Policy
-from agents.ppo import loop
-from agents.ppo.network import ActorCritic
-from agents.ppo.run import Run
-from agents.ppo.update import Learner
-from agents.state_folder import StateFolder
-from configs.schema import LoggerConfig, NetworkConfig
-from curriculum.pool import Pool
+from sparring import train
+from sparring.agents.checkpoint import save_checkpoint
+from sparring.agents.duel import Duel
+from sparring.agents.policy import Policy
+from sparring.agents.ppo import loop
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.run import Run
+from sparring.agents.ppo.update import Learner
+from sparring.agents.state_folder import StateFolder
+from sparring.configs.schema import LoggerConfig, NetworkConfig
+from sparring.curriculum.pool import Pool
 from tests.agents.ppo.small_run import long
 
 CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}

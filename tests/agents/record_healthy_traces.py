@@ -17,10 +17,10 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from agents.ppo.loop import train
-from configs.plain import from_plain
-from configs.schema import RunConfig
-from configs.validate import validate
+from sparring.agents.ppo.loop import train
+from sparring.configs.plain import from_plain
+from sparring.configs.schema import RunConfig
+from sparring.configs.validate import validate
 
 HERE = Path(__file__).resolve().parent
 RUNS = 20

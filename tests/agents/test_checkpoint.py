@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from agents.policy import Policy
-from agents.ppo.network import ActorCritic
-from configs.schema import NetworkConfig
-from curriculum.tensor_file import pack, unpack
+from sparring.agents.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import NetworkConfig
+from sparring.curriculum.tensor_file import pack, unpack
 
 CONTRACT = {
     "id": "sparring/Dogfight-v1",

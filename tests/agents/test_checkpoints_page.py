@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
-from agents.ppo.loop import train
-from configs.schema import EvaluationConfig
-from curriculum.tensor_file import unpack
+from sparring.agents.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
+from sparring.agents.ppo.loop import train
+from sparring.configs.schema import EvaluationConfig
+from sparring.curriculum.tensor_file import unpack
 from tests.agents.ppo.small_run import config
 
 PAGE = (Path(__file__).resolve().parents[2] / "checkpoints" / "README.md").read_text(encoding="utf-8")

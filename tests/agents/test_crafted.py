@@ -13,12 +13,12 @@ import zipfile
 import pytest
 import torch
 
-from agents.checkpoint import CheckpointError, load_checkpoint
-from agents.sb3_weights import SB3Error, read_zip
-from agents.state_folder import DamagedStateError, StateFolder, read_state
-from configs.names import InputError
-from curriculum.pool import Pool, PoolError
-from curriculum.tensor_file import pack, sha256
+from sparring.agents.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.sb3_weights import SB3Error, read_zip
+from sparring.agents.state_folder import DamagedStateError, StateFolder, read_state
+from sparring.configs.names import InputError
+from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.tensor_file import pack, sha256
 
 
 class Call:

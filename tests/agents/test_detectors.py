@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agents.detectors import COOL_DOWN, ENOUGH, HOLD, Detectors
-from agents.guard import Guard, Verdict
-from configs.schema import GuardConfig, PPOConfig
+from sparring.agents.detectors import COOL_DOWN, ENOUGH, HOLD, Detectors
+from sparring.agents.guard import Guard, Verdict
+from sparring.configs.schema import GuardConfig, PPOConfig
 
 USUAL = {"train/entropy": 0.5, "rollout/action_size": 0.4, "train/value_loss": 0.02, "train/grad_norm": 0.3}
 USUAL |= {"curriculum/ace/win_rate": 0.95, "curriculum/chaser/win_rate": 0.85}

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.duel import FIRST_SLOT, Duel
-from agents.ppo.network import ActorCritic
-from configs.schema import NetworkConfig
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.mirror import Mirror
-from envs.dogfight.rules import ACTIONS, BOTS
+from sparring.agents.duel import FIRST_SLOT, Duel
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.rules import ACTIONS, BOTS
 
 N = 8
 SEAT = np.arange(N) % 2

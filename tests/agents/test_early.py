@@ -2,11 +2,11 @@
 
 import pytest
 
-from agents.early import check_early
-from configs.load import load
-from configs.names import InputError
-from curriculum.league import new_league
-from curriculum.league_file import LeagueFile
+from sparring.agents.early import check_early
+from sparring.configs.load import load
+from sparring.configs.names import InputError
+from sparring.curriculum.league import new_league
+from sparring.curriculum.league_file import LeagueFile
 
 
 def early(folder, *options):

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-import train
-from agents.checkpoint import load_checkpoint, save_checkpoint
-from agents.early import check_early
-from agents.env_version import OldVersionError, admitted, is_old, old_version_message
-from agents.matches import Setting, play
-from agents.policy import Policy, PolicyError
-from agents.ppo.network import ActorCritic
-from agents.run_home import open_home
-from configs.load import load
-from configs.names import ConfigError
-from configs.schema import NetworkConfig
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.rules import ENV_ID, VERSION
+from sparring import train
+from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.early import check_early
+from sparring.agents.env_version import OldVersionError, admitted, is_old, old_version_message
+from sparring.agents.matches import Setting, play
+from sparring.agents.policy import Policy, PolicyError
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.run_home import open_home
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import ENV_ID, VERSION
 
 GOLDEN = Path(__file__).parent / "golden"
 OLD_RUN = GOLDEN / "run_v0"

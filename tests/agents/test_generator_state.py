@@ -2,7 +2,7 @@
 
 import torch
 
-from agents.generator_state import restore_generator
+from sparring.agents.generator_state import restore_generator
 
 
 def draws(generator):

@@ -9,19 +9,19 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from agents.checkpoint import load_checkpoint
-from agents.guard import Guard, LearningFailed, Verdict
-from agents.interrupt import Stopped
-from agents.ppo import loop
-from agents.ppo.network import ActorCritic
-from agents.ppo.precision import Autocast
-from agents.ppo.rollout import Rollout
-from agents.ppo.run import Run
-from agents.ppo.update import Learner
-from agents.progress import Progress
-from agents.state_folder import StateFolder
-from configs.schema import GuardConfig, NetworkConfig, PPOConfig
-from envs.dogfight.batch import DogfightBatch
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.guard import Guard, LearningFailed, Verdict
+from sparring.agents.interrupt import Stopped
+from sparring.agents.ppo import loop
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.run import Run
+from sparring.agents.ppo.update import Learner
+from sparring.agents.progress import Progress
+from sparring.agents.state_folder import StateFolder
+from sparring.configs.schema import GuardConfig, NetworkConfig, PPOConfig
+from sparring.envs.dogfight.batch import DogfightBatch
 from tests.agents.ppo.small_run import config, metrics
 
 NAN = float("nan")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agents.interrupt import Stopped, StopRequest
+from sparring.agents.interrupt import Stopped, StopRequest
 
 NUMBERS = {signal.SIGINT: 130, signal.SIGTERM: 75}
 

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from agents.checkpoint import load_checkpoint
-from agents.ppo.loop import train
-from agents.run_folder import RunFolder
-from agents.state_folder import StateFolder, read_state
-from curriculum.pool import Pool
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.state_folder import StateFolder, read_state
+from sparring.curriculum.pool import Pool
 from tests.agents import faults, victims
 from tests.agents.ppo.small_run import flat, long, metrics, state_of, untimed
 

@@ -10,9 +10,9 @@ import types
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from agents.logger import JsonLines, LoggerError, open_logger
-from configs.names import UnknownNameError
-from configs.schema import LoggerConfig
+from sparring.agents.logger import JsonLines, LoggerError, open_logger
+from sparring.configs.names import UnknownNameError
+from sparring.configs.schema import LoggerConfig
 
 ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]
 

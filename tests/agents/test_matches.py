@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents.matches import MatchResults, Setting, play
-from agents.policy import Policy, PolicyError
-from agents.ppo.network import ActorCritic
-from configs.names import UnknownNameError
-from configs.schema import NetworkConfig
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.mirror import Mirror
-from envs.dogfight.rules import bot_id, ranges
+from sparring.agents.matches import MatchResults, Setting, play
+from sparring.agents.policy import Policy, PolicyError
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.names import UnknownNameError
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.rules import bot_id, ranges
 
 QUICK = Setting(threads=1, ranges=ranges("glass_cannon"))
 SHORT = replace(QUICK, max_ticks=1500)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from agents.checkpoint import load_checkpoint
-from agents.ppo.loop import train
-from agents.state_folder import StateFolder
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.state_folder import StateFolder
 from tests.agents import faults, victims
 from tests.agents.ppo.small_run import long, metrics, state_of, untimed
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.progress import Progress, duration, forecast
-from configs.schema import PhaseConfig, StageConfig
-from curriculum.schedule import Schedule
+from sparring.agents.progress import Progress, duration, forecast
+from sparring.configs.schema import PhaseConfig, StageConfig
+from sparring.curriculum.schedule import Schedule
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import yaml
 
-from agents import run_folder
-from agents.run_folder import ADJECTIVES, CALLSIGNS, RunFolder, RunFolderError
+from sparring.agents import run_folder
+from sparring.agents.run_folder import ADJECTIVES, CALLSIGNS, RunFolder, RunFolderError
 
 
 def test_a_made_up_name_is_adjective_callsign_run(tmp_path):

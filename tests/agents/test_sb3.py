@@ -13,16 +13,16 @@ import stable_baselines3
 import torch
 from gymnasium.spaces import Box
 
-from agents import sb3
-from agents.checkpoint import load_checkpoint
-from agents.duel import Duel
-from agents.ppo.network import ActorCritic
-from agents.sb3_weights import SB3Error, read_zip, to_actor_critic
-from configs.names import ConfigError
-from configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.spaces import action_space
-from eval.entrants import load_policy
+from sparring.agents import sb3
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.duel import Duel
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.sb3_weights import SB3Error, read_zip, to_actor_critic
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.spaces import action_space
+from sparring.eval.entrants import load_policy
 from tests.agents.ppo.small_run import config, metrics
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from agents.side_by_side import SideBySide
+from sparring.agents.side_by_side import SideBySide
 
 
 @pytest.fixture(params=[True, False])

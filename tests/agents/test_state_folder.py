@@ -7,7 +7,7 @@ import signal
 import pytest
 import torch
 
-from agents.state_folder import FORMAT_VERSION, DamagedStateError, StateFolder, read_state
+from sparring.agents.state_folder import FORMAT_VERSION, DamagedStateError, StateFolder, read_state
 
 
 def content(value):

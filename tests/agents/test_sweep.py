@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-import train
-from agents.checkpoint import load_checkpoint
-from agents.sweep import table
-from configs.names import InputError
-from configs.sweep import FOLDER, launchers, read_sweep
+from sparring import train
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.sweep import table
+from sparring.configs.names import InputError
+from sparring.configs.sweep import FOLDER, launchers, read_sweep
 
 ROOT = Path(train.__file__).parent
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from agents.early import check_early
-from agents.run_folder import RunFolder
-from agents.run_home import Home, begins_anew, open_home
-from configs.load import load
-from configs.names import ConfigError
-from curriculum.league import new_league
-from curriculum.league_file import LeagueFile
+from sparring.agents.early import check_early
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.run_home import Home, begins_anew, open_home
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError
+from sparring.curriculum.league import new_league
+from sparring.curriculum.league_file import LeagueFile
 
 
 def config(root, *options):

@@ -6,7 +6,7 @@ import tempfile
 
 import torch
 
-from agents.ppo import loop
+from sparring.agents.ppo import loop
 from tests.agents import faults  # noqa: F401
 from tests.agents.ppo.small_run import config
 

@@ -10,8 +10,8 @@ import torch
 pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
 
 from benchmarks import diplomacy
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from agents.ppo.precision import Autocast
-from agents.ppo.update import Learner
 from benchmarks.gpu_parts import (
     captured_step,
     diplomacy_phases,
@@ -23,9 +21,11 @@ from benchmarks.gpu_parts import (
 )
 from benchmarks.gpu_parts.agreement import Agreement
 from benchmarks.gpu_parts.part import PartOptions
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.update import Learner
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = PartOptions("cpu", seed=1, quick=True)
@@ -179,7 +179,7 @@ def test_a_scaler_that_stands_still_is_found(monkeypatch):
 
 
 def test_bounds_that_are_not_kept_are_found(monkeypatch):
-    monkeypatch.setattr("agents.ppo.network.ActorCritic.clamp_log_std", lambda self: None)
+    monkeypatch.setattr("sparring.agents.ppo.network.ActorCritic.clamp_log_std", lambda self: None)
     assert not precision_probe.probe("fp32", "cpu", 1)["log_std driven up stays at its bound"]
 
 

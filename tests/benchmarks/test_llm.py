@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.llm.backend import Decision
-from agents.llm.line_tokens import LineTokens, probes
-from agents.llm.tokenizer import diplomacy_tokenizer
 from benchmarks import llm, llm_ours, llm_trie
 from benchmarks.llm_work import Size, requests_of
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.line_tokens import LineTokens, probes
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)

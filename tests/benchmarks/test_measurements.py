@@ -9,7 +9,7 @@ import pytest
 from benchmarks import dogfight, scaling, training
 from benchmarks.command import run_script
 from benchmarks.report import table
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 ROOT = Path(__file__).resolve().parents[2]
 

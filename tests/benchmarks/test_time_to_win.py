@@ -5,11 +5,11 @@ from argparse import Namespace
 
 import pytest
 
-from agents.ppo.loop import train
 from benchmarks import time_to_win
 from benchmarks.time_to_win import Reached, clock, measure, verdict
-from configs.load import load
-from envs.dogfight.rules import BOTS
+from sparring.agents.ppo.loop import train
+from sparring.configs.load import load
+from sparring.envs.dogfight.rules import BOTS
 
 
 @pytest.fixture

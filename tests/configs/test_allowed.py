@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from configs.allowed import Form, complaint, describe, inside
+from sparring.configs.allowed import Form, complaint, describe, inside
 
 
 @pytest.mark.parametrize(

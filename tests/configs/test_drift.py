@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from configs.drift import drift
-from configs.language import GRPOConfig, LanguageModelConfig, LeagueConfig
-from configs.names import ConfigError
-from configs.schema import DIPLOMACY, EnvConfig, LoggerConfig, PPOConfig, RunConfig
+from sparring.configs.drift import drift
+from sparring.configs.language import GRPOConfig, LanguageModelConfig, LeagueConfig
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import DIPLOMACY, EnvConfig, LoggerConfig, PPOConfig, RunConfig
 
 
 def grpo(**options):

@@ -10,11 +10,11 @@ import types
 import pytest
 import yaml
 
-import train
-from configs.load import load
-from configs.names import InputError
-from configs.plain import to_plain
-from configs.schema import RunConfig
+from sparring import train
+from sparring.configs.load import load
+from sparring.configs.names import InputError
+from sparring.configs.plain import to_plain
+from sparring.configs.schema import RunConfig
 
 SECRET = "canary-4f1d6b"
 LONG = "x" * 10_000
@@ -98,9 +98,9 @@ COMMAND_LINE = {
 @pytest.fixture(autouse=True)
 def watched(tmp_path, monkeypatch):
     """An empty working directory, a secret in the environment, and a trainer that must not be reached."""
-    module = types.ModuleType("agents.ppo.loop")
+    module = types.ModuleType("sparring.agents.ppo.loop")
     module.train = lambda config: pytest.fail(f"a run of {config} was begun")
-    monkeypatch.setitem(sys.modules, "agents.ppo.loop", module)
+    monkeypatch.setitem(sys.modules, "sparring.agents.ppo.loop", module)
     monkeypatch.setattr(os, "system", lambda command: pytest.fail(f"{command} was run"))
     monkeypatch.setenv("SPARRING_CANARY", SECRET)
     monkeypatch.chdir(tmp_path)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from configs.idle import NEEDS
-from configs.load import load
-from configs.names import ConfigError
-from configs.plain import to_plain
+from sparring.configs.idle import NEEDS
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError
+from sparring.configs.plain import to_plain
 
 IDLE = [
     (["grpo.importance_mask=true"], "grpo.use_importance_correction=true"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.installed import PACKAGES, check_installed
+from sparring.configs.installed import PACKAGES, check_installed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,4 +34,5 @@ def test_with_everything_there_nothing_is_said(capsys):
 
 def test_the_packages_are_those_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert list(PACKAGES) == [re.split(r"[<>=]", requirement)[0] for requirement in project["dependencies"]]
+    needed = [re.split(r"[<>=]", requirement)[0] for requirement in project["dependencies"]]
+    assert list(PACKAGES) == [*needed, project["name"]]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from configs.load import CONFIG_DIR, load, runs
-from configs.names import ConfigError, InputError, UnknownNameError
-from configs.plain import to_plain
+from sparring.configs.load import CONFIG_DIR, load, runs
+from sparring.configs.names import ConfigError, InputError, UnknownNameError
+from sparring.configs.plain import to_plain
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 
@@ -120,7 +120,7 @@ def test_a_run_file_with_an_unknown_key_or_broken_yaml_is_refused(tmp_path, monk
     (tmp_path / "config.yaml").write_text((CONFIG_DIR / "config.yaml").read_text())
     (tmp_path / "run" / "typo.yaml").write_text("# @package _global_\nppo: {clp: 0.1}\n")
     (tmp_path / "run" / "broken.yaml").write_text("# @package _global_\nppo: {clip: [\n")
-    monkeypatch.setattr("configs.load.CONFIG_DIR", tmp_path)
+    monkeypatch.setattr("sparring.configs.load.CONFIG_DIR", tmp_path)
     assert refusal("+run=typo").startswith("unknown key 'ppo.clp': choose from ppo.rollout_steps, ")
     assert "broken" in refusal("+run=broken") or "pars" in refusal("+run=broken")
 

@@ -4,10 +4,10 @@ import gymnasium
 import pytest
 from gymnasium.error import DeprecatedEnv
 
-import envs  # noqa: F401 - registers the games
-from configs.load import load
-from configs.names import ConfigError
-from configs.retired import RETIRED, is_retired
+import sparring  # noqa: F401 - registers the games
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError
+from sparring.configs.retired import RETIRED, is_retired
 
 
 @pytest.mark.parametrize("env_id", RETIRED)
@@ -19,7 +19,7 @@ def test_a_retired_id_has_a_registered_successor(env_id):
 
 
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
-@pytest.mark.parametrize("prefix", ["", "envs:"])
+@pytest.mark.parametrize("prefix", ["", "sparring:"])
 @pytest.mark.parametrize("env_id", RETIRED)
 def test_gymnasium_names_the_successor(env_id, prefix):
     for make in (gymnasium.make, gymnasium.make_vec):
@@ -28,7 +28,7 @@ def test_gymnasium_names_the_successor(env_id, prefix):
 
 
 @pytest.mark.parametrize("run", ["+run=quickstart", "env=gymnasium"])
-@pytest.mark.parametrize("prefix", ["", "envs:"])
+@pytest.mark.parametrize("prefix", ["", "sparring:"])
 @pytest.mark.parametrize("env_id", RETIRED)
 def test_training_says_why_and_what_to_use(env_id, prefix, run):
     with pytest.raises(ConfigError) as refusal:

@@ -8,16 +8,16 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.drift import drift
-from configs.help import help_text
-from configs.load import CONFIG_DIR, load, runs
-from configs.names import ConfigError
-from configs.plain import from_plain, to_plain
-from configs.scale import INTERVALS, MOMENTS, SIZES, Clock, shrink
-from configs.schema import DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
-from configs.validate import options, validate
-from configs.whose import heeds
-from curriculum.schedule import Schedule
+from sparring.configs.drift import drift
+from sparring.configs.help import help_text
+from sparring.configs.load import CONFIG_DIR, load, runs
+from sparring.configs.names import ConfigError
+from sparring.configs.plain import from_plain, to_plain
+from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, Clock, shrink
+from sparring.configs.schema import DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from sparring.configs.validate import options, validate
+from sparring.configs.whose import heeds
+from sparring.curriculum.schedule import Schedule
 
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}

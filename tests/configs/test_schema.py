@@ -5,11 +5,11 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from agents.ppo.precision import PRECISIONS
-from configs import schema
-from configs.allowed import complaint
-from configs.validate import options, validate
-from envs.dogfight import rules
+from sparring.agents.ppo.precision import PRECISIONS
+from sparring.configs import schema
+from sparring.configs.allowed import complaint
+from sparring.configs.validate import options, validate
+from sparring.envs.dogfight import rules
 
 CLASSES = [
     kind

@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from configs.names import ConfigError
-from configs.plain import from_plain
-from configs.schema import BOTS
-from configs.validate import options, validate
+from sparring.configs.names import ConfigError
+from sparring.configs.plain import from_plain
+from sparring.configs.schema import BOTS
+from sparring.configs.validate import options, validate
 
 STAGE = {"bots": ["ace"]}
 

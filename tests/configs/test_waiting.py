@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from configs import waiting
-from configs.waiting import said_if_long, say
+from sparring.configs import waiting
+from sparring.configs.waiting import said_if_long, say
 
 
 def test_it_goes_to_stderr(capsys):

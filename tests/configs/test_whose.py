@@ -1,9 +1,17 @@
 """Which game an option belongs to: said by --help, and true of every key there is."""
 
-from configs.help import help_text
-from configs.schema import DIPLOMACY, DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
-from configs.validate import options
-from configs.whose import _OWNERS, GYMNASIUM, kind_of, whose
+from sparring.configs.help import help_text
+from sparring.configs.schema import (
+    DIPLOMACY,
+    DOGFIGHT,
+    EventConfig,
+    PhaseConfig,
+    RandomizationConfig,
+    RunConfig,
+    StageConfig,
+)
+from sparring.configs.validate import options
+from sparring.configs.whose import _OWNERS, GYMNASIUM, kind_of, whose
 
 
 def keys():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from configs.language import DIPLOMACY_BOTS
-from curriculum.league import League, enter_checkpoint, new_league
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.curriculum.league import League, enter_checkpoint, new_league
 
 
 def small_league(checkpoints: int = 2, **elos: float) -> League:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curriculum.bayesian import BETA, SIGMA, Belief, beliefs_after, win_chance
-from curriculum.games import Game, head_to_head
+from sparring.curriculum.bayesian import BETA, SIGMA, Belief, beliefs_after, win_chance
+from sparring.curriculum.games import Game, head_to_head
 
 BELIEFS = st.builds(Belief, st.floats(0.0, 50.0), st.floats(0.5, SIGMA))
 SEVEN = tuple("abcdefg")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curriculum.bayesian import Belief
-from curriculum.games import Game, head_to_head
-from curriculum.ratings import elo_after, expected_rank, expected_score
+from sparring.curriculum.bayesian import Belief
+from sparring.curriculum.games import Game, head_to_head
+from sparring.curriculum.ratings import elo_after, expected_rank, expected_score
 
 ELOS = st.floats(-3000.0, 5000.0)
 SEVEN = tuple("abcdefg")

@@ -5,12 +5,12 @@ from dataclasses import asdict
 
 import pytest
 
-from configs.schema import LeagueConfig
-from curriculum.fixed_references import Row, best_checkpoint, bots_drop, reference_table
-from curriculum.games import Game, head_to_head
-from curriculum.league import CHALLENGER, enter_checkpoint, new_league, record
-from curriculum.league_metrics import league_metrics
-from curriculum.matchmaking import Opponents, category
+from sparring.configs.schema import LeagueConfig
+from sparring.curriculum.fixed_references import Row, best_checkpoint, bots_drop, reference_table
+from sparring.curriculum.games import Game, head_to_head
+from sparring.curriculum.league import CHALLENGER, enter_checkpoint, new_league, record
+from sparring.curriculum.league_metrics import league_metrics
+from sparring.curriculum.matchmaking import Opponents, category
 from tests.curriculum.small_league import rated, small_league
 
 

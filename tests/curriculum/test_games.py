@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs.names import InputError
-from curriculum.games import Game, head_to_head, meetings, ranks, results
+from sparring.configs.names import InputError
+from sparring.curriculum.games import Game, head_to_head, meetings, ranks, results
 
 
 def test_every_two_seats_are_compared_once():

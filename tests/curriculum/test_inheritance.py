@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from curriculum.games import Game
-from curriculum.inheritance import inherit
-from curriculum.league import CHALLENGER, enter_checkpoint, new_league, record
-from curriculum.league_file import LeagueError, LeagueFile
+from sparring.curriculum.games import Game
+from sparring.curriculum.inheritance import inherit
+from sparring.curriculum.league import CHALLENGER, enter_checkpoint, new_league, record
+from sparring.curriculum.league_file import LeagueError, LeagueFile
 from tests.curriculum.small_league import small_league
 
 

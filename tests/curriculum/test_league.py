@@ -3,13 +3,22 @@
 import numpy as np
 import pytest
 
-from configs.language import DIPLOMACY_BOTS
-from configs.names import InputError, UnknownNameError
-from curriculum.bayesian import Belief, beliefs_after
-from curriculum.games import Game
-from curriculum.league import CHALLENGER, KINDS, STARTING_ELO, enter, enter_checkpoint, is_due, new_league, record
-from curriculum.league import win_rates as rates
-from curriculum.ratings import elo_after
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.curriculum.bayesian import Belief, beliefs_after
+from sparring.curriculum.games import Game
+from sparring.curriculum.league import (
+    CHALLENGER,
+    KINDS,
+    STARTING_ELO,
+    enter,
+    enter_checkpoint,
+    is_due,
+    new_league,
+    record,
+)
+from sparring.curriculum.league import win_rates as rates
+from sparring.curriculum.ratings import elo_after
 from tests.curriculum.small_league import small_league
 
 SEVEN = (CHALLENGER, "base_model", "random", "chaos", "dumbbot", "dumbbot", "defensive")

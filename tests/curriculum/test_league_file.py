@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import curriculum.league_file
-from configs.file_lock import FileLock
-from configs.files import write_atomically
-from curriculum.games import Game
-from curriculum.league import CHALLENGER, record
-from curriculum.league_file import LeagueError, LeagueFile
-from curriculum.league_json import _digest, read_league, write_league
+import sparring.curriculum.league_file
+from sparring.configs.file_lock import FileLock
+from sparring.configs.files import write_atomically
+from sparring.curriculum.games import Game
+from sparring.curriculum.league import CHALLENGER, record
+from sparring.curriculum.league_file import LeagueError, LeagueFile
+from sparring.curriculum.league_json import _digest, read_league, write_league
 from tests.curriculum.small_league import small_league
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,8 +74,8 @@ WRITER = """
 import sys
 sys.path.insert(0, '.')
 from pathlib import Path
-from curriculum.games import Game
-from curriculum.league_file import LeagueFile
+from sparring.curriculum.games import Game
+from sparring.curriculum.league_file import LeagueFile
 folder, me, batches = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 print('ready', flush=True)
 sys.stdin.readline()
@@ -137,10 +137,10 @@ def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
     def full(path, data):
         raise OSError("no room")
 
-    monkeypatch.setattr(curriculum.league_file, "write_atomically", full)
+    monkeypatch.setattr(sparring.curriculum.league_file, "write_atomically", full)
     with pytest.raises(OSError, match="no room"):
         file.record([Game((CHALLENGER, "chaos"), (1, 2))])
-    monkeypatch.setattr(curriculum.league_file, "write_atomically", write_atomically)
+    monkeypatch.setattr(sparring.curriculum.league_file, "write_atomically", write_atomically)
     assert file.read() == small_league()
     assert file.record([])  # the lock is free again
 

@@ -6,13 +6,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from configs.language import DIPLOMACY_BOTS
-from configs.names import InputError, UnknownNameError
-from configs.schema import LeagueConfig
-from curriculum.games import Game
-from curriculum.league import CHALLENGER, new_league, record
-from curriculum.matchmaking import category, category_rates, chances, draw_opponents, shares
-from curriculum.pfsp import FLOORS
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.schema import LeagueConfig
+from sparring.curriculum.games import Game
+from sparring.curriculum.league import CHALLENGER, new_league, record
+from sparring.curriculum.matchmaking import category, category_rates, chances, draw_opponents, shares
+from sparring.curriculum.pfsp import FLOORS
 from tests.curriculum.small_league import rated, small_league
 
 BASELINE = {*DIPLOMACY_BOTS, "base_model"}
@@ -231,7 +231,7 @@ def test_bots_that_are_asked_for_and_missing_are_named():
 
 
 def test_both_configurations_offer_the_forms_that_there_are():
-    from configs.language import WIN_RATE_FORMS
-    from configs.schema import SAMPLINGS
+    from sparring.configs.language import WIN_RATE_FORMS
+    from sparring.configs.schema import SAMPLINGS
 
     assert set(WIN_RATE_FORMS) == set(SAMPLINGS) == FLOORS.keys()

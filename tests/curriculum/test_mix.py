@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curriculum.mix import counts, deal, shares
-from envs.dogfight.rules import BOTS
+from sparring.curriculum.mix import counts, deal, shares
+from sparring.envs.dogfight.rules import BOTS
 
 bot_lists = st.lists(st.sampled_from(BOTS), unique=True)
 rates = st.dictionaries(st.sampled_from(BOTS), st.floats(0, 1))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from configs.names import UnknownNameError
-from curriculum import pfsp
+from sparring.configs.names import UnknownNameError
+from sparring.curriculum import pfsp
 
 
 def test_hard_weights_are_one_minus_win_rate_plus_a_tenth():

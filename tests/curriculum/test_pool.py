@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-import curriculum.pool
-from configs.names import UnknownNameError
-from curriculum.pool import Pool, PoolError
-from curriculum.tensor_file import pack, sha256
+import sparring.curriculum.pool
+from sparring.configs.names import UnknownNameError
+from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.tensor_file import pack, sha256
 
 SHAPE = {"obs_dim": 59, "hidden": 4, "blocks": 0}
 
@@ -158,7 +158,7 @@ def test_an_index_that_also_has_ratings_and_results_is_read(tmp_path):
 def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_path, monkeypatch):
     """Otherwise a snapshot without a rating would be drawn, and one that was evicted would be missing."""
     pool = filled(tmp_path, [1000.0, 1100.0], capacity=2)
-    before, write = pool.rows(), curriculum.pool.write_atomically
+    before, write = pool.rows(), sparring.curriculum.pool.write_atomically
 
     def full(path, data):
         if path.name == "index.json":
@@ -166,7 +166,7 @@ def test_a_full_disk_between_snapshot_and_index_leaves_the_pool_as_it_was(tmp_pa
         write(path, data)
 
     with monkeypatch.context() as disk:
-        disk.setattr(curriculum.pool, "write_atomically", full)
+        disk.setattr(sparring.curriculum.pool, "write_atomically", full)
         with pytest.raises(OSError, match="no room"):
             pool.add(500, weights(3))
     assert pool.rows() == before

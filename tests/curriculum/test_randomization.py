@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from curriculum.randomization import Randomization
-from envs.dogfight.rules import LEVELS, PARAMETER_INDEX, ranges
+from sparring.curriculum.randomization import Randomization
+from sparring.envs.dogfight.rules import LEVELS, PARAMETER_INDEX, ranges
 
 
 @pytest.mark.parametrize("level", LEVELS)

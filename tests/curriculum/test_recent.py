@@ -2,9 +2,9 @@
 
 import pytest
 
-from curriculum.games import head_to_head
-from curriculum.league import CHALLENGER, known_win_rates, leave, new_league, record, win_rates
-from curriculum.recent import faded
+from sparring.curriculum.games import head_to_head
+from sparring.curriculum.league import CHALLENGER, known_win_rates, leave, new_league, record, win_rates
+from sparring.curriculum.recent import faded
 
 
 def league_after(**results):

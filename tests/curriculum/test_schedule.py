@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from configs.load import load
-from configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
-from curriculum.randomization import Randomization
-from curriculum.schedule import Position, Schedule
-from envs.dogfight.rules import BOTS, ranges
+from sparring.configs.load import load
+from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
+from sparring.curriculum.randomization import Randomization
+from sparring.curriculum.schedule import Position, Schedule
+from sparring.envs.dogfight.rules import BOTS, ranges
 
 DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS
 

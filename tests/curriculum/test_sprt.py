@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from agents.matches import Setting, play
-from configs.names import InputError
-from curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
-from eval.sprt import parse_hypotheses
+from sparring.agents.matches import Setting, play
+from sparring.configs.names import InputError
+from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
+from sparring.eval.sprt import parse_hypotheses
 
 
 def test_llr_by_hand():

@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
-import envs  # registers the games
+from sparring import envs  # registers the games
 
 GAMES = sorted(env_id for env_id, spec in gym.registry.items() if spec.namespace == "sparring")
 PARALLEL = {env_id: load_env_creator(entry_point) for env_id, entry_point in envs.PARALLEL.items()}

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from agents.checkpoint import save_checkpoint
-from agents.ppo.network import ActorCritic
-from configs.schema import NetworkConfig
-from envs.dogfight.rules import ENV_ID, VERSION
-from eval import find
+from sparring.agents.checkpoint import save_checkpoint
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.dogfight.rules import ENV_ID, VERSION
+from sparring.eval import find
 
 CONTRACT = {
     "id": ENV_ID,

@@ -3,12 +3,12 @@
 import torch
 import yaml
 
-from agents.llm.adapter_file import save_adapter
-from agents.llm.adapters import Adapters
-from agents.llm.lora import LoraShape
-from agents.llm.models import load_model
-from configs.language import LanguageModelConfig
-from configs.plain import to_plain
+from sparring.agents.llm.adapter_file import save_adapter
+from sparring.agents.llm.adapters import Adapters
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.models import load_model
+from sparring.configs.language import LanguageModelConfig
+from sparring.configs.plain import to_plain
 from tests.agents.grpo.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.matches import Setting
-from agents.policy import PolicyError
-from configs.names import UnknownNameError
-from eval.arena import EvaluationError, Plan, evaluate, ladder, make_setting, play_cell
-from eval.entrants import Entrant, load_policy
+from sparring.agents.matches import Setting
+from sparring.agents.policy import PolicyError
+from sparring.configs.names import UnknownNameError
+from sparring.eval.arena import EvaluationError, Plan, evaluate, ladder, make_setting, play_cell
+from sparring.eval.entrants import Entrant, load_policy
 
 PLAN = Plan(["glass_cannon"], games=20, seed=0, setting=Setting(threads=1))
 ACE, BRAWLER, CHASER = (Entrant(name, name) for name in ("ace", "brawler", "chaser"))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eval import history, panels
-from eval.curves import USUAL, main, read_options
-from eval.history import Curve, Mark, mean, read_history
-from eval.panels import COLORS, Bundle, Chart, Panel, draw, open_gaps
+from sparring.eval import history, panels
+from sparring.eval.curves import USUAL, main, read_options
+from sparring.eval.history import Curve, Mark, mean, read_history
+from sparring.eval.panels import COLORS, Bundle, Chart, Panel, draw, open_gaps
 
 ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"
@@ -333,7 +333,7 @@ def test_a_run_may_be_given_by_its_folder(make_run, tmp_path, drawn, capsys):
 
 def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
     make_run("a", [0.1])
-    monkeypatch.delitem(sys.modules, "eval.panels")
+    monkeypatch.delitem(sys.modules, "sparring.eval.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["a"]) == 2
     assert capsys.readouterr().err == ('eval/curves.py: matplotlib is not installed; run pip install -e ".[plots]"\n')

@@ -8,16 +8,16 @@ import pytest
 import torch
 from scipy import stats
 
-from agents.checkpoint import load_checkpoint, save_checkpoint
-from agents.diplomacy_matches import play_against
-from agents.ppo.order_network import OrderNetwork
-from configs.names import InputError
-from configs.schema import NetworkConfig
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.codes import BOTS, ENV_ID
-from eval import one_against_six
-from eval.diplomacy import main, read_options
-from eval.diplomacy_last_year import last_year_of
+from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.diplomacy_matches import play_against
+from sparring.agents.ppo.order_network import OrderNetwork
+from sparring.configs.names import InputError
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.codes import BOTS, ENV_ID
+from sparring.eval import one_against_six
+from sparring.eval.diplomacy import main, read_options
+from sparring.eval.diplomacy_last_year import last_year_of
 
 QUICK = ["--games", "7", "--last-year", "1902", "--threads", "1", "--device", "cpu"]
 

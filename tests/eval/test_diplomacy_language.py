@@ -6,16 +6,16 @@ import shutil
 
 import pytest
 
-from agents.llm.games import one_against_six
-from curriculum.fixed_references import reference_table
-from curriculum.games import Game
-from curriculum.league import enter_checkpoint, new_league, record
-from curriculum.league_file import LeagueFile
-from envs.diplomacy.board import POWERS
-from eval import find
-from eval.diplomacy import main, read_options
-from eval.diplomacy_models import LanguagePlayer, load
-from eval.run import main as run_main
+from sparring.agents.llm.games import one_against_six
+from sparring.curriculum.fixed_references import reference_table
+from sparring.curriculum.games import Game
+from sparring.curriculum.league import enter_checkpoint, new_league, record
+from sparring.curriculum.league_file import LeagueFile
+from sparring.envs.diplomacy.board import POWERS
+from sparring.eval import find
+from sparring.eval.diplomacy import main, read_options
+from sparring.eval.diplomacy_models import LanguagePlayer, load
+from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 from tests.eval.language_players import make_run
@@ -62,7 +62,7 @@ def test_what_a_name_means(adapter, tmp_path, monkeypatch):
     monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
     (tmp_path / "cloned" / "final").mkdir(parents=True)
     shutil.copytree(adapter.parent.parent / "model", tmp_path / "cloned" / "final", dirs_exist_ok=True)
-    from eval.diplomacy_candidates import beside, find_candidate
+    from sparring.eval.diplomacy_candidates import beside, find_candidate
 
     assert find_candidate("tiny") == "tiny"
     assert beside("tiny") is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eval.diplomacy_odds import OddsKeeper, note
-from eval.diplomacy_page import encode, write_replay
+from sparring.eval.diplomacy_odds import OddsKeeper, note
+from sparring.eval.diplomacy_page import encode, write_replay
 from tests.envs.diplomacy.scenes import play
 from tests.eval.test_replay import HOSTILE, browse, needs_chromium, selftest
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from agents.llm.bot_backend import BotBackend
-from configs.names import InputError
-from envs.diplomacy.prompts import PromptRules
-from eval import diplomacy_games
-from eval.diplomacy import main
-from eval.diplomacy_language import rounds_of
-from eval.diplomacy_models import POLICY, LanguagePlayer
+from sparring.agents.llm.bot_backend import BotBackend
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.eval import diplomacy_games
+from sparring.eval.diplomacy import main
+from sparring.eval.diplomacy_language import rounds_of
+from sparring.eval.diplomacy_models import POLICY, LanguagePlayer
 
 ARGUMENTS = ["--ckpt", "tiny", "--opponents", "random", "--last-year", "1901", "--threads", "1", "--device", "cpu"]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from envs.diplomacy.deeds import deeds
-from envs.diplomacy.game_log import POWER_NAMES
-from envs.diplomacy.recording import centre_counts
-from eval.diplomacy_page import cast, encode, map_svg, page, write_replay
+from sparring.envs.diplomacy.deeds import deeds
+from sparring.envs.diplomacy.game_log import POWER_NAMES
+from sparring.envs.diplomacy.recording import centre_counts
+from sparring.eval.diplomacy_page import cast, encode, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.test_replay import HOSTILE, browse, needs_chromium, selftest
 

@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.checkpoint import save_checkpoint
-from agents.ppo.order_network import OrderNetwork
-from configs.names import InputError
-from configs.schema import NetworkConfig
-from configs.waiting import COMPILING
-from envs.diplomacy import codes
-from envs.diplomacy.batch import opening
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.codes import ENV_ID
-from envs.diplomacy.history import Record
-from envs.diplomacy.notation import read_order
-from envs.diplomacy.saved_game import save
-from envs.launcher import Launcher
-from eval import diplomacy_replay, find
-from eval.diplomacy_page import encode
-from eval.diplomacy_replay import main, read_options
+from sparring.agents.checkpoint import save_checkpoint
+from sparring.agents.ppo.order_network import OrderNetwork
+from sparring.configs.names import InputError
+from sparring.configs.schema import NetworkConfig
+from sparring.configs.waiting import COMPILING
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import opening
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.codes import ENV_ID
+from sparring.envs.diplomacy.history import Record
+from sparring.envs.diplomacy.notation import read_order
+from sparring.envs.diplomacy.saved_game import save
+from sparring.envs.launcher import Launcher
+from sparring.eval import diplomacy_replay, find
+from sparring.eval.diplomacy_page import encode
+from sparring.eval.diplomacy_replay import main, read_options
 from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.test_diplomacy_replay import PLAYERS, data_of
 

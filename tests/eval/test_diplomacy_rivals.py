@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from agents.llm.backend import Request
-from eval import find
-from eval.diplomacy import main
-from eval.diplomacy_models import POLICY, load
+from sparring.agents.llm.backend import Request
+from sparring.eval import find
+from sparring.eval.diplomacy import main
+from sparring.eval.diplomacy_models import POLICY, load
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 from tests.eval.language_players import make_run

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from eval.diplomacy import main
-from eval.diplomacy_settings import read_settings
+from sparring.eval.diplomacy import main
+from sparring.eval.diplomacy_settings import read_settings
 from tests.agents.llm.asking import server
 
 QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu", "--protocol", "alone", "--quiet"]

@@ -8,14 +8,14 @@ import onnx
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint, save_checkpoint
-from agents.policy import Policy
-from agents.ppo.network import ActorCritic
-from configs.schema import NetworkConfig
-from eval import onnx_model as module
-from eval.export import main
-from eval.onnx_file import parameter_count, read_onnx
-from eval.onnx_model import ExportError, build, disagreement, export, run_model
+from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.policy import Policy
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import NetworkConfig
+from sparring.eval import onnx_model as module
+from sparring.eval.export import main
+from sparring.eval.onnx_file import parameter_count, read_onnx
+from sparring.eval.onnx_model import ExportError, build, disagreement, export, run_model
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}
 LESS = {"obs_dim": 46, "observe_physics": False}

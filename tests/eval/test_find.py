@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from configs.names import UnknownNameError
-from configs.schema import DIPLOMACY, DOGFIGHT
-from eval import find
-from eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run
-from eval.proposals import DIPLOMACY_GAME, DIPLOMACY_POLICIES, DOGFIGHT_GAME
+from sparring.configs.names import UnknownNameError
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT
+from sparring.eval import find
+from sparring.eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run
+from sparring.eval.proposals import DIPLOMACY_GAME, DIPLOMACY_POLICIES, DOGFIGHT_GAME
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {"run": "['--ckpt', 'no-name']", "payoff": "['--ckpt', 'no-name']", "export": "['--ckpt', 'no-name']"}
@@ -209,7 +209,7 @@ def test_a_name_that_does_not_exist_is_answered_before_torch_loads(command):
 
 
 def test_so_is_an_opponent():
-    code = "import sys; from eval.run import main; main(['--ckpt', 'bot:ace', '--opponents', 'brawlr'])\n"
+    code = "import sys; from sparring.eval.run import main; main(['--ckpt', 'bot:ace', '--opponents', 'brawlr'])\n"
     code += "print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "False\n"

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eval import heatmap
-from eval.heatmap import CELL, EVEN, GRID, LOSES, WINS, Chart, color, draw_heatmap, ticks
+from sparring.eval import heatmap
+from sparring.eval.heatmap import CELL, EVEN, GRID, LOSES, WINS, Chart, color, draw_heatmap, ticks
 
 
 def chart(shares, policies=1):

@@ -8,13 +8,13 @@ import pytest
 import torch
 import yaml
 
-from agents.checkpoint import CheckpointError, save_checkpoint
-from agents.ppo.order_network import OrderNetwork
-from configs.names import InputError
-from configs.plain import to_plain
-from configs.schema import DIPLOMACY, DOGFIGHT, EnvConfig, NetworkConfig, RunConfig
-from eval.entrants import load_policy
-from eval.kind import check_dogfight
+from sparring.agents.checkpoint import CheckpointError, save_checkpoint
+from sparring.agents.ppo.order_network import OrderNetwork
+from sparring.configs.names import InputError
+from sparring.configs.plain import to_plain
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT, EnvConfig, NetworkConfig, RunConfig
+from sparring.eval.entrants import load_policy
+from sparring.eval.kind import check_dogfight
 
 ROOT = Path(__file__).resolve().parents[2]
 

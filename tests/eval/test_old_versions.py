@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from agents.checkpoint import load_checkpoint
-from configs.retired import DOGFIGHT_V0
-from envs.dogfight.rules import ENV_ID
-from eval import payoff
-from eval.onnx_model import build
-from eval.run import main
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.configs.retired import DOGFIGHT_V0
+from sparring.envs.dogfight.rules import ENV_ID
+from sparring.eval import payoff
+from sparring.eval.onnx_model import build
+from sparring.eval.run import main
 
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
 OLD = {"id": DOGFIGHT_V0, "version": 1}

@@ -9,13 +9,13 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from agents.checkpoint import load_checkpoint
-from agents.policy import Policy
-from configs.names import InputError
-from eval.entrants import load_policy
-from eval.onnx_actor import OnnxActor, probe_observations, same_actions
-from eval.onnx_file import OnnxError, read_onnx
-from eval.onnx_model import build, export
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.policy import Policy
+from sparring.configs.names import InputError
+from sparring.eval.entrants import load_policy
+from sparring.eval.onnx_actor import OnnxActor, probe_observations, same_actions
+from sparring.eval.onnx_file import OnnxError, read_onnx
+from sparring.eval.onnx_model import build, export
 from tests.eval.onnx_models import (
     across_rows,
     linear,

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from agents.checkpoint import load_checkpoint
-from eval import payoff
-from eval.onnx_model import export
-from eval.run import main
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.eval import payoff
+from sparring.eval.onnx_model import export
+from sparring.eval.run import main
 from tests.eval.onnx_models import linear, save, through_reshape
 
 QUICK = ["--threads", "1", "--device", "cpu"]

@@ -6,14 +6,14 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.checkpoint import load_checkpoint, save_checkpoint
-from agents.ppo.network import ActorCritic
-from configs.schema import NetworkConfig
-from configs.waiting import LOADING
-from curriculum.pool import Pool
-from eval import heatmap
-from eval.payoff import main, read_options
-from eval.snapshots import called_by_age, frozen_policies, shortened, thin
+from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import NetworkConfig
+from sparring.configs.waiting import LOADING
+from sparring.curriculum.pool import Pool
+from sparring.eval import heatmap
+from sparring.eval.payoff import main, read_options
+from sparring.eval.snapshots import called_by_age, frozen_policies, shortened, thin
 
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
 STEPS = 100

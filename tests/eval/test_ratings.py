@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from configs.names import InputError, UnknownNameError
-from eval.ratings import ELO, PAIR_POINTS, Anchor, RatingError, fit, rate, standard_errors
-from eval.tables import Record
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.eval.ratings import ELO, PAIR_POINTS, Anchor, RatingError, fit, rate, standard_errors
+from sparring.eval.tables import Record
 
 
 def record(player, opponent, pairs):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.matches import play
-from agents.policy import Policy
-from envs.dogfight.rules import BOTS
-from eval.tables import wilson
+from sparring.agents.matches import play
+from sparring.agents.policy import Policy
+from sparring.envs.dogfight.rules import BOTS
+from sparring.eval.tables import wilson
 
 RELEASED = Path(__file__).resolve().parents[2] / "checkpoints" / "released" / "dogfight_quickstart.pt"
 

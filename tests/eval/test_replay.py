@@ -17,11 +17,11 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.matches import Setting, play
-from envs.dogfight import rules as game
-from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
-from eval.gif import HOLD_MS, write_gif
-from eval.replay import SAMPLE_TICKS, Recorder, Recording, encode, page, write_replay
+from sparring.agents.matches import Setting, play
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.eval.gif import HOLD_MS, write_gif
+from sparring.eval.replay import SAMPLE_TICKS, Recorder, Recording, encode, page, write_replay
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from configs.names import InputError, UnknownNameError
-from eval.requirements import Requirement
-from eval.tables import Record
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.eval.requirements import Requirement
+from sparring.eval.tables import Record
 
 
 def record(opponent, wins, regime="none"):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from configs import waiting
-from envs.dogfight.rules import BOTS
-from eval import arena, export, payoff, seeds
-from eval import run as run_module
-from eval.arena import make_setting
-from eval.options import read_options
-from eval.parser import REGIME_NAMES
-from eval.run import main
+from sparring.configs import waiting
+from sparring.envs.dogfight.rules import BOTS
+from sparring.eval import arena, export, payoff, seeds
+from sparring.eval import run as run_module
+from sparring.eval.arena import make_setting
+from sparring.eval.options import read_options
+from sparring.eval.parser import REGIME_NAMES
+from sparring.eval.run import main
 
 SCRIPT = Path(__file__).resolve().parents[2] / "eval" / "run.py"
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]
@@ -256,7 +256,9 @@ def test_help_fits_a_wide_terminal(module, monkeypatch, capsys):
 
 def test_help_comes_without_torch():
     code = f"import sys; sys.argv[1:] = ['--help']; sys.path[0] = {str(SCRIPT.parents[1])!r}\n"
-    code += "from eval.run import main\ntry:\n    main()\nexcept SystemExit:\n    sys.exit('torch' in sys.modules)"
+    code += (
+        "from sparring.eval.run import main\ntry:\n    main()\nexcept SystemExit:\n    sys.exit('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert all(name in done.stdout for name in (*BOTS, *REGIME_NAMES, "examples"))

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from eval import find
-from eval.seeds import main, read_options
+from sparring.eval import find
+from sparring.eval.seeds import main, read_options
 
 
 @pytest.fixture

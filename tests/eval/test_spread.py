@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from eval.spread import improvement, interquartile_mean, spread
+from sparring.eval.spread import improvement, interquartile_mean, spread
 
 RESAMPLES = 1000
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from eval.ratings import Anchor
-from eval.tables import Record, Report, ladder_markdown, markdown, summarize, to_json, wilson
+from sparring.eval.ratings import Anchor
+from sparring.eval.tables import Record, Report, ladder_markdown, markdown, summarize, to_json, wilson
 
 
 def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none", pairs=(1, 1, 1, 0, 2)):

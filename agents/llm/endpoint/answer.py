@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agents.llm.endpoint.failure import EndpointError
+from sparring.agents.llm.endpoint.failure import EndpointError
 
 FORBIDDEN = -9000.0
 """Log-probabilities below stand for minus infinity."""

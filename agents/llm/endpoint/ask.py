@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.llm.endpoint.answer import Answer, model_names, read_answer
-from agents.llm.endpoint.http import Client
-from agents.llm.endpoint.retry import Persistence
-from configs.language import EndpointConfig
-from configs.names import InputError
-from envs.diplomacy.completion import CLOSING
+from sparring.agents.llm.endpoint.answer import Answer, model_names, read_answer
+from sparring.agents.llm.endpoint.http import Client
+from sparring.agents.llm.endpoint.retry import Persistence
+from sparring.configs.language import EndpointConfig
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.completion import CLOSING
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}

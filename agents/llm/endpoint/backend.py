@@ -14,24 +14,24 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
-from agents.llm.backend import FALLBACK, Decision, Request, check_temperature
-from agents.llm.endpoint.answer import Answer
-from agents.llm.endpoint.ask import Asker, Question
-from agents.llm.endpoint.decide import Judge
-from agents.llm.endpoint.failure import EndpointError
-from agents.llm.endpoint.http import Client
-from agents.llm.endpoint.key import Key
-from agents.llm.endpoint.meter import Meter
-from agents.llm.endpoint.retry import Patience, Persistence
-from agents.llm.endpoint.trial import checked_spelling, trial
-from agents.llm.endpoint.writing import Writer, Writing
-from agents.llm.models import model_folder, read_tokenizer
-from configs.language import EndpointConfig
-from configs.names import InputError
-from configs.schema import RunConfig
-from configs.validate_language import check_endpoint
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.completion import OPENING
+from sparring.agents.llm.backend import FALLBACK, Decision, Request, check_temperature
+from sparring.agents.llm.endpoint.answer import Answer
+from sparring.agents.llm.endpoint.ask import Asker, Question
+from sparring.agents.llm.endpoint.decide import Judge
+from sparring.agents.llm.endpoint.failure import EndpointError
+from sparring.agents.llm.endpoint.http import Client
+from sparring.agents.llm.endpoint.key import Key
+from sparring.agents.llm.endpoint.meter import Meter
+from sparring.agents.llm.endpoint.retry import Patience, Persistence
+from sparring.agents.llm.endpoint.trial import checked_spelling, trial
+from sparring.agents.llm.endpoint.writing import Writer, Writing
+from sparring.agents.llm.models import model_folder, read_tokenizer
+from sparring.configs.language import EndpointConfig
+from sparring.configs.names import InputError
+from sparring.configs.schema import RunConfig
+from sparring.configs.validate_language import check_endpoint
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.completion import OPENING
 
 Prompt = str | list[int]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agents.llm.constraint import Automaton
-from envs.diplomacy.choices import Choices, Option
+from sparring.agents.llm.constraint import Automaton
+from sparring.envs.diplomacy.choices import Choices, Option
 
 FOR_GUIDANCE = "%llguidance {}"
 """Only llguidance takes this line, so vLLM, if it may choose, gives the grammar to it: xgrammar 0.2.8 reads token ids,

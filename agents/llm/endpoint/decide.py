@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from agents.llm.backend import FALLBACK, Decision
-from agents.llm.constraint import Steps
-from agents.llm.endpoint.exact import logprobs_of
-from agents.llm.endpoint.meter import Meter
-from agents.llm.endpoint.spelling import Spelling
-from agents.llm.endpoint.writing import Writing
-from envs.diplomacy.choices import Choices
-from envs.diplomacy.completion import parse
+from sparring.agents.llm.backend import FALLBACK, Decision
+from sparring.agents.llm.constraint import Steps
+from sparring.agents.llm.endpoint.exact import logprobs_of
+from sparring.agents.llm.endpoint.meter import Meter
+from sparring.agents.llm.endpoint.spelling import Spelling
+from sparring.agents.llm.endpoint.writing import Writing
+from sparring.envs.diplomacy.choices import Choices
+from sparring.envs.diplomacy.completion import parse
 
 
 class Judge:

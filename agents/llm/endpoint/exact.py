@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from agents.llm.constraint import Steps
+from sparring.agents.llm.constraint import Steps
 
 TOLERANCE = 1e-3
 """Of probabilities that sum to 1, and of the temperature times a difference of log-probabilities."""

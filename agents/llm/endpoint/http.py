@@ -17,9 +17,9 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from agents.llm.endpoint.failure import EndpointError, of_status
-from agents.llm.endpoint.key import Key
-from configs.names import one_line
+from sparring.agents.llm.endpoint.failure import EndpointError, of_status
+from sparring.agents.llm.endpoint.key import Key
+from sparring.configs.names import one_line
 
 LARGEST = 8 << 20
 """Bytes of an answer; a longer one is refused before it is read to its end."""

@@ -11,7 +11,7 @@ import os
 import re
 from typing import NoReturn
 
-from configs.names import InputError
+from sparring.configs.names import InputError
 
 HIDDEN = "[key]"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
 
-from agents.llm.endpoint.failure import KINDS
+from sparring.agents.llm.endpoint.failure import KINDS
 
 PROBLEMS = ("illegal", "truncated", "empty")
 """Answers that are no legal decision: other orders than the choices, cut off by the limit of tokens, none at all."""

@@ -13,8 +13,8 @@ from threading import Event
 from time import monotonic
 from typing import TypeVar
 
-from agents.llm.endpoint.failure import EndpointError
-from agents.llm.endpoint.meter import Meter
+from sparring.agents.llm.endpoint.failure import EndpointError
+from sparring.agents.llm.endpoint.meter import Meter
 
 T = TypeVar("T")
 

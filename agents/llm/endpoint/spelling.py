@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
-from agents.llm.constraint import Constraint, Steps
-from agents.llm.endpoint.constraints import decision_grammar
-from agents.llm.line_tokens import beginning, encode
-from envs.diplomacy.choices import Choices, Option
+from sparring.agents.llm.constraint import Constraint, Steps
+from sparring.agents.llm.endpoint.constraints import decision_grammar
+from sparring.agents.llm.line_tokens import beginning, encode
+from sparring.envs.diplomacy.choices import Choices, Option
 
 
 class Spelling:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agents.llm.backend import FALLBACK
-from agents.llm.endpoint.answer import Answer
-from agents.llm.endpoint.ask import Question
-from agents.llm.endpoint.decide import Judge
-from agents.llm.endpoint.exact import NOT_BY_ID, temperature_problem
-from agents.llm.endpoint.spelling import Spelling
-from agents.llm.endpoint.writing import Writer
-from configs.language import EndpointConfig
-from configs.names import InputError
-from envs.diplomacy.choices import Choices, Option
-from envs.diplomacy.completion import OPENING
+from sparring.agents.llm.backend import FALLBACK
+from sparring.agents.llm.endpoint.answer import Answer
+from sparring.agents.llm.endpoint.ask import Question
+from sparring.agents.llm.endpoint.decide import Judge
+from sparring.agents.llm.endpoint.exact import NOT_BY_ID, temperature_problem
+from sparring.agents.llm.endpoint.spelling import Spelling
+from sparring.agents.llm.endpoint.writing import Writer
+from sparring.configs.language import EndpointConfig
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.choices import Choices, Option
+from sparring.envs.diplomacy.completion import OPENING
 
 LINES = (
     ("A PAR - BUR", "A PAR - GAS", "A PAR - PIC", "A PAR H", "A PAR S A MAR - BUR"),

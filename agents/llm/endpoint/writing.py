@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agents.llm.endpoint.answer import CUT, Answer
-from agents.llm.endpoint.ask import Question
-from agents.llm.endpoint.constraints import decision_regex, line_choice
-from agents.llm.endpoint.spelling import Spelling
-from envs.diplomacy.choices import WAIVE, Choices, Option
+from sparring.agents.llm.endpoint.answer import CUT, Answer
+from sparring.agents.llm.endpoint.ask import Question
+from sparring.agents.llm.endpoint.constraints import decision_regex, line_choice
+from sparring.agents.llm.endpoint.spelling import Spelling
+from sparring.envs.diplomacy.choices import WAIVE, Choices, Option
 
 ROOM = 64
 """Tokens beyond the longest answer, for what a server writes around it where nothing restrains it."""

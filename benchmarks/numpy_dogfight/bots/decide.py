@@ -14,7 +14,7 @@ from benchmarks.numpy_dogfight.bots.dogfighter import dogfighter
 from benchmarks.numpy_dogfight.bots.fighter import Choice, altitude_guard, select
 from benchmarks.numpy_dogfight.sensing import Sight, sight
 from benchmarks.numpy_dogfight.state import Array, Memory, State, wrap_x
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 NO_BULLET = 1e9
 

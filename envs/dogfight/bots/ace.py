@@ -4,9 +4,9 @@ import math
 
 import warp as wp
 
-from envs.dogfight.bots.shared import dodge, dodging, keep_off_edges
-from envs.dogfight.bots.view import View, attack_throttle, break_angle, fire, smart_aim, steer, wrap
-from envs.dogfight.state import BotMemory
+from sparring.envs.dogfight.bots.shared import dodge, dodging, keep_off_edges
+from sparring.envs.dogfight.bots.view import View, attack_throttle, break_angle, fire, smart_aim, steer, wrap
+from sparring.envs.dogfight.state import BotMemory
 
 
 @wp.func

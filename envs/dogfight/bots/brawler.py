@@ -4,10 +4,10 @@ import math
 
 import warp as wp
 
-from envs.dogfight.bots.shared import count_down, dodge, dodging, enter
-from envs.dogfight.bots.view import View, fire, side_of, smart_aim, steer, wrap
-from envs.dogfight.sensing import angle_to
-from envs.dogfight.state import BotMemory
+from sparring.envs.dogfight.bots.shared import count_down, dodge, dodging, enter
+from sparring.envs.dogfight.bots.view import View, fire, side_of, smart_aim, steer, wrap
+from sparring.envs.dogfight.sensing import angle_to
+from sparring.envs.dogfight.state import BotMemory
 
 CLOSE = wp.constant(0)
 BRAWL = wp.constant(1)

@@ -4,9 +4,9 @@ import math
 
 import warp as wp
 
-from envs.dogfight.bots.shared import count_down, dodge, dodging, enter
-from envs.dogfight.bots.view import View, fire, smart_aim, steer
-from envs.dogfight.state import BotMemory
+from sparring.envs.dogfight.bots.shared import count_down, dodge, dodging, enter
+from sparring.envs.dogfight.bots.view import View, fire, smart_aim, steer
+from sparring.envs.dogfight.state import BotMemory
 
 
 @wp.func

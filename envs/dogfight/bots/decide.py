@@ -2,14 +2,14 @@
 
 import warp as wp
 
-from envs.dogfight import rules
-from envs.dogfight.bots.ace import ace
-from envs.dogfight.bots.brawler import brawler
-from envs.dogfight.bots.chaser import chaser
-from envs.dogfight.bots.dogfighter import dogfighter
-from envs.dogfight.bots.shared import altitude_guard, dodging, stall_guard
-from envs.dogfight.bots.view import see
-from envs.dogfight.state import BotMemory, Bullet, Fighter, Physics
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.bots.ace import ace
+from sparring.envs.dogfight.bots.brawler import brawler
+from sparring.envs.dogfight.bots.chaser import chaser
+from sparring.envs.dogfight.bots.dogfighter import dogfighter
+from sparring.envs.dogfight.bots.shared import altitude_guard, dodging, stall_guard
+from sparring.envs.dogfight.bots.view import see
+from sparring.envs.dogfight.state import BotMemory, Bullet, Fighter, Physics
 
 DO_NOTHING = wp.constant(rules.BOTS.index("do_nothing"))
 DOGFIGHTER = wp.constant(rules.BOTS.index("dogfighter"))

@@ -4,10 +4,10 @@ import math
 
 import warp as wp
 
-from envs.dogfight.bots.shared import count_down, dodge, dodging, enter, keep_off_edges
-from envs.dogfight.bots.view import View, attack_throttle, break_angle, fire, smart_aim, steer, up
-from envs.dogfight.sensing import angle_to, energy
-from envs.dogfight.state import BotMemory
+from sparring.envs.dogfight.bots.shared import count_down, dodge, dodging, enter, keep_off_edges
+from sparring.envs.dogfight.bots.view import View, attack_throttle, break_angle, fire, smart_aim, steer, up
+from sparring.envs.dogfight.sensing import angle_to, energy
+from sparring.envs.dogfight.state import BotMemory
 
 ATTACK = wp.constant(0)
 DEFEND = wp.constant(1)

@@ -2,8 +2,8 @@
 
 import warp as wp
 
-from envs.dogfight.bots.view import View, up
-from envs.dogfight.state import BotMemory, Fighter
+from sparring.envs.dogfight.bots.view import View, up
+from sparring.envs.dogfight.state import BotMemory, Fighter
 
 
 @wp.func

@@ -7,9 +7,9 @@ import math
 
 import warp as wp
 
-from envs.dogfight.physics import wrap_dx
-from envs.dogfight.sensing import Sight, angle_to, lead_point, look
-from envs.dogfight.state import SLOTS, Bullet, Fighter, Physics
+from sparring.envs.dogfight.physics import wrap_dx
+from sparring.envs.dogfight.sensing import Sight, angle_to, lead_point, look
+from sparring.envs.dogfight.state import SLOTS, Bullet, Fighter, Physics
 
 BEHIND_COS = wp.constant(math.cos(2.0))
 CROSSING_OFFSET = wp.constant(60.0)

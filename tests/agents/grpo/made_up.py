@@ -2,8 +2,8 @@
 
 import torch
 
-from agents.grpo.provenance import LogProbs, Source
-from agents.grpo.tokens import Tokens, Totals
+from sparring.agents.grpo.provenance import LogProbs, Source
+from sparring.agents.grpo.tokens import Tokens, Totals
 
 LENGTH = 16
 

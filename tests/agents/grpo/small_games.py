@@ -1,15 +1,15 @@
 """A GRPO configuration so small that a rollout takes a second, and a toy model to play it."""
 
-from agents.grpo.learner import Learner
-from agents.grpo.plan import draw_plan
-from agents.grpo.rollout import Rollouts
-from agents.llm.adapters import BASE, Adapters
-from agents.llm.identity import base_identity
-from agents.llm.lora import LoraShape
-from agents.llm.transformers_backend import TransformersBackend
-from configs.load import load
-from curriculum.league import new_league
-from curriculum.matchmaking import Opponents
+from sparring.agents.grpo.learner import Learner
+from sparring.agents.grpo.plan import draw_plan
+from sparring.agents.grpo.rollout import Rollouts
+from sparring.agents.llm.adapters import BASE, Adapters
+from sparring.agents.llm.identity import base_identity
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.load import load
+from sparring.curriculum.league import new_league
+from sparring.curriculum.matchmaking import Opponents
 from tests.agents.llm.toys import llama, word_tokenizer
 
 SMALL = [

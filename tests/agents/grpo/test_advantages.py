@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from agents.grpo.advantages import advantages
-from configs.language import GRPOConfig
+from sparring.agents.grpo.advantages import advantages
+from sparring.configs.language import GRPOConfig
 
 
 def valued(reward, group, **options):

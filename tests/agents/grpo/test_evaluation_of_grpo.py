@@ -5,13 +5,13 @@ import json
 import pytest
 import torch
 
-from agents.grpo import loop
-from agents.grpo.evaluation import OPPONENTS, Evaluation, measured
-from agents.llm.adapter_file import load_adapter
-from agents.llm.adapters import Adapters
-from agents.llm.lora import LoraShape
-from agents.llm.models import load_model
-from configs.names import InputError
+from sparring.agents.grpo import loop
+from sparring.agents.grpo.evaluation import OPPONENTS, Evaluation, measured
+from sparring.agents.llm.adapter_file import load_adapter
+from sparring.agents.llm.adapters import Adapters
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.models import load_model
+from sparring.configs.names import InputError
 from tests.agents.grpo.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 

@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.grpo.fork import Warmup, warmed_up
-from agents.grpo.rollout import Rollouts
-from agents.llm.backend import PromptError
-from configs.names import ConfigError
-from curriculum.league import BASE_MODEL, CHALLENGER
-from envs.diplomacy.batch import DiplomacyBatch, opening
-from envs.diplomacy.codes import FALL, FALL_RETREATS, SPRING
-from envs.diplomacy.prompts import PromptRules
-from envs.diplomacy.rewards import first_influence, influence_after
-from envs.diplomacy.scorer import Scorer
-from envs.diplomacy.scoring import count_centres
+from sparring.agents.grpo.fork import Warmup, warmed_up
+from sparring.agents.grpo.rollout import Rollouts
+from sparring.agents.llm.backend import PromptError
+from sparring.configs.names import ConfigError
+from sparring.curriculum.league import BASE_MODEL, CHALLENGER
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.codes import FALL, FALL_RETREATS, SPRING
+from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.rewards import first_influence, influence_after
+from sparring.envs.diplomacy.scorer import Scorer
+from sparring.envs.diplomacy.scoring import count_centres
 from tests.agents.grpo.small_games import plan_of, small_config, toy_backend
 
 PHASES = (0, 2, 4)

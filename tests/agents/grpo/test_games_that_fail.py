@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.grpo.loop import train
-from agents.grpo.plan import draw_plan
-from agents.grpo.rollout import Rollouts
-from agents.grpo.rollout_metrics import rollout_metrics
-from agents.llm.adapter_file import load_adapter
-from agents.llm.backend import FALLBACK, PromptError
-from configs.names import InputError
-from curriculum.league import enter_checkpoint, new_league
-from curriculum.league_file import LeagueFile
-from curriculum.matchmaking import Opponents
+from sparring.agents.grpo.loop import train
+from sparring.agents.grpo.plan import draw_plan
+from sparring.agents.grpo.rollout import Rollouts
+from sparring.agents.grpo.rollout_metrics import rollout_metrics
+from sparring.agents.llm.adapter_file import load_adapter
+from sparring.agents.llm.backend import FALLBACK, PromptError
+from sparring.configs.names import InputError
+from sparring.curriculum.league import enter_checkpoint, new_league
+from sparring.curriculum.league_file import LeagueFile
+from sparring.curriculum.matchmaking import Opponents
 from tests.agents.grpo.small_games import plan_of, small_config, toy_backend, toy_rollouts
 from tests.agents.grpo.toy_folder import toy_folder
 

@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-import train
-from agents.grpo import learner
-from agents.grpo.loop import train as train_grpo
+from sparring import train
+from sparring.agents.grpo import learner
+from sparring.agents.grpo.loop import train as train_grpo
 from tests.agents.grpo.small_games import SMALL, small_config
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder

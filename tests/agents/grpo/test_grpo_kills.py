@@ -7,10 +7,10 @@ import time
 import pytest
 import torch
 
-from agents.grpo import loop
-from agents.grpo.players import ModelPlayer
-from agents.grpo.prefetch import InProcess
-from agents.grpo.run import Run
+from sparring.agents.grpo import loop
+from sparring.agents.grpo.players import ModelPlayer
+from sparring.agents.grpo.prefetch import InProcess
+from sparring.agents.grpo.run import Run
 from tests.agents import victims
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder

@@ -6,14 +6,14 @@ import multiprocessing
 import pytest
 import torch
 
-from agents.grpo.learner import Learner
-from agents.grpo.loop import train
-from agents.grpo.rollout import Rollouts
-from agents.llm.adapter_file import load_adapter, save_adapter
-from agents.llm.adapters import AdapterError, Adapters
-from agents.llm.lora import LoraShape
-from curriculum.league import CHALLENGER
-from curriculum.league_file import LeagueFile
+from sparring.agents.grpo.learner import Learner
+from sparring.agents.grpo.loop import train
+from sparring.agents.grpo.rollout import Rollouts
+from sparring.agents.llm.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.adapters import AdapterError, Adapters
+from sparring.agents.llm.lora import LoraShape
+from sparring.curriculum.league import CHALLENGER
+from sparring.curriculum.league_file import LeagueFile
 from tests.agents.grpo.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-import train
-from agents.llm.identity import base_identity, first_identity
-from agents.run_folder import RunFolder
-from agents.state_folder import StateFolder
-from configs.names import InputError
-from curriculum.league import BASE_MODEL
-from curriculum.league_file import LeagueFile
+from sparring import train
+from sparring.agents.llm.identity import base_identity, first_identity
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.state_folder import StateFolder
+from sparring.configs.names import InputError
+from sparring.curriculum.league import BASE_MODEL
+from sparring.curriculum.league_file import LeagueFile
 from tests.agents.grpo.small_runs import events, rows, run
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer

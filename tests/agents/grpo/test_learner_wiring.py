@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from agents.grpo.learner import Sample
-from agents.llm.backend import Request
-from agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.grpo.learner import Sample
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.transformers_backend import TransformersBackend
 from tests.agents.grpo.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 

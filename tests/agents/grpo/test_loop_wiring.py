@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agents.grpo.groups import BeforeMove
-from agents.grpo.loop import _learn
-from agents.grpo.rollout import RolloutBatch, Turn
-from agents.llm.backend import Decision
-from configs.language import GRPOConfig
+from sparring.agents.grpo.groups import BeforeMove
+from sparring.agents.grpo.loop import _learn
+from sparring.agents.grpo.rollout import RolloutBatch, Turn
+from sparring.agents.llm.backend import Decision
+from sparring.configs.language import GRPOConfig
 
 
 class Noting:

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from agents.grpo.loss import policy_loss
-from agents.grpo.loss_metrics import loss_metrics
-from agents.grpo.provenance import ProvenanceError, Source
-from configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
+from sparring.agents.grpo.loss import policy_loss
+from sparring.agents.grpo.loss_metrics import loss_metrics
+from sparring.agents.grpo.provenance import ProvenanceError, Source
+from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.grpo.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
 from tests.agents.grpo.plain_grpo import PlainSample, plain_gradient, plain_loss
 

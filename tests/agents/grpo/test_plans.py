@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.grpo.plan import draw_plan
-from configs.language import GRPOConfig
-from curriculum.league import CHALLENGER, enter_checkpoint, new_league
-from curriculum.matchmaking import Opponents
+from sparring.agents.grpo.plan import draw_plan
+from sparring.configs.language import GRPOConfig
+from sparring.curriculum.league import CHALLENGER, enter_checkpoint, new_league
+from sparring.curriculum.matchmaking import Opponents
 
 CONFIG = GRPOConfig(groups=4, rollout_warmup_phases=3, rollout_horizon_years=2, rollout_long_horizon_years=5)
 MET = ("chaos", "random", "dumbbot", "checkpoint_000001", "random", "dumbbot")

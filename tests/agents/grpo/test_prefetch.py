@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.grpo import prefetch
-from agents.grpo.prefetch import Workers
-from agents.grpo.worker import RolloutError, Task, Worker
-from configs.names import InputError
+from sparring.agents.grpo import prefetch
+from sparring.agents.grpo.prefetch import Workers
+from sparring.agents.grpo.worker import RolloutError, Task, Worker
+from sparring.configs.names import InputError
 from tests.agents.grpo.small_games import plan_of, small_config
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -139,8 +139,8 @@ def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
 def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
     """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
     leaving = (
-        "import sys; from types import SimpleNamespace; from agents.grpo.prefetch import Workers; "
-        "from agents.grpo.worker import Task; from tests.agents.grpo.small_games import small_config; "
+        "import sys; from types import SimpleNamespace; from sparring.agents.grpo.prefetch import Workers; "
+        "from sparring.agents.grpo.worker import Task; from tests.agents.grpo.small_games import small_config; "
         "from tests.agents.grpo.test_prefetch import Actor; "
         "players = Workers(small_config('grpo.workers=2'), Actor, print); "
         "players.submit(Task(SimpleNamespace(step=0, what='wait'), b'')); sys.exit(3)"
@@ -151,8 +151,8 @@ def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
 def test_the_first_worker_is_as_deaf_to_signals_as_the_others():
     """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
     looking = (
-        "import multiprocessing; from pathlib import Path; from agents.grpo.worker import Worker; "
-        "from configs.schema import RunConfig; from tests.agents.grpo.test_prefetch import Patient; "
+        "import multiprocessing; from pathlib import Path; from sparring.agents.grpo.worker import Worker; "
+        "from sparring.configs.schema import RunConfig; from tests.agents.grpo.test_prefetch import Patient; "
         "workers = [Worker(multiprocessing.get_context('spawn'), RunConfig(), Patient) for _ in range(2)]; "
         "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in workers]; "
         "print([line.split()[1] for text in texts for line in text.splitlines() if line.startswith('SigBlk')]); "

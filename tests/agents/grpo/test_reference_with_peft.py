@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from agents.grpo.kl import exact_kl
-from agents.grpo.reference import Reference
-from configs.language import GRPOConfig
+from sparring.agents.grpo.kl import exact_kl
+from sparring.agents.grpo.reference import Reference
+from sparring.configs.language import GRPOConfig
 
 IDS = torch.tensor([[1, 5, 9, 2, 7, 3]])
 ROW = torch.repeat_interleave(torch.arange(6), 20)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from agents.grpo.plan import GroupPlan, RolloutPlan
-from agents.grpo.rollout import Rollouts
-from agents.llm.bot_backend import BotBackend
-from curriculum.league import CHALLENGER
-from envs.diplomacy.batch import DiplomacyBatch, opening
-from envs.diplomacy.codes import FALL, SPRING
-from envs.diplomacy.reward_rules import RewardRules
-from envs.diplomacy.rewards import first_influence, influence_after
-from envs.diplomacy.sample_reward import sample_rewards
-from envs.diplomacy.scorer import Scorer
+from sparring.agents.grpo.plan import GroupPlan, RolloutPlan
+from sparring.agents.grpo.rollout import Rollouts
+from sparring.agents.llm.bot_backend import BotBackend
+from sparring.curriculum.league import CHALLENGER
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.codes import FALL, SPRING
+from sparring.envs.diplomacy.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards import first_influence, influence_after
+from sparring.envs.diplomacy.sample_reward import sample_rewards
+from sparring.envs.diplomacy.scorer import Scorer
 from tests.agents.grpo.small_games import small_config
 
 SAMPLES = 2

@@ -5,10 +5,10 @@ import itertools
 import pytest
 import torch
 
-from agents.grpo.advantages import advantages
-from agents.grpo.groups import BeforeMove, group_ids
-from agents.grpo.loss import policy_loss
-from configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
+from sparring.agents.grpo.advantages import advantages
+from sparring.agents.grpo.groups import BeforeMove, group_ids
+from sparring.agents.grpo.loss import policy_loss
+from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.grpo.made_up import part_of, random_tokens, totals_of
 
 REWARDS = torch.tensor([1.0, 3.0, 8.0, -2.0, 0.5, 0.25])

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from agents.grpo.beta import Beta
-from configs.language import GRPOConfig
-from curriculum.tensor_file import pack, unpack
+from sparring.agents.grpo.beta import Beta
+from sparring.configs.language import GRPOConfig
+from sparring.curriculum.tensor_file import pack, unpack
 
 
 def schedule(steps, *, kl=0.1, **options):

@@ -2,12 +2,12 @@
 
 import torch
 
-from agents.grpo.advantages import advantages
-from agents.grpo.plan import draw_plan
-from configs.language import GRPOConfig
-from curriculum.games import Game
-from curriculum.league import CHALLENGER, new_league, record
-from envs.diplomacy.sample_reward import elo_reward
+from sparring.agents.grpo.advantages import advantages
+from sparring.agents.grpo.plan import draw_plan
+from sparring.configs.language import GRPOConfig
+from sparring.curriculum.games import Game
+from sparring.curriculum.league import CHALLENGER, new_league, record
+from sparring.envs.diplomacy.sample_reward import elo_reward
 from tests.agents.grpo.small_games import bots_everywhere
 
 HERO = 0

@@ -8,8 +8,8 @@ import typing
 import pytest
 import torch
 
-from agents.grpo import groups
-from agents.grpo.groups import BeforeMove, group_ids, mixed_share
+from sparring.agents.grpo import groups
+from sparring.agents.grpo.groups import BeforeMove, group_ids, mixed_share
 
 BASE = BeforeMove(fork=4, power=2, step=3, centres=4, year=1903, position=77)
 

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from agents.grpo.kl import exact_kl, k1, k2, k3, k3_times_ratio
+from sparring.agents.grpo.kl import exact_kl, k1, k2, k3, k3_times_ratio
 from tests.agents.grpo.plain_grpo import plain_kl
 
 LOGITS = torch.tensor([0.3, -1.2, 0.8, 0.0, -0.4, 1.5], dtype=torch.float64)

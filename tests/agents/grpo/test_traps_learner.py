@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from agents.grpo.importance import DisagreementError
-from agents.grpo.learner import Sample
-from agents.llm.backend import Request
-from agents.llm.transformers_backend import TransformersBackend
-from configs.language import AGGREGATIONS
+from sparring.agents.grpo.importance import DisagreementError
+from sparring.agents.grpo.learner import Sample
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.language import AGGREGATIONS
 from tests.agents.grpo.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 

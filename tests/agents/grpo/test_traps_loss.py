@@ -5,11 +5,11 @@ import itertools
 import pytest
 import torch
 
-from agents.grpo.kl import exact_kl
-from agents.grpo.loss import policy_loss
-from agents.grpo.loss_metrics import loss_metrics
-from agents.grpo.tokens import Totals
-from configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
+from sparring.agents.grpo.kl import exact_kl
+from sparring.agents.grpo.loss import policy_loss
+from sparring.agents.grpo.loss_metrics import loss_metrics
+from sparring.agents.grpo.tokens import Totals
+from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
 from tests.agents.grpo.made_up import LENGTH, part_of, random_tokens, tokens_of, totals_of
 
 KINDS = list(itertools.product(LOSS_TYPES, AGGREGATIONS))

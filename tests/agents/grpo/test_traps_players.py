@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.grpo.loop import _check
-from agents.grpo.players import ModelPlayer
-from agents.llm.adapter_file import save_adapter
-from agents.llm.adapters import Adapters
-from agents.llm.backend import Request
-from agents.llm.lora import LoraShape
-from agents.llm.models import load_model
-from curriculum.league import BASE_MODEL, CHALLENGER
-from curriculum.tensor_file import pack
+from sparring.agents.grpo.loop import _check
+from sparring.agents.grpo.players import ModelPlayer
+from sparring.agents.llm.adapter_file import save_adapter
+from sparring.agents.llm.adapters import Adapters
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.models import load_model
+from sparring.curriculum.league import BASE_MODEL, CHALLENGER
+from sparring.curriculum.tensor_file import pack
 from tests.agents.grpo.small_games import plan_of, small_config
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import random_choices

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from agents.grpo.importance import DisagreementError, check_agreement, correction
-from agents.grpo.provenance import LogProbs, ProvenanceError, Source
-from configs.language import GRPOConfig
+from sparring.agents.grpo.importance import DisagreementError, check_agreement, correction
+from sparring.agents.grpo.provenance import LogProbs, ProvenanceError, Source
+from sparring.configs.language import GRPOConfig
 
 SAMPLE = torch.tensor([0, 0, 0, 1, 1])
 RATIO = [1.0, 2.0, 8.0, 0.1, 0.5]

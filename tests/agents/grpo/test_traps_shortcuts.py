@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from agents.grpo.advantages import advantages
-from agents.grpo.learner import Sample
-from agents.llm.backend import FALLBACK, Request
-from agents.llm.endpoint.decide import Judge
-from agents.llm.endpoint.meter import Meter
-from agents.llm.endpoint.writing import Writing
-from agents.llm.transformers_backend import TransformersBackend
-from configs.language import GRPOConfig
-from envs.diplomacy import codes
+from sparring.agents.grpo.advantages import advantages
+from sparring.agents.grpo.learner import Sample
+from sparring.agents.llm.backend import FALLBACK, Request
+from sparring.agents.llm.endpoint.decide import Judge
+from sparring.agents.llm.endpoint.meter import Meter
+from sparring.agents.llm.endpoint.writing import Writing
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.language import GRPOConfig
+from sparring.envs.diplomacy import codes
 from tests.agents.grpo.test_traps_learner import learner
 from tests.agents.llm.toys import menu_of, word_tokenizer
 from tests.envs.diplomacy.asking import ask, scene

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.grpo.kl import k3, k3_times_ratio
-from agents.grpo.loss import policy_loss
-from agents.grpo.provenance import LogProbs, Source
-from agents.grpo.tokens import Tokens
-from configs.language import AGGREGATIONS, GRPOConfig
+from sparring.agents.grpo.kl import k3, k3_times_ratio
+from sparring.agents.grpo.loss import policy_loss
+from sparring.agents.grpo.provenance import LogProbs, Source
+from sparring.agents.grpo.tokens import Tokens
+from sparring.configs.language import AGGREGATIONS, GRPOConfig
 from tests.agents.grpo.made_up import LENGTH, random_tokens, totals_of
 
 LENGTHS = [7, 1, 12, 4, 9]

@@ -2,11 +2,11 @@
 
 from contextlib import contextmanager
 
-from agents.llm.backend import Request
-from agents.llm.endpoint.backend import EndpointBackend
-from agents.llm.endpoint.http import Client
-from agents.llm.endpoint.key import Key
-from configs.language import EndpointConfig
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.endpoint.backend import EndpointBackend
+from sparring.agents.llm.endpoint.http import Client
+from sparring.agents.llm.endpoint.key import Key
+from sparring.configs.language import EndpointConfig
 from tests.agents.llm.loopback_model import LoopbackModel, byte_tokenizer
 from tests.agents.llm.loopback_server import Loopback
 from tests.agents.llm.toys import random_choices

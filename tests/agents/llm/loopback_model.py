@@ -14,7 +14,7 @@ import regex
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from agents.llm.line_tokens import CLOSING, OPENING, decode, encode, probes
+from sparring.agents.llm.line_tokens import CLOSING, OPENING, decode, encode, probes
 
 RAW, UNMASKED, NO_IDS, HOT = "raw", "unmasked", "no_ids", "hot"
 TOP_TWO, BEGINS, OPENAI, STRIPPED = "top_two", "begins", "openai", "stripped"

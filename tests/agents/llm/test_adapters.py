@@ -6,19 +6,19 @@ import hashlib
 import pytest
 import torch
 
-from agents.llm.adapter_file import load_adapter, save_adapter
-from agents.llm.adapters import BASE, LEARNER, AdapterError, Adapters
-from agents.llm.backend import Request
-from agents.llm.constraint import Constraint
-from agents.llm.head import ModelError
-from agents.llm.identity import base_identity
-from agents.llm.lora import LoraShape
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from agents.llm.transformers_backend import TransformersBackend
-from configs.language import LanguageModelConfig
-from configs.names import UnknownNameError
-from curriculum.tensor_file import pack, unpack
+from sparring.agents.llm.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.adapters import BASE, LEARNER, AdapterError, Adapters
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.head import ModelError
+from sparring.agents.llm.identity import base_identity
+from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.language import LanguageModelConfig
+from sparring.configs.names import UnknownNameError
+from sparring.curriculum.tensor_file import pack, unpack
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
 SHAPE = LoraShape(4, 8.0)

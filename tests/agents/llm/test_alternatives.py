@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agents.llm.backend import Request
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.agents.llm.transformers_backend import TransformersBackend
 from tests.agents.llm.toys import by_kind, gpt2, llama, random_choices, word_tokenizer
 
 TEXT = "Year 1 2 3\nYou are 4\n<orders>\n"

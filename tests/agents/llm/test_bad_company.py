@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from agents.llm.backend import FALLBACK
-from agents.llm.policy import LLMPolicy, Player
-from agents.llm.seats import seats
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.completion import parse
-from envs.diplomacy.parallel import parallel_env
-from envs.diplomacy.prompts import PromptRules
+from sparring.agents.llm.backend import FALLBACK
+from sparring.agents.llm.policy import LLMPolicy, Player
+from sparring.agents.llm.seats import seats
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.completion import parse
+from sparring.envs.diplomacy.parallel import parallel_env
+from sparring.envs.diplomacy.prompts import PromptRules
 from tests.agents.llm.asking import endpoint, server
 from tests.agents.llm.test_policy import finish
 

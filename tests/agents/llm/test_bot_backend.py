@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from agents.llm.backend import Request
-from agents.llm.bot_backend import BotBackend
-from agents.llm.bot_games import BotGames
-from agents.llm.policy import LLMPolicy, Player
-from configs.names import InputError, UnknownNameError
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.choices import Choices
-from envs.diplomacy.codes import BOTS, FALL, PHASES, SPRING
-from envs.diplomacy.parallel import parallel_env
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.bot_backend import BotBackend
+from sparring.agents.llm.bot_games import BotGames
+from sparring.agents.llm.policy import LLMPolicy, Player
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.choices import Choices
+from sparring.envs.diplomacy.codes import BOTS, FALL, PHASES, SPRING
+from sparring.envs.diplomacy.parallel import parallel_env
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "language_models.md"
 

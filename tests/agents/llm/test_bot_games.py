@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from agents.llm.bot_games import BotGames
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.codes import BOTS, NUM_PROVINCES
+from sparring.agents.llm.bot_games import BotGames
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.codes import BOTS, NUM_PROVINCES
 
 
 def games(seed=3, number=4):

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.llm.constraint import Constraint
-from agents.llm.line_tokens import decode, encode
-from agents.llm.tokenizer import diplomacy_tokenizer
-from envs.diplomacy.completion import CLOSING, OPENING
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.line_tokens import decode, encode
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.envs.diplomacy.completion import CLOSING, OPENING
 from tests.agents.llm.test_constraint import walk
 from tests.agents.llm.toys import bytes_tokenizer, random_choices, word_tokenizer
 

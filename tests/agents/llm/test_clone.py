@@ -10,16 +10,16 @@ pytest.importorskip("transformers")
 
 from transformers import AutoModelForCausalLM
 
-from agents.interrupt import Stopped
-from agents.llm import clone, clone_run
-from agents.llm.clone import train
-from agents.llm.imitation import Imitator, learning_rate
-from agents.llm.saved_model import verify_model
-from agents.run_lock import RunLock, RunLockedError
-from agents.state_folder import read_state
-from agents.trainers import trainer
-from configs.load import load
-from configs.names import ConfigError, InputError
+from sparring.agents.interrupt import Stopped
+from sparring.agents.llm import clone, clone_run
+from sparring.agents.llm.clone import train
+from sparring.agents.llm.imitation import Imitator, learning_rate
+from sparring.agents.llm.saved_model import verify_model
+from sparring.agents.run_lock import RunLock, RunLockedError
+from sparring.agents.state_folder import read_state
+from sparring.agents.trainers import trainer
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError, InputError
 
 SMALL = (
     *("+run=diplomacy_clone", "device=cpu", "threads=1", "logger.progress=false", "name=clone", "env.last_year=1903"),

@@ -7,10 +7,10 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from agents.llm.constraint import Constraint, Walks
-from agents.llm.line_tokens import LineTokens, TokenizerError, encode
-from envs.diplomacy.choices import WAIVE
-from envs.diplomacy.completion import CLOSING
+from sparring.agents.llm.constraint import Constraint, Walks
+from sparring.agents.llm.line_tokens import LineTokens, TokenizerError, encode
+from sparring.envs.diplomacy.choices import WAIVE
+from sparring.envs.diplomacy.completion import CLOSING
 from tests.agents.llm.toys import WORDS, by_kind, menu_of, random_choices, word_tokenizer
 
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from agents.llm.constraint import Constraint
-from agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 from tests.agents.llm.test_constraint import sequences, walk
 from tests.agents.llm.toys import by_kind, random_choices, word_tokenizer
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import MambaConfig, MambaForCausalLM, MistralConfig, MistralForCausalLM
 
-from agents.llm.context import Context, check_context
-from agents.llm.head import ModelError, check_finite, check_head
+from sparring.agents.llm.context import Context, check_context
+from sparring.agents.llm.head import ModelError, check_finite, check_head
 from tests.agents.llm.toys import gpt2, llama, word_tokenizer
 
 MODELS = {"llama": llama(word_tokenizer()), "gpt2": gpt2(word_tokenizer())}

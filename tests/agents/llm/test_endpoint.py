@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from agents.llm.backend import FALLBACK, STOP, Request
-from agents.llm.constraint import Constraint
-from agents.llm.endpoint.backend import open_endpoint
-from agents.llm.line_tokens import encode
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from configs.language import EndpointConfig
-from configs.names import InputError
-from configs.schema import RunConfig
-from envs.diplomacy.choices import Choices
+from sparring.agents.llm.backend import FALLBACK, STOP, Request
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.endpoint.backend import open_endpoint
+from sparring.agents.llm.line_tokens import encode
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.configs.language import EndpointConfig
+from sparring.configs.names import InputError
+from sparring.configs.schema import RunConfig
+from sparring.envs.diplomacy.choices import Choices
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.loopback_model import OPENAI, STRIPPED, LoopbackModel, byte_tokenizer
 from tests.agents.llm.loopback_server import Loopback

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.llm.endpoint.answer import Answer, model_names, read_answer
-from agents.llm.endpoint.failure import EndpointError
+from sparring.agents.llm.endpoint.answer import Answer, model_names, read_answer
+from sparring.agents.llm.endpoint.failure import EndpointError
 
 WHOLE = {
     "choices": [

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from agents.llm.constraint import Steps
-from agents.llm.endpoint.exact import logprobs_of, temperature_problem
-from configs.names import InputError
+from sparring.agents.llm.constraint import Steps
+from sparring.agents.llm.endpoint.exact import logprobs_of, temperature_problem
+from sparring.configs.names import InputError
 from tests.agents.llm import loopback_model
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.loopback_model import byte_tokenizer

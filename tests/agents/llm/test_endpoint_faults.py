@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.llm.backend import FALLBACK, STOP
-from configs.names import InputError
+from sparring.agents.llm.backend import FALLBACK, STOP
+from sparring.configs.names import InputError
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.loopback_model import byte_tokenizer
 

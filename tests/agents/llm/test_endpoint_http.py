@@ -7,9 +7,9 @@ import tracemalloc
 
 import pytest
 
-from agents.llm.endpoint.failure import EndpointError, of_status, seconds_of
-from agents.llm.endpoint.http import Client
-from agents.llm.endpoint.key import Key
+from sparring.agents.llm.endpoint.failure import EndpointError, of_status, seconds_of
+from sparring.agents.llm.endpoint.http import Client
+from sparring.agents.llm.endpoint.key import Key
 from tests.agents.llm.asking import client, server
 
 BODY = {"model": "toy", "prompt": "<orders>\n", "max_tokens": 3, "temperature": 1.0, "seed": 1}
@@ -118,7 +118,9 @@ def test_retry_after_in_seconds(header, seconds):
 
 
 def test_retry_after_as_a_date(monkeypatch):
-    monkeypatch.setattr("agents.llm.endpoint.failure.time", lambda: 1_800_000_000.0)  # 15 January 2027, 08:00:00
+    monkeypatch.setattr(
+        "sparring.agents.llm.endpoint.failure.time", lambda: 1_800_000_000.0
+    )  # 15 January 2027, 08:00:00
     assert seconds_of("Fri, 15 Jan 2027 08:01:00 GMT") == 60.0
     assert seconds_of("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
 

@@ -8,12 +8,12 @@ import traceback
 
 import pytest
 
-from agents.llm.endpoint.backend import EndpointBackend
-from agents.llm.endpoint.key import Key
-from configs.language import EndpointConfig
-from configs.load import load
-from configs.names import ConfigError, InputError
-from configs.plain import to_plain
+from sparring.agents.llm.endpoint.backend import EndpointBackend
+from sparring.agents.llm.endpoint.key import Key
+from sparring.configs.language import EndpointConfig
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError, InputError
+from sparring.configs.plain import to_plain
 from tests.agents.llm.asking import endpoint, requests, server
 
 CANARY = 'canary-"9f\\3e/71'

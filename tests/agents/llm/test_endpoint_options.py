@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.llm.endpoint.meter import COUNTS
-from configs.language import EndpointConfig
-from configs.names import ConfigError
-from configs.plain import from_plain
-from configs.validate import validate
-from envs.diplomacy.codes import ENV_ID
+from sparring.agents.llm.endpoint.meter import COUNTS
+from sparring.configs.language import EndpointConfig
+from sparring.configs.names import ConfigError
+from sparring.configs.plain import from_plain
+from sparring.configs.validate import validate
+from sparring.envs.diplomacy.codes import ENV_ID
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "llm_endpoints.md").read_text(encoding="utf-8")
 

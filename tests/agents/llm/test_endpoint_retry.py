@@ -5,9 +5,9 @@ from threading import Event, Thread
 
 import pytest
 
-from agents.llm.endpoint.failure import EndpointError
-from agents.llm.endpoint.meter import Meter
-from agents.llm.endpoint.retry import Patience, Persistence
+from sparring.agents.llm.endpoint.failure import EndpointError
+from sparring.agents.llm.endpoint.meter import Meter
+from sparring.agents.llm.endpoint.retry import Patience, Persistence
 from tests.agents.llm.asking import endpoint, requests, server
 
 PATIENCE = Patience(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longest_wait=4.0)

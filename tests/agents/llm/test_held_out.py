@@ -7,14 +7,14 @@ import torch
 
 pytest.importorskip("transformers")
 
-from agents.llm import held_out
-from agents.llm.bot_games import BotGames
-from agents.llm.held_out import HeldOut
-from agents.llm.lessons import Lessons
-from agents.llm.scoring import Scores
-from agents.llm.tiny import build_tiny
-from agents.llm.tokenizer import diplomacy_tokenizer
-from envs.diplomacy.prompts import PromptRules
+from sparring.agents.llm import held_out
+from sparring.agents.llm.bot_games import BotGames
+from sparring.agents.llm.held_out import HeldOut
+from sparring.agents.llm.lessons import Lessons
+from sparring.agents.llm.scoring import Scores
+from sparring.agents.llm.tiny import build_tiny
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.envs.diplomacy.prompts import PromptRules
 
 
 @pytest.fixture(scope="module")

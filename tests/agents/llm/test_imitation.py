@@ -5,10 +5,10 @@ import torch
 
 pytest.importorskip("transformers")
 
-from agents.llm.imitation import Imitator, answer_loss, learning_rate
-from agents.llm.packing import Example, pack
-from agents.llm.tiny import build_tiny
-from agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.imitation import Imitator, answer_loss, learning_rate
+from sparring.agents.llm.packing import Example, pack
+from sparring.agents.llm.tiny import build_tiny
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 
 GROUPS = [[Example([7, 8, 9], [11, 2]), Example([7, 8, 6], [12, 13, 2])], [Example([9, 5], [2])]]
 

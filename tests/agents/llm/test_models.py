@@ -9,15 +9,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from agents.llm import models, smollm2
-from agents.llm.constraint import Constraint
-from agents.llm.head import ModelError, check_head
-from agents.llm.models import TINY, load_model
-from agents.llm.saved_model import SavedModelError
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from agents.llm.transformers_backend import TransformersBackend
-from configs.language import LanguageModelConfig
+from sparring.agents.llm import models, smollm2
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.head import ModelError, check_head
+from sparring.agents.llm.models import TINY, load_model
+from sparring.agents.llm.saved_model import SavedModelError
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.language import LanguageModelConfig
 from tests.agents.llm.test_sampling import requests
 from tests.agents.llm.toys import llama, word_tokenizer
 
@@ -161,7 +161,8 @@ def test_a_missing_package_is_named(monkeypatch):
 
 
 def test_importing_models_needs_no_transformers():
-    code = "import sys; import agents.llm.models, agents.llm.backend; sys.exit('transformers' in sys.modules)"
+    modules = "sparring.agents.llm.models, sparring.agents.llm.backend"
+    code = f"import sys; import {modules}; sys.exit('transformers' in sys.modules)"
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0
 
 

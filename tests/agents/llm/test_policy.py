@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from agents.llm.backend import Decision
-from agents.llm.policy import LLMPolicy, Player, Seat
-from agents.llm.transformers_backend import TransformersBackend
-from configs.names import InputError
-from envs.diplomacy.parallel import parallel_env
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.policy import LLMPolicy, Player, Seat
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.parallel import parallel_env
 from tests.agents.llm.toys import bytes_tokenizer, llama
 
 

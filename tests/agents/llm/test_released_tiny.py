@@ -1,13 +1,13 @@
 """The released tiny model is whole, small, and plays about as its page says: it has learned DumbBot's orders."""
 
-from agents.llm.bot_games import BotGames
-from agents.llm.held_out import HeldOut
-from agents.llm.lessons import Lessons
-from agents.llm.models import TINY, load_model
-from agents.llm.saved_model import verify_model
-from agents.llm.tokenizer import diplomacy_tokenizer
-from configs.language import LanguageModelConfig
-from envs.diplomacy.prompts import PromptRules
+from sparring.agents.llm.bot_games import BotGames
+from sparring.agents.llm.held_out import HeldOut
+from sparring.agents.llm.lessons import Lessons
+from sparring.agents.llm.models import TINY, load_model
+from sparring.agents.llm.saved_model import verify_model
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy.prompts import PromptRules
 
 MOST_BYTES = 10_000_000
 

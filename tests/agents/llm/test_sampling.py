@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents.llm.backend import PromptError, Request
-from agents.llm.constraint import Constraint
-from agents.llm.endpoint.backend import EndpointBackend
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from agents.llm.transformers_backend import TransformersBackend
-from configs.language import EndpointConfig
-from configs.names import InputError
+from sparring.agents.llm.backend import PromptError, Request
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.endpoint.backend import EndpointBackend
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.language import EndpointConfig
+from sparring.configs.names import InputError
 from tests.agents.llm.toys import by_kind, gpt2, llama, menu_of, random_choices, word_tokenizer
 
 

@@ -9,9 +9,9 @@ pytest.importorskip("transformers")
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agents.llm.saved_model import WEIGHTS, SavedModelError, save_model, verify_model
-from agents.llm.tiny import build_tiny
-from agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.saved_model import WEIGHTS, SavedModelError, save_model, verify_model
+from sparring.agents.llm.tiny import build_tiny
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 
 TEXT = "Diplomacy\nA PAR - BUR\n</orders>"
 
@@ -48,7 +48,9 @@ def test_equal_models_are_equal_bytes_and_nothing_else_lies_about(model, folder,
 
 def test_a_failed_writing_leaves_the_earlier_folder(model, folder, monkeypatch):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    monkeypatch.setattr("configs.files.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "No space")))
+    monkeypatch.setattr(
+        "sparring.configs.files.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "No space"))
+    )
     with pytest.raises(OSError, match="No space"):
         save_model(folder, model, diplomacy_tokenizer(), training={})
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

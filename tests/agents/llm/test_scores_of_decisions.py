@@ -9,11 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.llm.backend import Decision, Request
-from agents.llm.constraint import Constraint
-from agents.llm.scoring import score, segment_log_softmax
-from agents.llm.token_batch import collate
-from agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.llm.backend import Decision, Request
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.scoring import score, segment_log_softmax
+from sparring.agents.llm.token_batch import collate
+from sparring.agents.llm.transformers_backend import TransformersBackend
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
 

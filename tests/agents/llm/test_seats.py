@@ -2,13 +2,13 @@
 
 import torch
 
-from agents.llm.backend import Request
-from agents.llm.constraint import Constraint
-from agents.llm.seats import seats
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.choices import choices
-from envs.diplomacy.prompts import PromptRules, render
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.seats import seats
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.choices import choices
+from sparring.envs.diplomacy.prompts import PromptRules, render
 from tests.agents.llm.toys import word_tokenizer
 
 PLAYERS = [["model"] * 2 + ["dumbbot"] * 5] * 3

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.llm.sharing import levels
+from sparring.agents.llm.sharing import levels
 
 
 def spelled(found):

@@ -5,8 +5,8 @@ import torch
 
 pytest.importorskip("transformers")
 
-from agents.llm.tiny import build_tiny, tiny_config
-from agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.tiny import build_tiny, tiny_config
+from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 
 SMALL = {"hidden": 32, "layers": 2, "heads": 2}
 

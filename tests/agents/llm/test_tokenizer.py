@@ -11,10 +11,18 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
-from agents.llm.tokenizer import NUMBERS, TAGS, WORD, corpus, diplomacy_tokenizer, kinds_of_prompts, train_tokenizer
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.completion import write
-from envs.diplomacy.prompts import render
+from sparring.agents.llm.tokenizer import (
+    NUMBERS,
+    TAGS,
+    WORD,
+    corpus,
+    diplomacy_tokenizer,
+    kinds_of_prompts,
+    train_tokenizer,
+)
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.completion import write
+from sparring.envs.diplomacy.prompts import render
 from tests.envs.diplomacy.asking import draw, random_decisions
 
 TOKENIZER = diplomacy_tokenizer()

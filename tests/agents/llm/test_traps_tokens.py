@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents.llm.backend import Request
-from agents.llm.constraint import Constraint
-from agents.llm.endpoint.answer import Answer
-from agents.llm.endpoint.spelling import Spelling
-from agents.llm.endpoint.writing import Writer
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.endpoint.answer import Answer
+from sparring.agents.llm.endpoint.spelling import Spelling
+from sparring.agents.llm.endpoint.writing import Writer
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.agents.llm.transformers_backend import TransformersBackend
 from tests.agents.llm.toys import bytes_tokenizer, llama, menu_of, random_choices, word_tokenizer
 
 

@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 import torch
 
-from agents.llm.backend import STOP
-from agents.llm.endpoint.answer import read_answer
-from agents.llm.endpoint.ask import BY_ID, WHOLE_DISTRIBUTION
-from agents.llm.endpoint.backend import EndpointBackend
-from agents.llm.endpoint.constraints import decision_regex, line_choice
-from agents.llm.endpoint.failure import EndpointError
-from agents.llm.endpoint.http import Client
-from agents.llm.endpoint.key import Key
-from agents.llm.line_tokens import encode
-from agents.llm.models import model_folder, read_model, read_tokenizer
-from agents.llm.scoring import score
-from agents.llm.token_batch import collate
-from configs.language import EndpointConfig
+from sparring.agents.llm.backend import STOP
+from sparring.agents.llm.endpoint.answer import read_answer
+from sparring.agents.llm.endpoint.ask import BY_ID, WHOLE_DISTRIBUTION
+from sparring.agents.llm.endpoint.backend import EndpointBackend
+from sparring.agents.llm.endpoint.constraints import decision_regex, line_choice
+from sparring.agents.llm.endpoint.failure import EndpointError
+from sparring.agents.llm.endpoint.http import Client
+from sparring.agents.llm.endpoint.key import Key
+from sparring.agents.llm.line_tokens import encode
+from sparring.agents.llm.models import model_folder, read_model, read_tokenizer
+from sparring.agents.llm.scoring import score
+from sparring.agents.llm.token_batch import collate
+from sparring.configs.language import EndpointConfig
 from tests.agents.llm.asking import legal, requests
 from tests.agents.llm.loopback_model import GuidanceMask, byte_tokenizer
 from tests.agents.llm.toys import llama, menu_of

@@ -16,10 +16,10 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
-from agents import run_home
-from agents.ppo.loop import train
-from agents.state_folder import FORMAT_VERSION
-from configs.schema import EnvConfig, NetworkConfig, PPOConfig, RunConfig, SelfPlayConfig
+from sparring.agents import run_home
+from sparring.agents.ppo.loop import train
+from sparring.agents.state_folder import FORMAT_VERSION
+from sparring.configs.schema import EnvConfig, NetworkConfig, PPOConfig, RunConfig, SelfPlayConfig
 from tests.agents.ppo import small_run
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"

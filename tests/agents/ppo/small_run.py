@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import torch
 
-from agents.state_folder import read_state
-from configs.schema import (
+from sparring.agents.state_folder import read_state
+from sparring.configs.schema import (
     EnvConfig,
     EvaluationConfig,
     EventConfig,
@@ -19,7 +19,7 @@ from configs.schema import (
     SelfPlayConfig,
     StageConfig,
 )
-from configs.validate import validate
+from sparring.configs.validate import validate
 
 STEPS, ENVS = 16, 8
 PHASES = [

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.ppo import calibrate
-from agents.ppo.calibrate import estimate_seconds
-from agents.ppo.run import Run
-from configs.load import load
+from sparring.agents.ppo import calibrate
+from sparring.agents.ppo.calibrate import estimate_seconds
+from sparring.agents.ppo.run import Run
+from sparring.configs.load import load
 
 SIZES = ["env.num_envs=8", "ppo.rollout_steps=32", "ppo.minibatch_size=64", "ppo.epochs=3", "network.hidden=4"]
 PLACE = ["device=cpu", "threads=1", "logger.progress=false"]

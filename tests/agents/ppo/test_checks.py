@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from agents.matches import MatchResults, Setting
-from agents.ppo import checks as module
-from agents.ppo.checks import Checks
-from agents.ppo.network import ActorCritic
-from configs.schema import EvaluationConfig, NetworkConfig
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.rules import REGIMES, ranges
+from sparring.agents.matches import MatchResults, Setting
+from sparring.agents.ppo import checks as module
+from sparring.agents.ppo.checks import Checks
+from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.schema import EvaluationConfig, NetworkConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import REGIMES, ranges
 
 
 def results(wins, games=10):

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint
-from agents.diplomacy_matches import play_against
-from agents.ppo.loop import train
-from agents.ppo.networks import build_network
-from agents.ppo.order_network import OrderNetwork
-from agents.table import Table
-from configs.load import load
-from configs.names import ConfigError
-from configs.schema import NetworkConfig
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.observation import observe
-from envs.diplomacy.plain_orders import CHOICES
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.diplomacy_matches import play_against
+from sparring.agents.ppo.loop import train
+from sparring.agents.ppo.networks import build_network
+from sparring.agents.ppo.order_network import OrderNetwork
+from sparring.agents.table import Table
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.observation import observe
+from sparring.envs.diplomacy.plain_orders import CHOICES
 from tests.agents.ppo.small_run import flat, untimed
 
 SMALL = (

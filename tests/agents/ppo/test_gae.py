@@ -2,7 +2,7 @@
 
 import torch
 
-from agents.ppo.gae import gae
+from sparring.agents.ppo.gae import gae
 
 NAN = float("nan")
 

@@ -11,10 +11,10 @@ import shutil
 import pytest
 import torch
 
-import train
-from agents.checkpoint import load_checkpoint
-from agents.run_folder import RunFolder
-from agents.state_folder import FORMAT_VERSION, MANIFEST, StateFolder, read_state
+from sparring import train
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.state_folder import FORMAT_VERSION, MANIFEST, StateFolder, read_state
 from tests.agents.ppo.record_golden_state import GOLDEN
 
 LATER, EARLIER = FORMAT_VERSION + 1, FORMAT_VERSION - 1

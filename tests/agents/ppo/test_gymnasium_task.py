@@ -6,12 +6,12 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from agents.checkpoint import load_checkpoint
-from agents.ppo.gymnasium_task import GymnasiumEnvs, make_envs
-from agents.ppo.loop import train
-from configs.load import load
-from configs.names import ConfigError
-from configs.schema import EnvConfig, RunConfig
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.gymnasium_task import GymnasiumEnvs, make_envs
+from sparring.agents.ppo.loop import train
+from sparring.configs.load import load
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import EnvConfig, RunConfig
 
 LENGTH = 5
 

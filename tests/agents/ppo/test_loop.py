@@ -6,17 +6,17 @@ import signal
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint
-from agents.interrupt import Stopped
-from agents.ppo import loop
-from agents.ppo.checks import Checks
-from agents.ppo.loop import anneal, train
-from agents.ppo.rollout import Rollout
-from agents.run_folder import RunFolderError
-from configs.names import ConfigError
-from configs.plain import to_plain
-from configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
-from curriculum.pool import Pool
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.interrupt import Stopped
+from sparring.agents.ppo import loop
+from sparring.agents.ppo.checks import Checks
+from sparring.agents.ppo.loop import anneal, train
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.run_folder import RunFolderError
+from sparring.configs.names import ConfigError
+from sparring.configs.plain import to_plain
+from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
+from sparring.curriculum.pool import Pool
 from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from agents.checkpoint import load_checkpoint
-from agents.ppo.loop import train
-from configs.schema import PhaseConfig, StageConfig
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.configs.schema import PhaseConfig, StageConfig
 from tests.agents.ppo.processes import end, start
 from tests.agents.ppo.small_run import config, metrics
 

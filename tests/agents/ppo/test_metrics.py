@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from agents.duel import FIRST_SLOT, Tally
-from agents.ppo.metrics import curriculum_metrics, rollout_metrics
-from configs.schema import PhaseConfig, RandomizationConfig, StageConfig
-from curriculum.schedule import Schedule
+from sparring.agents.duel import FIRST_SLOT, Tally
+from sparring.agents.ppo.metrics import curriculum_metrics, rollout_metrics
+from sparring.configs.schema import PhaseConfig, RandomizationConfig, StageConfig
+from sparring.curriculum.schedule import Schedule
 
 
 def tally(rows):

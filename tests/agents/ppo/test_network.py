@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Normal
 
-from agents.ppo.network import ActorCritic, Residual, entropy, log_probability
-from configs.schema import NetworkConfig
+from sparring.agents.ppo.network import ActorCritic, Residual, entropy, log_probability
+from sparring.configs.schema import NetworkConfig
 
 
 def network(continuous=2, binary=1, seed=0, **options):

@@ -11,13 +11,13 @@ import math
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint
-from agents.guard import LearningFailed
-from agents.ppo import loop
-from agents.ppo.network import ActorCritic
-from agents.ppo.rollout import Rollout
-from agents.ppo.update import Learner
-from envs.dogfight.batch import DogfightBatch
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.guard import LearningFailed
+from sparring.agents.ppo import loop
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.update import Learner
+from sparring.envs.dogfight.batch import DogfightBatch
 from tests.agents.ppo.small_run import config, metrics
 
 COUNTED = ("quarantined_matches", "skipped_steps", "kl_stops", "restored_updates", "rollbacks")

@@ -8,15 +8,15 @@ import sys
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint
-from agents.ppo.loop import train
-from agents.ppo.minibatches import Joint, minibatches
-from agents.ppo.parallel import ALONE, Processes, joined
-from agents.ppo.rollout import Samples
-from agents.ppo.share import Noise, Share, draw
-from agents.state_folder import read_state
-from configs.names import ConfigError
-from configs.schema import EnvConfig, EvaluationConfig, PhaseConfig, PPOConfig, SelfPlayConfig
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.ppo.minibatches import Joint, minibatches
+from sparring.agents.ppo.parallel import ALONE, Processes, joined
+from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.share import Noise, Share, draw
+from sparring.agents.state_folder import read_state
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import EnvConfig, EvaluationConfig, PhaseConfig, PPOConfig, SelfPlayConfig
 from tests.agents.ppo.processes import ROOT, end, start
 from tests.agents.ppo.small_run import config, metrics
 from tests.agents.ppo.test_resume import long, untimed

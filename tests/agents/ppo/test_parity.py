@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from agents.ppo.network import ActorCritic
-from agents.ppo.precision import Autocast
-from agents.ppo.rollout import Samples
-from agents.ppo.update import Learner
-from configs.schema import NetworkConfig, PPOConfig
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Samples
+from sparring.agents.ppo.update import Learner
+from sparring.configs.schema import NetworkConfig, PPOConfig
 from tests.agents.ppo import plain_ppo
 
 TOTAL, EPOCHS, MINIBATCH = 192, 3, 64

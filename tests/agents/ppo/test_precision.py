@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from agents.ppo import precision
-from agents.ppo.precision import Autocast
-from configs.names import UnknownNameError
+from sparring.agents.ppo import precision
+from sparring.agents.ppo.precision import Autocast
+from sparring.configs.names import UnknownNameError
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint
-from agents.ppo.loop import train
-from agents.run_folder import RunFolder
-from agents.run_lock import RunLock, RunLockedError
-from agents.state_folder import StateError
-from configs.drift import drift
-from configs.names import ConfigError, InputError
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.run_folder import RunFolder
+from sparring.agents.run_lock import RunLock, RunLockedError
+from sparring.agents.state_folder import StateError
+from sparring.configs.drift import drift
+from sparring.configs.names import ConfigError, InputError
 from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed
 
 
@@ -124,7 +124,7 @@ def test_without_any_state_the_run_begins_anew_and_says_so(whole, half, capsys):
 
 def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_another_configuration(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("agents.ppo.run.Guard", refuse)
+        patch.setattr("sparring.agents.ppo.run.Guard", refuse)
         with pytest.raises(InputError, match="refused late"):
             train(long(tmp_path))
     train(long(tmp_path, seed=7, max_updates=1))

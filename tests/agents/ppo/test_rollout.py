@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from agents.ppo.gae import gae
-from agents.ppo.network import ActorCritic
-from agents.ppo.rollout import Rollout
-from configs.schema import NetworkConfig
+from sparring.agents.ppo.gae import gae
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.rollout import Rollout
+from sparring.configs.schema import NetworkConfig
 
 D = 3
 

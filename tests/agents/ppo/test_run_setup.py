@@ -5,14 +5,14 @@ import time
 import pytest
 import torch
 
-from agents.machine import set_threads
-from agents.ppo import dogfight_task
-from agents.ppo import run as module
-from agents.ppo.run import SEED_USES, Run, derive_seeds
-from configs import waiting
-from configs.machine import choose_device, usable_cores
-from configs.names import ConfigError
-from configs.schema import LoggerConfig
+from sparring.agents.machine import set_threads
+from sparring.agents.ppo import dogfight_task
+from sparring.agents.ppo import run as module
+from sparring.agents.ppo.run import SEED_USES, Run, derive_seeds
+from sparring.configs import waiting
+from sparring.configs.machine import choose_device, usable_cores
+from sparring.configs.names import ConfigError
+from sparring.configs.schema import LoggerConfig
 from tests.agents.ppo.small_run import config
 
 

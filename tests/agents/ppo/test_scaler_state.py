@@ -2,10 +2,10 @@
 
 import torch
 
-from agents.ppo.network import ActorCritic
-from agents.ppo.precision import Autocast
-from agents.ppo.update import Learner
-from configs.schema import NetworkConfig, PPOConfig
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.update import Learner
+from sparring.configs.schema import NetworkConfig, PPOConfig
 
 
 def learner(*, scaled):

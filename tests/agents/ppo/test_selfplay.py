@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from agents.checkpoint import load_checkpoint
-from agents.duel import FIRST_SLOT, Duel, Tally
-from agents.matches import Setting
-from agents.ppo.network import ActorCritic
-from agents.ppo.promotion import Promotion
-from agents.ppo.selfplay import SelfPlay, keep_places
-from configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
-from curriculum.games import head_to_head
-from curriculum.league import CHALLENGER, record, win_rates
-from curriculum.league_file import LeagueFile
-from curriculum.pool import Pool, PoolError
-from curriculum.schedule import Schedule
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.rules import ranges
+from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.duel import FIRST_SLOT, Duel, Tally
+from sparring.agents.matches import Setting
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.promotion import Promotion
+from sparring.agents.ppo.selfplay import SelfPlay, keep_places
+from sparring.configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
+from sparring.curriculum.games import head_to_head
+from sparring.curriculum.league import CHALLENGER, record, win_rates
+from sparring.curriculum.league_file import LeagueFile
+from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.schedule import Schedule
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import ranges
 
 RELEASED = Path(__file__).resolve().parents[3] / "checkpoints" / "released"
 N = 20
@@ -94,8 +94,8 @@ def test_a_full_disk_is_said_once_and_forgets_nothing(duel, tmp_path, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as disk:
-        disk.setattr("curriculum.pool.write_atomically", full)
-        disk.setattr("curriculum.league_file.write_atomically", full)
+        disk.setattr("sparring.curriculum.pool.write_atomically", full)
+        disk.setattr("sparring.curriculum.league_file.write_atomically", full)
         for _ in range(2):
             self_play.record(tally({FIRST_SLOT: (3, 1, 0)}))
         self_play.deal(plan(7), network(1))

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from agents.ppo.network import ActorCritic
-from agents.ppo.stacked import StackedActors
-from configs.schema import NetworkConfig
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.stacked import StackedActors
+from sparring.configs.schema import NetworkConfig
 
 
 def scattered(seed, blocks=0, hidden=16, binary=1):

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from agents.ppo.minibatches import minibatches, normalize
-from agents.ppo.network import ActorCritic
-from agents.ppo.precision import Autocast
-from agents.ppo.rollout import Rollout, Samples
-from agents.ppo.update import Learner, explained_variance, surrogate, value_loss
-from configs.schema import NetworkConfig, PPOConfig
+from sparring.agents.ppo.minibatches import minibatches, normalize
+from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Rollout, Samples
+from sparring.agents.ppo.update import Learner, explained_variance, surrogate, value_loss
+from sparring.configs.schema import NetworkConfig, PPOConfig
 
 KEYS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_max", "grad_norm"}
 KEYS |= {"explained_variance", "epochs_completed", "log_std_0", "weight_norm", "kl_max", "kl_stop", "skipped_steps"}

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch, position
-from envs.diplomacy.board import POWERS, find_location, standard_board
-from envs.diplomacy.choices import choices
-from envs.diplomacy.notation import read_unit
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, position
+from sparring.envs.diplomacy.board import POWERS, find_location, standard_board
+from sparring.envs.diplomacy.choices import choices
+from sparring.envs.diplomacy.notation import read_unit
 from tests.envs.diplomacy.scenes import owner_row, unit_row
 
 

@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import standard_board
 
 SPRING_WEIGHTS = (100, 1000, 30, 10, 6, 5, 4, 3, 2, 1)
 OTHER_WEIGHTS = (1000, 100, 30, 10, 6, 5, 4, 3, 2, 1)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import position
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.history import WatchedBatch
-from envs.diplomacy.notation import read_unit
-from envs.diplomacy.recording import phases_of
-from envs.diplomacy.submit import submit
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import position
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.history import WatchedBatch
+from sparring.envs.diplomacy.notation import read_unit
+from sparring.envs.diplomacy.recording import phases_of
+from sparring.envs.diplomacy.submit import submit
 
 
 def play(units, *orders, owner=None, phase=codes.SPRING, last_year=1950):

@@ -22,10 +22,10 @@ from benchmarks.diplomacy_readings import (
     readings,
 )
 from benchmarks.diplomacy_tally import rings
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, position
-from envs.diplomacy.board import COAST, INLAND, POWERS, SEA, standard_board
-from envs.diplomacy.notation import read_order, read_unit
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import COAST, INLAND, POWERS, SEA, standard_board
+from sparring.envs.diplomacy.notation import read_order, read_unit
 
 
 @pytest.fixture(scope="module")

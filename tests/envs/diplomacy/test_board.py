@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.names import InputError, UnknownNameError
-from envs.diplomacy import board as module
-from envs.diplomacy.board import (
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.envs.diplomacy import board as module
+from sparring.envs.diplomacy.board import (
     ARMY,
     COAST,
     FLEET,

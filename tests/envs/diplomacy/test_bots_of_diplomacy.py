@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, position
-from envs.diplomacy.board import POWERS, find_location, standard_board
-from envs.diplomacy.notation import read_order, read_unit
-from envs.diplomacy.scoring import count_centres
-from envs.diplomacy.tastes import neutral_locations
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import POWERS, find_location, standard_board
+from sparring.envs.diplomacy.notation import read_order, read_unit
+from sparring.envs.diplomacy.scoring import count_centres
+from sparring.envs.diplomacy.tastes import neutral_locations
 from tests.envs.diplomacy.dumbbot_again import World
 
 BOTS = {name: number for number, name in enumerate(codes.BOTS)}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, opening
-from envs.diplomacy.parallel import parallel_env
-from envs.diplomacy.render import draw_position
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.parallel import parallel_env
+from sparring.envs.diplomacy.render import draw_position
 
 
 @pytest.mark.parametrize(

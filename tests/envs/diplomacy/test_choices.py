@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch
-from envs.diplomacy.choices import WAIVE, Choices, Option, choices
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.choices import WAIVE, Choices, Option, choices
 
 
 def sequences(asked: Choices) -> list[tuple[str, ...]]:

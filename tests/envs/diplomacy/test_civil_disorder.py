@@ -2,8 +2,8 @@
 
 import pytest
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import standard_board
 from tests.envs.diplomacy.scenes import play
 
 CENTRES = [standard_board().provinces[place] for place in standard_board().centres]

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.diplomacy import codes, completion
-from envs.diplomacy.choices import WAIVE
-from envs.diplomacy.completion import parse, write
+from sparring.envs.diplomacy import codes, completion
+from sparring.envs.diplomacy.choices import WAIVE
+from sparring.envs.diplomacy.completion import parse, write
 from tests.envs.diplomacy.asking import ask, draw, random_decisions, scene
 
 MOVES = ask(scene({"france": "A MAR, F BRE, A PAR", "germany": "A MUN"}), "FRANCE")

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from benchmarks.diplomacy_crowds import crowds
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, opening, position
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.course import check_origins
-from envs.diplomacy.history import History
-from envs.diplomacy.saved_game import read_game, write_game
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.course import check_origins
+from sparring.envs.diplomacy.history import History
+from sparring.envs.diplomacy.saved_game import read_game, write_game
 
 PACKAGE = json.loads(Path(__file__).with_name("package_game.json").read_text(encoding="utf-8"))
 BOARD = standard_board()

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, position
-from envs.diplomacy.board import POWERS, find_location, standard_board
-from envs.diplomacy.notation import read_order, read_unit, write_unit
-from envs.diplomacy.submit import submit
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import POWERS, find_location, standard_board
+from sparring.envs.diplomacy.notation import read_order, read_unit, write_unit
+from sparring.envs.diplomacy.submit import submit
 from tests.envs.diplomacy import datc
 
 CASES = datc.load().cases

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from configs.names import InputError
-from envs.diplomacy.board import COAST, SEA, standard_board
-from envs.diplomacy.drawing import (
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.board import COAST, SEA, standard_board
+from sparring.envs.diplomacy.drawing import (
     COAST_LINE,
     HEIGHT,
     SEA_BORDER,
@@ -18,8 +18,8 @@ from envs.diplomacy.drawing import (
     project,
     standard_drawing,
 )
-from envs.diplomacy.drawing_file import NOBODY, read_strokes
-from envs.diplomacy.faces import area, contains, cut_up, soften
+from sparring.envs.diplomacy.drawing_file import NOBODY, read_strokes
+from sparring.envs.diplomacy.faces import area, contains, cut_up, soften
 
 BOARD, DRAWING = standard_board(), standard_drawing()
 INDEX = {code: number for number, code in enumerate(BOARD.provinces)}

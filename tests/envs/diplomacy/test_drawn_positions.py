@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.diplomacy import palette
-from envs.diplomacy.arrows import ARROW, RING, dashes, marks
-from envs.diplomacy.batch import opening
-from envs.diplomacy.board import find_location, standard_board
-from envs.diplomacy.deeds import deeds
-from envs.diplomacy.drawing import HEIGHT, WIDTH, standard_drawing
-from envs.diplomacy.render import draw_phase, draw_position
+from sparring.envs.diplomacy import palette
+from sparring.envs.diplomacy.arrows import ARROW, RING, dashes, marks
+from sparring.envs.diplomacy.batch import opening
+from sparring.envs.diplomacy.board import find_location, standard_board
+from sparring.envs.diplomacy.deeds import deeds
+from sparring.envs.diplomacy.drawing import HEIGHT, WIDTH, standard_drawing
+from sparring.envs.diplomacy.render import draw_phase, draw_position
 from tests.envs.diplomacy.scenes import owner_row, play, unit_row
 
 ROOT = Path(__file__).resolve().parents[3]

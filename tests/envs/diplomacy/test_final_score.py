@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.final_score import final_scores, ranks, sole_leader
-from envs.diplomacy.reward_rules import RewardRules
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.final_score import final_scores, ranks, sole_leader
+from sparring.envs.diplomacy.reward_rules import RewardRules
 from tests.envs.diplomacy.scenes import unit_row
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, position
-from envs.diplomacy.board import POWERS, find_location, standard_board
-from envs.diplomacy.notation import read_order, read_unit
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import POWERS, find_location, standard_board
+from sparring.envs.diplomacy.notation import read_order, read_unit
 
 AUSTRIA, ENGLAND, FRANCE, GERMANY = (POWERS.index(name) for name in ("AUSTRIA", "ENGLAND", "FRANCE", "GERMANY"))
 

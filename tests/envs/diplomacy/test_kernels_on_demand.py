@@ -9,10 +9,10 @@ MODULES = ("kernels", "bots", "dumbbot", "listing_kernel")
 
 CODE = """
 import warp as wp
-from envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.batch import DiplomacyBatch
 
 def loaded():
-    modules = {name: wp.get_module("envs.diplomacy." + name) for name in %r}
+    modules = {name: wp.get_module("sparring.envs.diplomacy." + name) for name in %r}
     return " ".join(name for name, module in modules.items() if module.execs)
 
 batch = DiplomacyBatch(2, threads=2)

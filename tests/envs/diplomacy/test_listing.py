@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, opening, position
-from envs.diplomacy.board import COAST, SEA, standard_board
-from envs.diplomacy.listing import MAX_ORDERS, Lister, find
-from envs.diplomacy.notation import read_order, read_unit, write_order
-from envs.diplomacy.state import board_tables
-from envs.diplomacy.winter import due
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
+from sparring.envs.diplomacy.board import COAST, SEA, standard_board
+from sparring.envs.diplomacy.listing import MAX_ORDERS, Lister, find
+from sparring.envs.diplomacy.notation import read_order, read_unit, write_order
+from sparring.envs.diplomacy.state import board_tables
+from sparring.envs.diplomacy.winter import due
 from tests.envs.diplomacy import datc
 
 BOARD = standard_board()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from configs.names import InputError
-from envs.diplomacy.map_file import Province, read_map
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.map_file import Province, read_map
 
 SMALL = """[provinces]
 AAA  coast   FRANCE   Alpha

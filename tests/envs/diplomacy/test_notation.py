@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.board import ARMY, FLEET, POWERS, find_location, location_name, standard_board
-from envs.diplomacy.notation import (
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import ARMY, FLEET, POWERS, find_location, location_name, standard_board
+from sparring.envs.diplomacy.notation import (
     OrderError,
     place_unit,
     read_order,

@@ -16,11 +16,11 @@ pytest.importorskip("diplomacy", reason="the package diplomacy is not installed:
 
 from benchmarks.diplomacy_match import DRAWN, Match
 from benchmarks.diplomacy_peer import Peer, View
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.deeds import deeds
-from envs.diplomacy.recording import is_over, phases_of
-from envs.diplomacy.saved_game import read_game, write_game
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.deeds import deeds
+from sparring.envs.diplomacy.recording import is_over, phases_of
+from sparring.envs.diplomacy.saved_game import read_game, write_game
 from tests.envs.diplomacy.package_player import played, saved
 
 BOARD = standard_board()

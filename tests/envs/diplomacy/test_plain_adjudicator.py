@@ -6,10 +6,10 @@ import torch
 
 from benchmarks.diplomacy_crowds import crowds
 from benchmarks.diplomacy_plain import Outcome, Phase
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, position
-from envs.diplomacy.board import standard_board
-from envs.diplomacy.notation import write_order
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.notation import write_order
 
 POSITIONS = 1500
 

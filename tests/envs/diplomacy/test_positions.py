@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch, opening
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.history import History
-from envs.diplomacy.parallel import parallel_env
-from envs.diplomacy.positions import check_position
-from envs.diplomacy.saved_game import read_game, write_game
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.history import History
+from sparring.envs.diplomacy.parallel import parallel_env
+from sparring.envs.diplomacy.positions import check_position
+from sparring.envs.diplomacy.saved_game import read_game, write_game
 
 PARIS = standard_board().provinces.index("PAR")
 FRANCE = POWERS.index("FRANCE")

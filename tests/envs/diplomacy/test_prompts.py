@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from configs.language import LanguageModelConfig
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS
-from envs.diplomacy.prompts import PromptRules, board_text, render, static_prefix
+from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.prompts import PromptRules, board_text, render, static_prefix
 from tests.envs.diplomacy.asking import ask, random_decisions, scene
 
 COMPACT, FULL = PromptRules(), PromptRules(compact=False)

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from benchmarks.diplomacy_crowds import crowds
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch, position
-from envs.diplomacy.board import COAST, INLAND, SEA, standard_board
-from envs.diplomacy.tensors import form_of
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, position
+from sparring.envs.diplomacy.board import COAST, INLAND, SEA, standard_board
+from sparring.envs.diplomacy.tensors import form_of
 
 GAMES, PHASES = 96, 40
 BOARD = standard_board()

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, opening
-from envs.diplomacy.board import find_location
-from envs.diplomacy.deeds import NOWHERE, deeds
-from envs.diplomacy.game_log import game_log, result
-from envs.diplomacy.history import Record, WatchedBatch
-from envs.diplomacy.recording import (
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.board import find_location
+from sparring.envs.diplomacy.deeds import NOWHERE, deeds
+from sparring.envs.diplomacy.game_log import game_log, result
+from sparring.envs.diplomacy.history import Record, WatchedBatch
+from sparring.envs.diplomacy.recording import (
     END,
     centre_counts,
     counts_by_year,

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import UnknownNameError
-from envs.diplomacy import codes, rewards
-from envs.diplomacy.batch import DiplomacyBatch
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.notation import read_unit
-from envs.diplomacy.scorer import Scorer, reward_weights
+from sparring.configs.names import UnknownNameError
+from sparring.envs.diplomacy import codes, rewards
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.notation import read_unit
+from sparring.envs.diplomacy.scorer import Scorer, reward_weights
 
 BOARD = standard_board()
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy.reward_rules import RewardRules
-from envs.diplomacy.sample_reward import (
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.reward_rules import RewardRules
+from sparring.envs.diplomacy.sample_reward import (
     balance_bonus,
     discounted,
     elo_reward,

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.batch import STATE, DiplomacyBatch, opening
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.history import History, Record
-from envs.diplomacy.notation import read_order, write_order
-from envs.diplomacy.saved_game import KEYS, load, load_players, read_game, save, write_game
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.history import History, Record
+from sparring.envs.diplomacy.notation import read_order, write_order
+from sparring.envs.diplomacy.saved_game import KEYS, load, load_players, read_game, save, write_game
 
 BOARD = standard_board()
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import opening
-from envs.diplomacy.scoring import FINAL, alive, centre_share, count_centres, draw_size, solos, sum_of_squares
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import opening
+from sparring.envs.diplomacy.scoring import FINAL, alive, centre_share, count_centres, draw_size, solos, sum_of_squares
 
 WON = [0] * 18 + [3] * 16
 DRAWN = [1] * 17 + [2] * 10 + [6] * 5 + [-1] * 2

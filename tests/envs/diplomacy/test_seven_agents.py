@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-import envs
-from configs.names import InputError, UnknownNameError
-from envs.diplomacy import codes, palette, rewards
-from envs.diplomacy.batch import opening
-from envs.diplomacy.board import POWERS, standard_board
-from envs.diplomacy.codes import SLOTS
-from envs.diplomacy.drawing import HEIGHT, WIDTH, standard_drawing
-from envs.diplomacy.listing import MAX_ORDERS
-from envs.diplomacy.notation import read_unit, write_order
-from envs.diplomacy.observation import COLUMNS, SHAPE
-from envs.diplomacy.parallel import ILLEGAL, RENDER_MODES, DiplomacyParallelEnv, parallel_env
-from envs.diplomacy.scorer import STEPS, TERMS
-from envs.diplomacy.spaces import OrderSpace
+from sparring import envs
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.envs.diplomacy import codes, palette, rewards
+from sparring.envs.diplomacy.batch import opening
+from sparring.envs.diplomacy.board import POWERS, standard_board
+from sparring.envs.diplomacy.codes import SLOTS
+from sparring.envs.diplomacy.drawing import HEIGHT, WIDTH, standard_drawing
+from sparring.envs.diplomacy.listing import MAX_ORDERS
+from sparring.envs.diplomacy.notation import read_unit, write_order
+from sparring.envs.diplomacy.observation import COLUMNS, SHAPE
+from sparring.envs.diplomacy.parallel import ILLEGAL, RENDER_MODES, DiplomacyParallelEnv, parallel_env
+from sparring.envs.diplomacy.scorer import STEPS, TERMS
+from sparring.envs.diplomacy.spaces import OrderSpace
 
 BOARD = standard_board()
 DOC = inspect.getdoc(DiplomacyParallelEnv)

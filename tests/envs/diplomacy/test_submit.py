@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from configs.names import InputError
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, location_name, standard_board
-from envs.diplomacy.notation import write_order
-from envs.diplomacy.submit import submit
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, location_name, standard_board
+from sparring.envs.diplomacy.notation import write_order
+from sparring.envs.diplomacy.submit import submit
 from tests.envs.diplomacy.scenes import owner_row, unit_row
 
 BOARD = standard_board()

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from configs.names import InputError
-from envs.diplomacy.batch import DiplomacyBatch, opening
-from envs.diplomacy.history import History, WatchedBatch
-from envs.diplomacy.saved_game import load, load_players, read_players, save, write_game
+from sparring.configs.names import InputError
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.history import History, WatchedBatch
+from sparring.envs.diplomacy.saved_game import load, load_players, read_players, save, write_game
 from tests.envs.diplomacy.test_saved_game import PACKAGE, same
 
 

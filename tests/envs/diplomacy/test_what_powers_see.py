@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from envs.diplomacy import codes
-from envs.diplomacy.batch import DiplomacyBatch, opening
-from envs.diplomacy.board import POWERS, find_location, standard_board
-from envs.diplomacy.observation import AT, COLUMNS, SHAPE, observe
-from envs.diplomacy.plain_orders import rows_of
-from envs.diplomacy.tensors import board_tensors
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.board import POWERS, find_location, standard_board
+from sparring.envs.diplomacy.observation import AT, COLUMNS, SHAPE, observe
+from sparring.envs.diplomacy.plain_orders import rows_of
+from sparring.envs.diplomacy.tensors import board_tensors
 
 GAMES, LAST_YEAR = 14, 1904
 BOARD = standard_board()

@@ -1,8 +1,8 @@
 """Windows hold what the board says lies around a unit, checked by hand on a few places."""
 
-from envs.diplomacy import codes
-from envs.diplomacy.board import POWERS, location_name
-from envs.diplomacy.windows import NO_CENTRE, Neighbour, window_words, windows
+from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import POWERS, location_name
+from sparring.envs.diplomacy.windows import NO_CENTRE, Neighbour, window_words, windows
 from tests.envs.diplomacy.asking import scene
 
 FRANCE, GERMANY, ITALY = (POWERS.index(name) for name in ("FRANCE", "GERMANY", "ITALY"))

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from configs.names import InputError, UnknownNameError
-from configs.schema import RewardConfig
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.env import DogfightEnv
-from envs.dogfight.parallel import parallel_env
-from envs.dogfight.vector import DogfightVectorEnv
+from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.schema import RewardConfig
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.env import DogfightEnv
+from sparring.envs.dogfight.parallel import parallel_env
+from sparring.envs.dogfight.vector import DogfightVectorEnv
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from benchmarks.numpy_dogfight.bots import (
     bot_actions,
 )
 from benchmarks.numpy_dogfight.physics import tick
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.worlds import live_bullets, scene, to_numpy
 
 MATCHES = 4000

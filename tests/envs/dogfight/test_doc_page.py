@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configs.schema import RewardConfig
-from envs.dogfight import rules
-from envs.dogfight.env import DogfightEnv
-from envs.dogfight.numpy_batch import RENDER_MODES, MatchOptions
-from envs.dogfight.spaces import SLACK, action_space, observation_space
+from sparring.configs.schema import RewardConfig
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.env import DogfightEnv
+from sparring.envs.dogfight.numpy_batch import RENDER_MODES, MatchOptions
+from sparring.envs.dogfight.spaces import SLACK, action_space, observation_space
 
 ROOT = Path(__file__).resolve().parents[3]
 DOC = inspect.getdoc(DogfightEnv)

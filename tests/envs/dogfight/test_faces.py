@@ -10,15 +10,15 @@ import pytest
 import torch
 from gymnasium.error import ResetNeeded
 
-import envs  # noqa: F401 - registers the id
-from configs.names import UnknownNameError
-from configs.schema import RewardConfig
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.env import DogfightEnv
-from envs.dogfight.numpy_batch import learner_result
-from envs.dogfight.parallel import PLAYERS, parallel_env
-from envs.dogfight.vector import DogfightVectorEnv
+import sparring  # noqa: F401 - registers the id
+from sparring.configs.names import UnknownNameError
+from sparring.configs.schema import RewardConfig
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.env import DogfightEnv
+from sparring.envs.dogfight.numpy_batch import learner_result
+from sparring.envs.dogfight.parallel import PLAYERS, parallel_env
+from sparring.envs.dogfight.vector import DogfightVectorEnv
 
 TICKS_LEFT = 45
 PHYSICS = slice(46, 59)
@@ -55,7 +55,8 @@ def finish(env, action, most=2000):
 
 def test_importing_the_games_loads_neither_the_simulator_nor_torch():
     code = (
-        "import envs, gymnasium as g, sys; g.spec('sparring/Dogfight-v1'); print({'warp', 'torch'} & set(sys.modules))"
+        "import sparring, gymnasium, sys; gymnasium.spec('sparring/Dogfight-v1'); "
+        "print({'warp', 'torch'} & set(sys.modules))"
     )
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
@@ -63,10 +64,10 @@ def test_importing_the_games_loads_neither_the_simulator_nor_torch():
 
 
 def test_made_by_id_in_one_go():
-    env = gym.make("envs:sparring/Dogfight-v1", opponent="chaser", render_mode="rgb_array")
+    env = gym.make("sparring:sparring/Dogfight-v1", opponent="chaser", render_mode="rgb_array")
     assert isinstance(env.unwrapped, DogfightEnv)
     assert env.render_mode == "rgb_array"
-    vector = gym.make_vec("envs:sparring/Dogfight-v1", num_envs=256)
+    vector = gym.make_vec("sparring:sparring/Dogfight-v1", num_envs=256)
     assert isinstance(vector, DogfightVectorEnv)
     assert vector.observation_space.shape == (256, 59)
     assert vector.action_space.shape == (256, 3)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 
 STEPS = 100
 WATCHED = 7

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.mirror import OPPONENT_X, Mirror
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.mirror import OPPONENT_X, Mirror
 from tests.envs.dogfight.test_physics import mirrored
 
 MODES = [("classic", True), ("classic", False), ("challenge", True)]

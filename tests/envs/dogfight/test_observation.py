@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from benchmarks.numpy_dogfight.observation import observe
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.worlds import scene, to_numpy
 
 ME = {"x": -100.0, "y": 240.0, "yaw": math.pi / 2, "speed": 100.0, "hp": 4, "cooldown": 45}

@@ -18,8 +18,8 @@ import torch
 from scipy.stats import norm
 
 from benchmarks.numpy_dogfight.peer import NumpyDogfight
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.recorded.rows import array
 
 PAIRS = list(itertools.combinations_with_replacement(range(len(rules.BOTS)), 2))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from envs.dogfight import rules
-from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from tests.envs.dogfight.reference import wrap_angle, wrap_x
 from tests.envs.dogfight.worlds import scene, to_match
 

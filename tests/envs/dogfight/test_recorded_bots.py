@@ -7,7 +7,7 @@ others lie on an edge and are left out.
 import numpy as np
 import pytest
 
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 from tests.envs.dogfight.recorded import peer, simulator
 from tests.envs.dogfight.recorded.rows import MEMORY, BotRows, Decisions, array, bot_rows
 

@@ -9,7 +9,7 @@ read, from both seats.
 import numpy as np
 import pytest
 
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 from tests.envs.dogfight.recorded import peer, simulator
 from tests.envs.dogfight.recorded.rows import array, bot_rows, challenge_state
 

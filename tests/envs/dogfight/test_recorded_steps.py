@@ -7,7 +7,7 @@ simulator arrived. The same is done with the seats exchanged.
 import numpy as np
 import pytest
 
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 from tests.envs.dogfight.recorded import peer, simulator
 from tests.envs.dogfight.recorded.rows import array, step_state
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from envs.dogfight import render
-from envs.dogfight.batch import TRACE_FIELDS
-from envs.dogfight.render import SEAT_COLORS, BulletView, FighterView, Frame, draw, frame_from_trace, to_pixels
+from sparring.envs.dogfight import render
+from sparring.envs.dogfight.batch import TRACE_FIELDS
+from sparring.envs.dogfight.render import SEAT_COLORS, BulletView, FighterView, Frame, draw, frame_from_trace, to_pixels
 
 LEFT = FighterView(x=-200.0, y=300.0, yaw=0.0, speed=50.0, hp=5, stalled=False)
 RIGHT = FighterView(x=200.0, y=300.0, yaw=np.pi, speed=50.0, hp=5, stalled=False)

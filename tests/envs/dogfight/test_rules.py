@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from envs.dogfight import rules
-from envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from tests.envs.dogfight.worlds import IDLE, live_bullets, play, scene
 
 DT = 1.0 / 120.0

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.spaces import SLACK, observation_space
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.spaces import SLACK, observation_space
 
 
 def test_regimes_lie_within_the_full_ranges_the_bounds_come_from():

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.worlds import physics_rows
 
 DRAWS = 20_000

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from benchmarks.numpy_dogfight.state import B, Memory, State
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
 from tests.envs.dogfight.reference import Bullet, Fighter, Match, Parameters
 
 IDLE = (0.0, 0.0, -1.0)

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.numpy_dogfight.bots import bot_actions
 from benchmarks.numpy_dogfight.peer import NumpyDogfight
 from benchmarks.numpy_dogfight.state import State
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 from tests.envs.dogfight.recorded.rows import MEMORY, BotRows, Decisions
 
 

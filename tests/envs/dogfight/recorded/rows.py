@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.numpy_dogfight.state import State
-from envs.dogfight import rules
+from sparring.envs.dogfight import rules
 
 MEMORY = ("mode", "timer", "mode_ticks", "evade_ticks", "evade_direction")
 YAW, X_Y = 2, slice(0, 2)

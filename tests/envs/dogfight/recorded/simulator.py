@@ -9,10 +9,10 @@ import torch
 import warp as wp
 
 from benchmarks.numpy_dogfight.state import State
-from envs.dogfight import rules
-from envs.dogfight.batch import DogfightBatch
-from envs.dogfight.bots.decide import decide
-from envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.bots.decide import decide
+from sparring.envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics
 from tests.envs.dogfight.recorded.rows import MEMORY, BotRows, Decisions
 
 wp.set_module_options({"enable_backward": False})

@@ -1,0 +1,82 @@
+"""The wheel: everything the package needs is in it, and without the repository runs lie in the working directory."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The path of a wheel built from a copy of the sources, so that building leaves nothing in the repository."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("__init__.py", "train.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for folder in (*ROOMS, "checkpoints/released"):
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(target)]
+    subprocess.run([*command, str(source)], check=True)
+    return next(target.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A folder with the wheel's contents, which comes before the repository on the path."""
+    folder = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def call(installed, module, *arguments, cwd):
+    command = [sys.executable, "-m", module, *arguments]
+    env = os.environ | {"PYTHONPATH": str(installed)}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+def test_it_holds_code_data_models_and_scripts(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    tracked = {
+        *map(
+            str,
+            (
+                path.relative_to(ROOT)
+                for room in ROOMS
+                for path in (ROOT / room).rglob("*")
+                if path.suffix in (".py", ".yaml", ".txt", ".html")
+            ),
+        )
+    }
+    assert {f"sparring/{name}" for name in tracked} <= names
+    assert {"sparring/__init__.py", "sparring/train.py", "sparring/checkpoints/released/manifest.json"} <= names
+    assert "sparring/checkpoints/released/dogfight_quickstart.pt" in names
+    assert "sparring/checkpoints/released/tiny/model.safetensors" in names
+    scripts = next(name for name in names if name.endswith("entry_points.txt"))
+    text = zipfile.ZipFile(wheel).read(scripts).decode()
+    assert "sparring-train = sparring.train:main" in text
+    assert "sparring-eval = sparring.eval.run:main" in text
+
+
+def test_runs_go_to_the_working_directory(installed, tmp_path):
+    done = call(installed, "sparring.train", "+run=quickstart", "scale=0.001", "name=first", "threads=1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "checkpoints" / "first" / "final.pt").is_file()
+    played = call(
+        installed, "sparring.eval.run", "--ckpt", "first", "--opponents", "chaser", "--games", "2", cwd=tmp_path
+    )
+    assert played.returncode == 0, played.stderr
+    assert (tmp_path / "checkpoints" / "first" / "eval.json").is_file()
+
+
+def test_released_models_come_with_it(installed, tmp_path):
+    options = ["--ckpt", "released/dogfight_quickstart", "--opponents", "chaser", "--games", "2", "--out", "here"]
+    done = call(installed, "sparring.eval.run", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here").is_dir()
