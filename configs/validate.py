@@ -13,7 +13,7 @@ from typing import Any
 from sparring.configs.allowed import Allowed, Form, complaint
 from sparring.configs.idle import check_idle
 from sparring.configs.language import DIPLOMACY_BOTS
-from sparring.configs.names import ConfigError
+from sparring.configs.names import ConfigError, choose
 from sparring.configs.retired import id_message, is_retired
 from sparring.configs.schema import (
     BOTS,
@@ -38,6 +38,8 @@ def validate(config: RunConfig, *, begun: bool = False) -> None:
     """
     if is_retired(config.env.id):
         raise ConfigError(id_message(config.env.id))
+    if config.env.id.lower().startswith("sparring/"):
+        choose("env.id", config.env.id, (DOGFIGHT, DIPLOMACY))
     _check_whose(config)
     check_ranges(config)
     _check_games(config)

@@ -182,7 +182,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     ## End of a match
 
-    - `terminated`: a fighter is dead. The survivor wins; if both died it is a draw.
+    - `terminated`: a fighter is dead. The survivor wins; if both died it is a draw. The challenge's ground kills
+      whatever hp is left, and leaves it: `hp` of a fighter that crashed is what it had.
     - `truncated`: 10,800 ticks (90 s) are over, and the higher hp wins, equal hp is a draw; or `max_episode_steps`
       decisions were taken, which decides nothing.
 
@@ -195,7 +196,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | --- | --- | --- |
     | opponent | ace | who is on the other seat: do_nothing, dogfighter, chaser, ace, brawler |
     | seat | 0 | the learner's seat: 0 (left) or 1 (right) |
-    | rules | classic | classic: soft walls all round; challenge: x wraps, the ground kills, thin air above 550 m |
+    | rules | classic | classic: four soft walls; challenge: x wraps, y <= 5 kills, gravity 130, thin air from 550 |
     | randomization | none | a level (none, narrow, full) or a regime |
     | spawn | random | random or fixed |
     | action_repeat | 10 | ticks per decision |

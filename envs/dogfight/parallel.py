@@ -39,7 +39,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     agent's info. Raises `UnknownNameError` for an unknown argument.
     """
 
-    metadata = {"name": "dogfight_v0", "render_modes": RENDER_MODES, "render_fps": 12, "is_parallelizable": True}  # noqa: RUF012
+    metadata = {"name": "dogfight_v1", "render_modes": RENDER_MODES, "render_fps": 12, "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(self, **match: Any) -> None:
         options = MatchOptions.of(match)

@@ -6,7 +6,7 @@ from gymnasium.error import DeprecatedEnv
 
 import sparring  # noqa: F401 - registers the games
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError
+from sparring.configs.names import ConfigError, InputError
 from sparring.configs.retired import RETIRED, is_retired
 
 
@@ -36,3 +36,9 @@ def test_training_says_why_and_what_to_use(env_id, prefix, run):
     old = RETIRED[env_id]
     why = f"is no longer registered, because its {old.reason}; use env.id={old.successor}"
     assert str(refusal.value) == f"env.id={prefix}{env_id}: {why}"
+
+
+@pytest.mark.parametrize("env_id", ["sparring/Dogfight-v2", "sparring/dogfight-v1"])
+def test_an_unknown_game_of_ours_is_answered_with_the_known_ones(env_id):
+    with pytest.raises(InputError, match=r"unknown env\.id .*sparring/Dogfight-v1"):
+        load(["+run=quickstart", f"env.id={env_id}"])
