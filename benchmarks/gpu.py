@@ -24,8 +24,8 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.command import run_script
-from benchmarks.gpu_parts.process import BROKEN, NOT_RUN, Outcome, run_part
-from benchmarks.gpu_parts.registry import NAMES, PARTS, WHOLE, Part
+from benchmarks.gpu_run.process import BROKEN, NOT_RUN, Outcome, run_part
+from benchmarks.gpu_run.registry import NAMES, PARTS, WHOLE, Part
 from sparring.configs.names import ConfigError, choose
 
 OUT = Path("checkpoints/gpu.md")
@@ -116,7 +116,7 @@ def say(outcome: Outcome) -> None:
 
 def begin_report(args: argparse.Namespace) -> dict[str, Any]:
     """What is known before the first part runs."""
-    from benchmarks.gpu_parts.machine import commit, machine
+    from benchmarks.gpu_run.machine import commit, machine
 
     return {
         "date": datetime.date.today().isoformat(),
@@ -132,7 +132,7 @@ def begin_report(args: argparse.Namespace) -> dict[str, Any]:
 
 def save(report: dict[str, Any], out: Path) -> None:
     """Write the page and the JSON as far as they are known: after each part, in case there is no later one."""
-    from benchmarks.gpu_parts.page import page
+    from benchmarks.gpu_run.page import page
 
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(report), encoding="utf-8")

@@ -11,10 +11,10 @@ import torch
 
 from benchmarks import gpu
 from benchmarks.command import run_script
-from benchmarks.gpu_parts import process, registry
-from benchmarks.gpu_parts.page import page
 from benchmarks.gpu_parts.part import Found, PartOptions
-from benchmarks.gpu_parts.process import CRASHED, FAILED, NOT_RUN, PASSED, SKIPPED, TIMED_OUT, Outcome, run_part
+from benchmarks.gpu_run import process, registry
+from benchmarks.gpu_run.page import page
+from benchmarks.gpu_run.process import CRASHED, FAILED, NOT_RUN, PASSED, SKIPPED, TIMED_OUT, Outcome, run_part
 from sparring.configs.names import ConfigError, UnknownNameError
 
 ROOT = Path(__file__).resolve().parents[2]
