@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.checkpoint import load_checkpoint
-from sparring.agents.env_version import admitted, is_old, old_version_message
+from sparring.agents.env_version import is_old, old_version_message
 from sparring.agents.ppo.network import ActorCritic
 from sparring.configs.names import InputError
 from sparring.envs.dogfight.mirror import Mirror
@@ -58,16 +58,10 @@ class Policy:
         self.reseed(seed)
 
     @classmethod
-    def load(
-        cls, path: Path, device: str | torch.device = "cpu", *, deterministic: bool = True, old_version: bool = False
-    ) -> Policy:
-        """Read a checkpoint; raises `CheckpointError` if it cannot be used. The policy is named after its file.
-
-        With `old_version` one of an old version of its environment plays in today's, or raises `OldVersionError`.
-        """
+    def load(cls, path: Path, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Policy:
+        """Read a checkpoint; raises `CheckpointError` if it cannot be used. The policy is named after its file."""
         checkpoint = load_checkpoint(path, device)
-        contract = admitted(checkpoint.contract, path) if old_version else checkpoint.contract
-        return cls(checkpoint.network, contract, name=str(path), deterministic=deterministic)
+        return cls(checkpoint.network, checkpoint.contract, name=str(path), deterministic=deterministic)
 
     def reseed(self, seed: int) -> None:
         """Begin the sequence of sampled actions anew."""

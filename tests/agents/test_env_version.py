@@ -38,6 +38,12 @@ def setting(size, path):
     return Setting(**QUICK, observe_physics=size == 59, action_repeat=repeat)
 
 
+def todays(path):
+    """The policy in `path` under the contract with which it plays today."""
+    checkpoint = load_checkpoint(path)
+    return Policy(checkpoint.network, admitted(checkpoint.contract, path), name=str(path))
+
+
 def challenger(path):
     """A policy of the old version that was trained under challenge rules."""
     batch = DogfightBatch(1, threads=1, rules="challenge")
@@ -61,7 +67,7 @@ def test_an_old_policy_is_refused_with_the_reason_and_what_to_do(size):
 @sizes
 def test_asked_for_it_plays_as_it_did(size):
     path = OLD_POLICIES[size]
-    policy = Policy.load(path, old_version=True)
+    policy = todays(path)
     assert (policy.contract["id"], policy.contract["version"]) == (ENV_ID, VERSION)
     assert play(policy, "ace", games=2, seed=0, setting=setting(size, path)).games == 2
     obs = torch.linspace(-1.0, 1.0, 3 * size).reshape(3, size)
@@ -69,7 +75,7 @@ def test_asked_for_it_plays_as_it_did(size):
 
 
 def test_asked_for_it_is_still_refused_what_it_was_not_trained_for():
-    policy = Policy.load(OLD_POLICIES[59], old_version=True)
+    policy = todays(OLD_POLICIES[59])
     for other in ({"rules": "challenge"}, {"observe_physics": False}, {"action_repeat": 1}):
         with pytest.raises(PolicyError, match=r"was trained with|observes 59"):
             policy.check(DogfightBatch(1, threads=1, **({"action_repeat": 120} | other)).contract)
@@ -79,7 +85,7 @@ def test_an_old_challenge_policy_never_plays(tmp_path):
     path = challenger(tmp_path / "final.pt")
     why = f"{WHY}: it learned from other numbers than {ENV_ID} shows and cannot play; train a new policy"
     with pytest.raises(OldVersionError) as refusal:
-        Policy.load(path, old_version=True)
+        todays(path)
     assert str(refusal.value) == f"{path}: {why}"
     with pytest.raises(PolicyError) as refusal:
         play(Policy.load(path), "ace", games=2, seed=0, setting=Setting(**QUICK, rules="challenge"))
