@@ -22,11 +22,11 @@ import yaml
 
 from sparring.agents.early import check_early
 from sparring.agents.trainers import trainer
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.status import LOADING, say
 from sparring.configs.help import help_text
 from sparring.configs.load import load
-from sparring.configs.names import InputError, choose
-from sparring.configs.plain import to_plain
-from sparring.configs.waiting import LOADING, say
+from sparring.configs.serialization import to_plain
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
 BAD_INPUT = 2

@@ -19,9 +19,9 @@ import torch
 from sparring.agents.env_version import is_old
 from sparring.agents.ppo.network import ActorCritic
 from sparring.agents.ppo.networks import build_network
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError
-from sparring.curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 from sparring.envs.dogfight.rules import ENV_ID
 
 FORMAT = "sparring-checkpoint"

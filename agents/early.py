@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sparring.agents.run_folder import RunFolder
 from sparring.agents.unbegun import changes, is_unbegun
-from sparring.configs.names import ConfigError
-from sparring.configs.paths import ROOT
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.paths import ROOT
 from sparring.configs.schema import DOGFIGHT, RunConfig
 from sparring.curriculum.league_file import LeagueError, LeagueFile
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, is_retired
 from sparring.envs.dogfight.rules import ENV_ID, VERSION
 

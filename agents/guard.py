@@ -26,7 +26,7 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
 from sparring.agents.detectors import Detectors
-from sparring.configs.files import write_atomically
+from sparring.configs.core.files import write_atomically
 from sparring.configs.schema import GuardConfig
 
 COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quarantined_matches", "alerts")

@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import write_atomically
 from sparring.configs.schema import WANDB_MODES, LoggerConfig
 
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"

@@ -8,7 +8,7 @@ import platform
 
 import torch
 
-from sparring.configs.machine import usable_cores
+from sparring.configs.core.device import usable_cores
 
 
 def make_deterministic() -> None:

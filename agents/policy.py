@@ -19,7 +19,7 @@ from torch import Tensor
 from sparring.agents.checkpoint import load_checkpoint
 from sparring.agents.env_version import is_old, old_version_message
 from sparring.agents.ppo.network import ActorCritic
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.mirror import Mirror
 
 OBSERVATION_KEYS = ("obs_dim", "observe_physics")

@@ -17,11 +17,11 @@ from typing import Any
 
 import yaml
 
-from sparring.configs.allowed import Form, complaint
-from sparring.configs.files import remove_leftovers, write_atomically
-from sparring.configs.names import InputError
-from sparring.configs.plain import read_yaml
+from sparring.configs.core.allowed import Form, complaint
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import remove_leftovers, write_atomically
 from sparring.configs.schema import FOLDER, SNAPSHOT
+from sparring.configs.serialization import read_yaml
 
 FINAL = "final.pt"
 """The policy of a run, as it is in the end."""

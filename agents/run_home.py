@@ -16,10 +16,10 @@ from sparring.agents.run_folder import RunFolder
 from sparring.agents.run_lock import RunLock
 from sparring.agents.state_folder import StateFolder, TrainingState
 from sparring.agents.unbegun import changes, put_league_aside
-from sparring.configs.names import ConfigError
-from sparring.configs.paths import ROOT
-from sparring.configs.plain import to_plain
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.paths import ROOT
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import to_plain
 
 NAMED = 5
 """So many changed options are named in a line."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparring.configs.file_lock import FileLock, LockBusyError
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.locks import FileLock, LockBusyError
 
 LOCK = "lock"
 

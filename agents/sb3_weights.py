@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from sparring.agents.ppo.network import ActorCritic
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 
 LAYERS = {

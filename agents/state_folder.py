@@ -1,6 +1,6 @@
 """Training states on disk: everything a run needs to go on, published whole, verified when read, the last few kept.
 
-    <run>/state/update_000350/state.pt        tensors and plain data (`curriculum.tensor_file`)
+    <run>/state/update_000350/state.pt        tensors and plain data (`configs.core.tensor_file`)
                               manifest.json   format, SHA-256 of state.pt, a summary: readable without torch
 
 A state is a folder that appears in one step, so it is there or it is not. A damaged one is renamed, `.damaged`, and the
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.files import discard, publish_folder, remove_leftovers
-from sparring.configs.names import InputError
-from sparring.curriculum.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import discard, publish_folder, remove_leftovers
+from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2

@@ -20,11 +20,11 @@ import yaml
 
 from sparring.agents.run_folder import RunFolder, made_up_name
 from sparring.agents.trainers import trainer
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError
-from sparring.configs.paths import ROOT
-from sparring.configs.plain import from_plain, to_plain
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.paths import ROOT
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.sweep import Sweep, read_sweep
 
 PLUGINS = ("hydra_joblib_launcher", "hydra_submitit_launcher")

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 
 

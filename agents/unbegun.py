@@ -13,11 +13,11 @@ from typing import Any
 from sparring.agents.logger import EVENTS, METRICS, WANDB_ID
 from sparring.agents.run_folder import RunFolder
 from sparring.agents.run_lock import LOCK
-from sparring.configs.drift import differences, drift
-from sparring.configs.names import ConfigError
-from sparring.configs.plain import from_plain
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.resume_changes import differences, drift
 from sparring.configs.retired import is_retired, run_message
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import from_plain
 from sparring.curriculum import league_file
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."

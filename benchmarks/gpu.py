@@ -26,7 +26,7 @@ if not __package__:
 from benchmarks.command import run_script
 from benchmarks.gpu_run.process import BROKEN, NOT_RUN, Outcome, run_part
 from benchmarks.gpu_run.registry import NAMES, PARTS, WHOLE, Part
-from sparring.configs.names import ConfigError, choose
+from sparring.configs.core.errors import ConfigError, choose
 
 OUT = Path("checkpoints/gpu.md")
 
@@ -91,7 +91,7 @@ def check_device(name: str) -> None:
     """Raise `ConfigError` where there is no such device."""
     import torch  # late: --help does without
 
-    from sparring.configs.machine import choose_device
+    from sparring.configs.core.device import choose_device
 
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(f"device={name}: no CUDA device on this machine; --device cpu tries the script at tiny sizes")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from sparring.configs.machine import usable_cores
+from sparring.configs.core.device import usable_cores
 
 
 def heading(title: str, packages: Sequence[str] = ()) -> str:

@@ -27,8 +27,8 @@ from sparring.agents.checkpoint import load_checkpoint
 from sparring.agents.ppo.gymnasium_task import GymnasiumEnvs
 from sparring.agents.ppo.loop import train
 from sparring.configs.load import load
-from sparring.configs.plain import from_plain
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import from_plain
 
 EPISODES = 100
 SOURCES = (

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from sparring.configs.allowed import describe
+from sparring.configs.core.allowed import describe
 from sparring.configs.load import runs
+from sparring.configs.ownership import KINDS, whose
 from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
 from sparring.configs.validate import options
-from sparring.configs.whose import KINDS, whose
 
 WIDTH = 120
 HEAD = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparring.configs.allowed import Form, option
+from sparring.configs.core.allowed import Form, option
 
 LOSS_TYPES = ("grpo", "gspo")
 AGGREGATIONS = ("grpo", "dapo", "dr_grpo")

@@ -22,11 +22,11 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sparring.configs.names import ConfigError, choose
-from sparring.configs.plain import from_plain, read_yaml, to_plain, unknown_key
+from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.retired import is_retired, run_message
 from sparring.configs.scale import shrink
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import from_plain, read_yaml, to_plain, unknown_key
 from sparring.configs.validate import check_ranges, validate
 
 CONFIG_DIR = Path(__file__).resolve().parent

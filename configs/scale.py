@@ -17,9 +17,9 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import reduce
 
+from sparring.configs.ownership import heeds
 from sparring.configs.schema import DIPLOMACY, PhaseConfig, RandomizationConfig, RunConfig
 from sparring.configs.validate_language import LANGUAGE_TRAINERS
-from sparring.configs.whose import heeds
 
 MOMENTS = ("max_updates", "grpo.steps", "grpo.kl_beta_warmup_steps", "league.cold_start_steps", "clone.updates")
 """Of runs of language models; other runs have theirs in phases: `updates`, every `at`, the end of every `over`."""

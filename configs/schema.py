@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sparring.configs.allowed import Form, option
+from sparring.configs.core.allowed import Form, option
 from sparring.configs.language import CloneConfig, EndpointConfig, GRPOConfig, LanguageModelConfig, LeagueConfig
 
 DOGFIGHT = "sparring/Dogfight-v1"

@@ -17,8 +17,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
+from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.load import CONFIG_DIR, load
-from sparring.configs.names import ConfigError, choose
 from sparring.configs.schema import RunConfig
 
 FOLDER, DEFAULT = CONFIG_DIR / "sweep", "joblib"

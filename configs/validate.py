@@ -10,10 +10,11 @@ from dataclasses import Field, fields, is_dataclass
 from itertools import pairwise
 from typing import Any
 
-from sparring.configs.allowed import Allowed, Form, complaint
-from sparring.configs.idle import check_idle
+from sparring.configs.core.allowed import Allowed, Form, complaint
+from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.inactive_options import check_idle
 from sparring.configs.language import DIPLOMACY_BOTS
-from sparring.configs.names import ConfigError, choose
+from sparring.configs.ownership import kind_of, trainers_of, whose
 from sparring.configs.retired import id_message, is_retired
 from sparring.configs.schema import (
     BOTS,
@@ -25,7 +26,6 @@ from sparring.configs.schema import (
     StageConfig,
 )
 from sparring.configs.validate_language import LANGUAGE_TRAINERS, check_language
-from sparring.configs.whose import kind_of, trainers_of, whose
 
 BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
 """The bots that a game has."""

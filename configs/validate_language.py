@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import SHARED, EndpointConfig
-from sparring.configs.names import ConfigError
 from sparring.configs.schema import DIPLOMACY, RunConfig
 
 LANGUAGE_TRAINERS = ("grpo", "clone")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 
 Pair = tuple[str, str]
 """Two players, in the order of their names."""

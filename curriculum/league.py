@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.bayesian import Belief, beliefs_after
 from sparring.curriculum.games import Game, Pair, Result, pair, results
 from sparring.curriculum.pfsp import win_rate

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sparring.configs.file_lock import FileLock, LockBusyError
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.locks import FileLock, LockBusyError
 from sparring.curriculum import league as rules
 from sparring.curriculum.games import Game
 from sparring.curriculum.league import League

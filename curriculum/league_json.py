@@ -12,8 +12,8 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from sparring.configs.allowed import Form, complaint
-from sparring.configs.json_fields import Field
+from sparring.configs.core.allowed import Form, complaint
+from sparring.configs.core.json_fields import Field
 from sparring.curriculum.bayesian import Belief
 from sparring.curriculum.games import Pair, pair
 from sparring.curriculum.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, Record

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.language import LeagueConfig
-from sparring.configs.names import InputError, choose
 from sparring.curriculum.league import CHALLENGER, League, win_rates
 from sparring.curriculum.pfsp import weights
 

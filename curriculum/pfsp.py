@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
 
 FLOORS = {"hard": 0.1, "variance": 0.01}
 

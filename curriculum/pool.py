@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 from sparring.configs.schema import EVICTIONS
-from sparring.curriculum.tensor_file import TensorFileError, pack, sha256, unpack
 
 INDEX = "index.json"
 

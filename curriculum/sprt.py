@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings import Elo, expected_score
 
 SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import warp as wp
 
-from sparring.configs.machine import usable_cores
+from sparring.configs.core.device import usable_cores
 
 
 class Launcher:

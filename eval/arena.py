@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from sparring.agents.matches import Contestant, MatchResults, Setting, play
 from sparring.agents.policy import Policy
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.entrants import Entrant

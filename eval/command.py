@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError
-from sparring.configs.waiting import COMPILING, LOADING, said_if_long, say
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
 from sparring.eval.parser import PlayOptions
 from sparring.eval.ratings import Anchor
 from sparring.eval.tables import Record, Report
@@ -47,7 +47,7 @@ def use_machine(options: PlayOptions) -> tuple[str, int]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     say(LOADING, shown=not options.quiet)
     from sparring.agents.machine import set_threads
-    from sparring.configs.machine import choose_device
+    from sparring.configs.core.device import choose_device
 
     return str(choose_device(options.device)), set_threads(options.threads)
 

@@ -22,8 +22,8 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
 
 import numpy as np
 
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError, choose, one_line
+from sparring.configs.core.errors import InputError, choose, one_line
+from sparring.configs.core.files import write_atomically
 from sparring.eval.command import make_folders, run_command, write
 from sparring.eval.history import MILLION, Curve, Group, History, mean, read_history
 from sparring.eval.parser import Parser, check_number, read_names

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy.py")
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.eval import find
 from sparring.eval.command import make_folders, publish, run_command, write
 from sparring.eval.diplomacy_candidates import beside, find_candidate

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run_folder import FINAL, RunFolder
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.names import ConfigError, InputError
-from sparring.configs.plain import from_plain
+from sparring.configs.serialization import from_plain
 from sparring.eval import find
 from sparring.eval.diplomacy_settings import is_server
 from sparring.eval.proposals import DIPLOMACY_GAME
@@ -46,7 +46,7 @@ def beside(found: Path | str) -> tuple[Path, str] | None:
 
 def content_of(path: Path) -> dict[str, Any]:
     """What is in a file of tensors; nothing where it is none, which `load_policy` then has words for."""
-    from sparring.curriculum.tensor_file import TensorFileError, unpack
+    from sparring.configs.core.tensor_file import TensorFileError, unpack
 
     try:
         return unpack(path.read_bytes())

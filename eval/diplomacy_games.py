@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparring.configs.names import InputError
-from sparring.configs.waiting import COMPILING, LOADING, said_if_long, say
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
 from sparring.curriculum.league import BASE_MODEL
 from sparring.envs.diplomacy.codes import NUM_POWERS
 from sparring.envs.diplomacy.recording import Phase, phases_of
@@ -52,7 +52,7 @@ def play(options: Options, found: Path | str | None, rivals: Mapping[str, Path])
     Raises `InputError` for who cannot play.
     """
     from sparring.agents.machine import set_threads
-    from sparring.configs.machine import choose_device
+    from sparring.configs.core.device import choose_device
 
     device, threads = str(choose_device(options.device)), set_threads(options.threads)
     player = (

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.games import Cast, one_against_six, play_games
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.codes import NUM_POWERS
 from sparring.envs.diplomacy.history import WatchedBatch

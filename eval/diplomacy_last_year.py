@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run_folder import RunFolder
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.checks import check_whole
 from sparring.envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR
 from sparring.eval.diplomacy_candidates import MODEL_FOLDER, content_of, has_config

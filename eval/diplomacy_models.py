@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.names import InputError
 from sparring.curriculum.league import BASE_MODEL
 from sparring.eval import find
 from sparring.eval.diplomacy_candidates import ADAPTER, MODEL_FOLDER, NAMED, config_of, content_of, has_config

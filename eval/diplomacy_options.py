@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.configs.allowed import complaint
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.schema import DEVICE
 from sparring.curriculum.league import BASE_MODEL
 from sparring.envs.diplomacy.codes import BOTS, NUM_POWERS

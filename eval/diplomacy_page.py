@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.configs.files import write_atomically
+from sparring.configs.core.files import write_atomically
 from sparring.envs.diplomacy import codes, palette
 from sparring.envs.diplomacy.arrows import DISLODGED_SHIFT, Mark, marks
 from sparring.envs.diplomacy.board import standard_board

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy.board import POWERS
 from sparring.envs.diplomacy.codes import ENV_ID
 from sparring.eval import find

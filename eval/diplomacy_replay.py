@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy_replay.py")
 
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError
-from sparring.configs.waiting import COMPILING, LOADING, said_if_long, say
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
 from sparring.envs.diplomacy.codes import BOTS
 from sparring.envs.diplomacy.game_log import game_log, result
 from sparring.envs.diplomacy.recording import Phase, phases_of

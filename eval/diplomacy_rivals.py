@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparring.configs.names import InputError, UnknownNameError, suggestion
+from sparring.configs.core.errors import InputError, UnknownNameError, suggestion
 from sparring.curriculum.league import BASE_MODEL
 from sparring.envs.diplomacy.codes import BOTS
 from sparring.eval.diplomacy_candidates import ADAPTER, config_of, content_of, find_candidate, has_config

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.names import InputError
-from sparring.configs.plain import from_plain, read_yaml
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import from_plain, read_yaml
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.codes import ENV_ID
 

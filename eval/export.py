@@ -15,7 +15,7 @@ from runpy import run_path
 if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.eval.command import run_command
 from sparring.eval.find import BOT_PREFIX, find_checkpoint
 from sparring.eval.kind import check_dogfight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 
 
 def export_package(package: str) -> Any:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sparring.agents.run_folder import FINAL
-from sparring.configs.names import UnknownNameError, choose, suggestion
-from sparring.configs.paths import CHECKPOINTS, ROOT, SHIPPED
+from sparring.configs.core.errors import UnknownNameError, choose, suggestion
+from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
 from sparring.envs.dogfight.rules import BOTS
 from sparring.eval.proposals import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sparring.agents.logger import EVENTS, METRICS
-from sparring.configs.names import InputError, suggestion
+from sparring.configs.core.errors import InputError, suggestion
 from sparring.eval.find import CHECKPOINTS, find_folder
 
 STEPS = "env_steps"

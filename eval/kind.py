@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.eval.find import Player

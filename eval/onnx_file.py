@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import RULES
 from sparring.eval.export_packages import export_package

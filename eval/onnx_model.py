@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from sparring.agents.checkpoint import Checkpoint
 from sparring.agents.policy import Policy
 from sparring.agents.ppo.network import ActorCritic, Residual
-from sparring.configs.files import write_atomically
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.eval.export_packages import export_package

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.sprt import Hypotheses
 from sparring.envs.dogfight.rules import BOTS
 from sparring.eval.parser import (

@@ -13,8 +13,8 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
 
-from sparring.configs.allowed import complaint
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import InputError, choose
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES

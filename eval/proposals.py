@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run_folder import FINAL
-from sparring.configs.names import suggestion
-from sparring.configs.plain import read_yaml
+from sparring.configs.core.errors import suggestion
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
+from sparring.configs.serialization import read_yaml
 from sparring.configs.validate_language import LANGUAGE_TRAINERS
 from sparring.envs.diplomacy import codes
 from sparring.envs.dogfight import rules

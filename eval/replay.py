@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.configs.files import write_atomically
+from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 

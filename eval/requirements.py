@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.eval.tables import Record, summarize
 
 SUMMARIES = ("mean", "worst")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY
 from sparring.eval import find

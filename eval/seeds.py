@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.eval.command import make_folders, publish, run_command
 from sparring.eval.parser import SEED, Parser, check_number
 from sparring.eval.results import Group, read_groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict
 from sparring.eval.tables import notes_markdown
 

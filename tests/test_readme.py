@@ -9,7 +9,7 @@ import yaml
 
 from sparring import train
 from sparring.configs.load import load
-from sparring.configs.plain import to_plain
+from sparring.configs.serialization import to_plain
 from sparring.configs.sweep import read_sweep
 from sparring.eval import curves, diplomacy, diplomacy_replay, payoff, seeds
 from sparring.eval.options import DIPLOMACY, read_options, split_env

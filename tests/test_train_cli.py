@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from sparring import train
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import LOADING
 from sparring.configs.load import load, runs
-from sparring.configs.names import InputError
-from sparring.configs.plain import from_plain, to_plain
-from sparring.configs.waiting import LOADING
+from sparring.configs.serialization import from_plain, to_plain
 
 SCRIPT = Path(train.__file__)
 

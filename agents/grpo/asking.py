@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sparring.agents.llm.backend import Backend, Decision, PromptError
 from sparring.agents.llm.seats import Seat
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 
 
 def ask(

@@ -24,14 +24,14 @@ from sparring.agents.grpo.run import Run
 from sparring.agents.grpo.worker import Task
 from sparring.agents.guard import GAVE_UP, LearningFailed, Verdict
 from sparring.agents.interrupt import Stopped, StopRequest
-from sparring.configs.drift import moving_shares
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.tensor_file import unpack
+from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.games import Game, ranks
 from sparring.curriculum.league import CHALLENGER, is_due
 from sparring.curriculum.league_metrics import league_metrics
 from sparring.curriculum.matchmaking import Opponents
-from sparring.curriculum.tensor_file import unpack
 from sparring.envs.diplomacy.codes import SOLO
 
 

@@ -19,9 +19,9 @@ from sparring.agents.llm.lora import LoraShape
 from sparring.agents.llm.models import load_model
 from sparring.agents.llm.prefill import CacheCounts
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.league import BASE_MODEL, CHALLENGER
-from sparring.curriculum.tensor_file import unpack
 
 MOST_FROZEN = 64
 """Frozen players whose weights are kept in memory."""

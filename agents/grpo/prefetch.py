@@ -14,7 +14,7 @@ from threading import Condition, Thread
 
 from sparring.agents.grpo.rollout import RolloutBatch
 from sparring.agents.grpo.worker import Failure, MakePlayer, Task, Worker
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 
 MOST_DEATHS = 3

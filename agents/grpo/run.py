@@ -27,15 +27,15 @@ from sparring.agents.llm.models import load_model
 from sparring.agents.machine import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.run_home import Home
 from sparring.agents.state_folder import TrainingState
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.tensor_file import pack
 from sparring.configs.language import DIPLOMACY_BOTS
-from sparring.configs.machine import choose_device
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.inheritance import inherit
 from sparring.curriculum.league import League, enter_checkpoint, new_league
 from sparring.curriculum.league_file import LeagueFile
 from sparring.curriculum.league_json import read_league
 from sparring.curriculum.matchmaking import draw_opponents
-from sparring.curriculum.tensor_file import pack
 
 
 class Run:

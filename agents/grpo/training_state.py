@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def capture(run: Run) -> dict[str, Any]:
-    """The state of `run` between two steps, for `curriculum.tensor_file.pack`."""
+    """The state of `run` between two steps, for `configs.core.tensor_file.pack`."""
     return {
         "done": run.done,
         "decisions": run.decisions,

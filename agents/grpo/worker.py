@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from sparring.agents.grpo.plan import RolloutPlan
 from sparring.agents.grpo.rollout import RolloutBatch
 from sparring.agents.machine import make_deterministic, set_threads
-from sparring.configs.names import InputError, one_line
+from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import RunConfig
 
 LAST_WORDS = 10.0

@@ -16,8 +16,8 @@ from torch import Tensor
 from sparring.agents.llm.adapters import AdapterError
 from sparring.agents.llm.identity import base_identity, identity_like
 from sparring.agents.llm.lora import LoraShape
-from sparring.configs.files import write_atomically
-from sparring.curriculum.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 
 FORMAT, VERSION = "sparring-adapter", 1
 

@@ -17,7 +17,7 @@ from peft import get_peft_model
 from torch import Tensor
 
 from sparring.agents.llm.lora import LoraShape, lora_config, lora_parameters
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 
 LEARNER, BASE = "learner", "base"
 

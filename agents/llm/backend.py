@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from sparring.configs.allowed import complaint
-from sparring.configs.names import InputError
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.choices import Choices, Option
 
 TEMPERATURES = "[0, 10]"

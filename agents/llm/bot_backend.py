@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from sparring.agents.llm.backend import Decision, Request
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import POWERS

@@ -16,7 +16,7 @@ from sparring.agents.llm.clone_run import CloneRun
 from sparring.agents.llm.imitation import learning_rate
 from sparring.agents.llm.packing import batches, halve, pack
 from sparring.agents.stopwatch import Stopwatch
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 
 

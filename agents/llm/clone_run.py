@@ -22,9 +22,9 @@ from sparring.agents.llm.tiny import build_tiny
 from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 from sparring.agents.machine import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.run_home import Home
-from sparring.configs.machine import choose_device, usable_cores
-from sparring.configs.plain import to_plain
+from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import to_plain
 from sparring.envs.diplomacy.prompts import PromptRules
 
 SEED_USES = ("model", "games", "held_out")

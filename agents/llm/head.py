@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.dropout import without_dropout
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 
 
 class ModelError(InputError):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import location_name, standard_board
 from sparring.envs.diplomacy.choices import WAIVE
 from sparring.envs.diplomacy.completion import CLOSING, OPENING

@@ -13,8 +13,8 @@ import torch
 from peft import LoraConfig
 
 from sparring.agents.llm.head import ModelError
+from sparring.configs.core.errors import choose
 from sparring.configs.language import LORA_TARGETS, LanguageModelConfig
-from sparring.configs.names import choose
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 LAYERS = {"attention": ATTENTION, "all": (*ATTENTION, "gate_proj", "up_proj", "down_proj")}

@@ -18,10 +18,10 @@ import torch
 
 from sparring.agents.llm.head import ModelError
 from sparring.agents.llm.saved_model import is_ours, verify_model
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import suggestion
+from sparring.configs.core.paths import CHECKPOINTS, SHIPPED
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.machine import choose_device
-from sparring.configs.names import suggestion
-from sparring.configs.paths import CHECKPOINTS, SHIPPED
 
 TINY = SHIPPED / "released" / "tiny"
 PACKAGES = ("transformers", "tokenizers", "safetensors", "peft")

@@ -12,7 +12,7 @@ from itertools import repeat
 import numpy as np
 
 from sparring.agents.llm.backend import Backend, Decision, Request
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import POWERS
 from sparring.envs.diplomacy.choices import Choices
 from sparring.envs.diplomacy.parallel import DiplomacyParallelEnv

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from sparring.configs.files import publish_folder
-from sparring.configs.names import InputError
-from sparring.curriculum.tensor_file import sha256
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import publish_folder
+from sparring.configs.core.tensor_file import sha256
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"

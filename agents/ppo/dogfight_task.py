@@ -19,8 +19,8 @@ from sparring.agents.ppo.promotion import Promotion
 from sparring.agents.ppo.selfplay import SelfPlay
 from sparring.agents.ppo.share import Share
 from sparring.agents.run_folder import RunFolder
+from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import RunConfig
-from sparring.configs.waiting import COMPILING, said_if_long
 from sparring.curriculum.league import CHALLENGER, known_win_rates
 from sparring.curriculum.league_file import LeagueFile
 from sparring.curriculum.league_json import read_league

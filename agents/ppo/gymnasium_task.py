@@ -26,7 +26,7 @@ from sparring.agents.ppo.network import ActorCritic, network_shape
 from sparring.agents.ppo.normalizer import Normalizer
 from sparring.agents.ppo.parallel import ALONE, Processes
 from sparring.agents.run_folder import RunFolder
-from sparring.configs.names import ConfigError, suggestion
+from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.schedule import Plan
 

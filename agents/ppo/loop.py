@@ -19,7 +19,7 @@ from sparring.agents.ppo.run import Run
 from sparring.agents.ppo.salvage import salvaging
 from sparring.agents.progress import forecast
 from sparring.agents.stopwatch import Stopwatch
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import EventConfig, RunConfig
 from sparring.curriculum.schedule import Plan, Position
 

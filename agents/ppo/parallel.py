@@ -22,8 +22,8 @@ from torch import Tensor
 
 from sparring.agents.machine import backend
 from sparring.agents.ppo.share import Share
-from sparring.configs.machine import choose_device
-from sparring.configs.names import ConfigError
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import RunConfig
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 CPU_INFO = Path("/proc/cpuinfo")

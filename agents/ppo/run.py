@@ -32,9 +32,9 @@ from sparring.agents.run_folder import RunFolder
 from sparring.agents.run_home import begins_anew, open_home
 from sparring.agents.run_lock import RunLock
 from sparring.agents.state_folder import TrainingState
-from sparring.configs.machine import choose_device
-from sparring.configs.plain import to_plain
+from sparring.configs.core.device import choose_device
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import to_plain
 from sparring.curriculum.schedule import Plan, Position, Schedule
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def capture(run: Run, *, episodes: bool = True) -> dict[str, Any]:
-    """The state of `run` between two updates, for `curriculum.tensor_file.pack`; every process brings its episodes.
+    """The state of `run` between two updates, for `configs.core.tensor_file.pack`; every process brings its episodes.
 
     Without `episodes` nobody else is asked, and those begin anew from such a state.
     """

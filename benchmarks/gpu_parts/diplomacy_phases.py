@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, percent, seconds_into
-from sparring.configs.machine import usable_cores
+from sparring.configs.core.device import usable_cores
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 

@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.dogfight import steady_actions
 from benchmarks.gpu_parts.part import Found, PartOptions, rate
-from sparring.configs.machine import usable_cores
+from sparring.configs.core.device import usable_cores
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 

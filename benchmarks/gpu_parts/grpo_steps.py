@@ -65,7 +65,7 @@ def _steps(folder: Path) -> list[dict[str, Any]]:
 
 def _moved(final: Path) -> bool:
     """Whether any of LoRA's second factors, which begin at 0, is another now."""
-    from sparring.curriculum.tensor_file import unpack
+    from sparring.configs.core.tensor_file import unpack
 
     content = unpack(final.read_bytes())
     tensors = [value for value in _tensors(content) if value.is_floating_point()]

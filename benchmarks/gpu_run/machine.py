@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from benchmarks.report import processor
-from sparring.configs.machine import usable_cores
+from sparring.configs.core.device import usable_cores
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("torch", "warp-lang", "numpy", "transformers", "peft")

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 import warp as wp
 
-from sparring.configs.machine import choose_device
-from sparring.configs.names import InputError
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy import bots, codes, dumbbot, kernels
 from sparring.envs.diplomacy.board import standard_board
 from sparring.envs.diplomacy.bots import bots_kernel

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparring.configs.names import InputError, UnknownNameError, nearest
+from sparring.configs.core.errors import InputError, UnknownNameError, nearest
 from sparring.envs.diplomacy.map_file import NO_CENTRE, POWERS, TERRAINS, UNITS, MapFile, read_map
 
 STANDARD_MAP = Path(__file__).with_name("standard_map.txt")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.configs.names import InputError, choose, nearest
+from sparring.configs.core.errors import InputError, choose, nearest
 from sparring.envs.diplomacy import codes
 
 RESET_OPTIONS = ("position",)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sparring.configs.json_fields import Field
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.board import COAST, POWERS, location_name, standard_board
 from sparring.envs.diplomacy.notation import unit_location, write_unit

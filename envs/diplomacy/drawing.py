@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import SEA, standard_board
 from sparring.envs.diplomacy.drawing_file import NOBODY, Strokes, read_strokes
 from sparring.envs.diplomacy.faces import Faces, contains, cut_up, soften

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 
 Point = tuple[float, float]
 """Longitude and latitude, in degrees."""

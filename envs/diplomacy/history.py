@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.positions import Position
 

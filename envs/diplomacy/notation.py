@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.board import INLAND, SEA, find_location, location_name, standard_board
 

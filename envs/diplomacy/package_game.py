@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sparring.configs.json_fields import Field
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
+from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.board import NOTHING, find_location, standard_board
 from sparring.envs.diplomacy.course import check_origins, check_retreating, check_victor

@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict
 from pettingzoo import ParallelEnv
 
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import POWERS

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from sparring.configs.json_fields import Field
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
+from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import position
 from sparring.envs.diplomacy.board import NOTHING, POWERS, find_location, location_name, standard_board

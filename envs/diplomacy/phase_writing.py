@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sparring.configs.json_fields import Field
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.board import NOTHING, POWERS, location_name, standard_board
 from sparring.envs.diplomacy.history import Record

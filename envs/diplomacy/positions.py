@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.board import POWERS, SEA, location_name, standard_board
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.codes import NUM_POWERS
 from sparring.envs.diplomacy.final_score import final_scores, ranks
 from sparring.envs.diplomacy.reward_rules import RewardRules

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sparring.configs.files import write_atomically
-from sparring.configs.json_fields import Field
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy.board import POWERS
 from sparring.envs.diplomacy.course import check_course
 from sparring.envs.diplomacy.history import Record

@@ -9,7 +9,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy.rewards import first_influence, influence_after, step_rewards
 from sparring.envs.diplomacy.scoring import FINAL, count_centres
 from sparring.envs.diplomacy.tensors import State

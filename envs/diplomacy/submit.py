@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.notation import Order, OrderError, place_unit, read_order

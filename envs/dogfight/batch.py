@@ -14,8 +14,8 @@ import numpy as np
 import torch
 import warp as wp
 
-from sparring.configs.machine import choose_device
-from sparring.configs.names import choose
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import choose
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import kernels
 from sparring.envs.dogfight import rules as game

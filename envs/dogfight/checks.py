@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.configs.allowed import complaint, inside
-from sparring.configs.names import ConfigError
+from sparring.configs.core.allowed import complaint, inside
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import rules as game
 

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
 from sparring.envs.dogfight.numpy_batch import (
     RENDER_MODES,
     MatchOptions,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from sparring.configs.names import choose, nearest
+from sparring.configs.core.errors import choose, nearest
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
 
 ENV_ID = "sparring/Dogfight-v1"
 VERSION = 2

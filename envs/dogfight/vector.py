@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from sparring.configs.names import choose
+from sparring.configs.core.errors import choose
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.numpy_batch import (
     RENDER_MODES,

@@ -18,8 +18,8 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from sparring.agents.ppo.loop import train
-from sparring.configs.plain import from_plain
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import from_plain
 from sparring.configs.validate import validate
 
 HERE = Path(__file__).resolve().parent

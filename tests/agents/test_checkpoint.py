@@ -10,8 +10,8 @@ import torch
 from sparring.agents.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from sparring.agents.policy import Policy
 from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.schema import NetworkConfig
-from sparring.curriculum.tensor_file import pack, unpack
 
 CONTRACT = {
     "id": "sparring/Dogfight-v1",

@@ -9,8 +9,8 @@ import pytest
 
 from sparring.agents.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
 from sparring.agents.ppo.loop import train
+from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import EvaluationConfig
-from sparring.curriculum.tensor_file import unpack
 from tests.agents.ppo.small_run import config
 
 PAGE = (Path(__file__).resolve().parents[2] / "checkpoints" / "README.md").read_text(encoding="utf-8")

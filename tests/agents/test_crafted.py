@@ -16,9 +16,9 @@ import torch
 from sparring.agents.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.sb3_weights import SB3Error, read_zip
 from sparring.agents.state_folder import DamagedStateError, StateFolder, read_state
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.tensor_file import pack, sha256
 from sparring.curriculum.pool import Pool, PoolError
-from sparring.curriculum.tensor_file import pack, sha256
 
 
 class Call:

@@ -18,11 +18,11 @@ from sparring.agents.ppo.network import ActorCritic
 from sparring.agents.run_folder import RunFolder
 from sparring.agents.sb3_weights import LAYERS, SB3Error, read_zip
 from sparring.agents.state_folder import StateError, StateFolder, read_state
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError, InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool, PoolError
-from sparring.curriculum.tensor_file import TensorFileError, pack, unpack
 from tests.agents.ppo.small_run import config
 
 CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}

@@ -3,8 +3,8 @@
 import pytest
 
 from sparring.agents.early import check_early
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
-from sparring.configs.names import InputError
 from sparring.curriculum.league import new_league
 from sparring.curriculum.league_file import LeagueFile
 

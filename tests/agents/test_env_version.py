@@ -17,8 +17,8 @@ from sparring.agents.matches import Setting, play
 from sparring.agents.policy import Policy, PolicyError
 from sparring.agents.ppo.network import ActorCritic
 from sparring.agents.run_home import open_home
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import ENV_ID, VERSION

@@ -11,7 +11,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sparring.agents.logger import JsonLines, LoggerError, open_logger
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import LoggerConfig
 
 ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]

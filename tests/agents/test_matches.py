@@ -9,7 +9,7 @@ import torch
 from sparring.agents.matches import MatchResults, Setting, play
 from sparring.agents.policy import Policy, PolicyError
 from sparring.agents.ppo.network import ActorCritic
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror

@@ -18,7 +18,7 @@ from sparring.agents.checkpoint import load_checkpoint
 from sparring.agents.duel import Duel
 from sparring.agents.ppo.network import ActorCritic
 from sparring.agents.sb3_weights import SB3Error, read_zip, to_actor_critic
-from sparring.configs.names import ConfigError
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.spaces import action_space

@@ -11,7 +11,7 @@ import yaml
 from sparring import train
 from sparring.agents.checkpoint import load_checkpoint
 from sparring.agents.sweep import table
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.sweep import FOLDER, launchers, read_sweep
 
 ROOT = Path(train.__file__).parent

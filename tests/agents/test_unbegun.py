@@ -5,8 +5,8 @@ import pytest
 from sparring.agents.early import check_early
 from sparring.agents.run_folder import RunFolder
 from sparring.agents.run_home import Home, begins_anew, open_home
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError
 from sparring.curriculum.league import new_league
 from sparring.curriculum.league_file import LeagueFile
 

@@ -15,7 +15,7 @@ from benchmarks.gpu_parts.part import Found, PartOptions
 from benchmarks.gpu_run import process, registry
 from benchmarks.gpu_run.page import page
 from benchmarks.gpu_run.process import CRASHED, FAILED, NOT_RUN, PASSED, SKIPPED, TIMED_OUT, Outcome, run_part
-from sparring.configs.names import ConfigError, UnknownNameError
+from sparring.configs.core.errors import ConfigError, UnknownNameError
 
 ROOT = Path(__file__).resolve().parents[2]
 without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from sparring import train
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
-from sparring.configs.names import InputError
-from sparring.configs.plain import to_plain
 from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import to_plain
 
 SECRET = "canary-4f1d6b"
 LONG = "x" * 10_000

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError
 from sparring.configs.load import CONFIG_DIR, load, runs
-from sparring.configs.names import ConfigError, InputError, UnknownNameError
-from sparring.configs.plain import to_plain
+from sparring.configs.serialization import to_plain
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 

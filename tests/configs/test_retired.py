@@ -5,8 +5,8 @@ import pytest
 from gymnasium.error import DeprecatedEnv
 
 import sparring  # noqa: F401 - registers the games
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError, InputError
 from sparring.configs.retired import RETIRED, is_retired
 
 

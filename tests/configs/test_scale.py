@@ -8,15 +8,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.configs.drift import drift
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.help import help_text
 from sparring.configs.load import CONFIG_DIR, load, runs
-from sparring.configs.names import ConfigError
-from sparring.configs.plain import from_plain, to_plain
+from sparring.configs.ownership import heeds
+from sparring.configs.resume_changes import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, Clock, shrink
 from sparring.configs.schema import DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.validate import options, validate
-from sparring.configs.whose import heeds
 from sparring.curriculum.schedule import Schedule
 
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]

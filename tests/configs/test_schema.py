@@ -7,7 +7,7 @@ import pytest
 
 from sparring.agents.ppo.precision import PRECISIONS
 from sparring.configs import schema
-from sparring.configs.allowed import complaint
+from sparring.configs.core.allowed import complaint
 from sparring.configs.validate import options, validate
 from sparring.envs.dogfight import rules
 

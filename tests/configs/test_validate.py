@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from sparring.configs.names import ConfigError
-from sparring.configs.plain import from_plain
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import BOTS
+from sparring.configs.serialization import from_plain
 from sparring.configs.validate import options, validate
 
 STAGE = {"bots": ["ace"]}

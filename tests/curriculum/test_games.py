@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.games import Game, head_to_head, meetings, ranks, results
 
 

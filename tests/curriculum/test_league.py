@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.configs.language import DIPLOMACY_BOTS
-from sparring.configs.names import InputError, UnknownNameError
 from sparring.curriculum.bayesian import Belief, beliefs_after
 from sparring.curriculum.games import Game
 from sparring.curriculum.league import (

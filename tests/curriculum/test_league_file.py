@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sparring.curriculum.league_file
-from sparring.configs.file_lock import FileLock
-from sparring.configs.files import write_atomically
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.locks import FileLock
 from sparring.curriculum.games import Game
 from sparring.curriculum.league import CHALLENGER, record
 from sparring.curriculum.league_file import LeagueError, LeagueFile

@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.configs.language import DIPLOMACY_BOTS
-from sparring.configs.names import InputError, UnknownNameError
 from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.games import Game
 from sparring.curriculum.league import CHALLENGER, new_league, record

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.curriculum import pfsp
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import sparring.curriculum.pool
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
+from sparring.configs.core.tensor_file import pack, sha256
 from sparring.curriculum.pool import Pool, PoolError
-from sparring.curriculum.tensor_file import pack, sha256
 
 SHAPE = {"obs_dim": 59, "hidden": 4, "blocks": 0}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparring.agents.matches import Setting, play
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.sprt import SCORES, Hypotheses, count_pairs, judge, llr
 from sparring.eval.sprt import parse_hypotheses
 

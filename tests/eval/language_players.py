@@ -8,7 +8,7 @@ from sparring.agents.llm.adapters import Adapters
 from sparring.agents.llm.lora import LoraShape
 from sparring.agents.llm.models import load_model
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.plain import to_plain
+from sparring.configs.serialization import to_plain
 from tests.agents.grpo.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 

@@ -7,7 +7,7 @@ import torch
 
 from sparring.agents.matches import Setting
 from sparring.agents.policy import PolicyError
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.eval.arena import EvaluationError, Plan, evaluate, ladder, make_setting, play_cell
 from sparring.eval.entrants import Entrant, load_policy
 

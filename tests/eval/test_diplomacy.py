@@ -11,7 +11,7 @@ from scipy import stats
 from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.diplomacy_matches import play_against
 from sparring.agents.ppo.order_network import OrderNetwork
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.codes import BOTS, ENV_ID

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sparring.agents.llm.bot_backend import BotBackend
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.prompts import PromptRules
 from sparring.eval import diplomacy_games
 from sparring.eval.diplomacy import main

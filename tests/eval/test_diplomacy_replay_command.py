@@ -9,9 +9,9 @@ import torch
 
 from sparring.agents.checkpoint import save_checkpoint
 from sparring.agents.ppo.order_network import OrderNetwork
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import COMPILING
 from sparring.configs.schema import NetworkConfig
-from sparring.configs.waiting import COMPILING
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import opening
 from sparring.envs.diplomacy.board import POWERS, standard_board

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.eval import find
 from sparring.eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run

@@ -10,9 +10,9 @@ import yaml
 
 from sparring.agents.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.ppo.order_network import OrderNetwork
-from sparring.configs.names import InputError
-from sparring.configs.plain import to_plain
+from sparring.configs.core.errors import InputError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, EnvConfig, NetworkConfig, RunConfig
+from sparring.configs.serialization import to_plain
 from sparring.eval.entrants import load_policy
 from sparring.eval.kind import check_dogfight
 

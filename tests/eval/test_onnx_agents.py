@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sparring.agents.checkpoint import load_checkpoint
 from sparring.agents.policy import Policy
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.eval.entrants import load_policy
 from sparring.eval.onnx_actor import OnnxActor, probe_observations, same_actions
 from sparring.eval.onnx_file import OnnxError, read_onnx

@@ -8,8 +8,8 @@ from PIL import Image
 
 from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.ppo.network import ActorCritic
+from sparring.configs.core.status import LOADING
 from sparring.configs.schema import NetworkConfig
-from sparring.configs.waiting import LOADING
 from sparring.curriculum.pool import Pool
 from sparring.eval import heatmap
 from sparring.eval.payoff import main, read_options

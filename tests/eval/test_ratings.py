@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.eval.ratings import ELO, PAIR_POINTS, Anchor, RatingError, fit, rate, standard_errors
 from sparring.eval.tables import Record
 

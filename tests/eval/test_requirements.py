@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.eval.requirements import Requirement
 from sparring.eval.tables import Record
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.configs import waiting
+from sparring.configs.core import status
 from sparring.envs.dogfight.rules import BOTS
 from sparring.eval import arena, export, payoff, seeds
 from sparring.eval import run as run_module
@@ -180,7 +180,7 @@ def test_bad_input_is_one_line(arguments, parts, make_checkpoint, capsys):
     make_checkpoint()
     assert run(*arguments) == 2
     out, err = capsys.readouterr()
-    err = err.removeprefix(f"{waiting.LOADING}\n")  # where it takes more than the command line to know
+    err = err.removeprefix(f"{status.LOADING}\n")  # where it takes more than the command line to know
     assert out == ""
     assert err.startswith("eval/run.py: ")
     assert err.count("\n") == 1
@@ -214,11 +214,11 @@ def test_what_takes_long_is_said_unless_nothing_is_to_be_seen(options, shown, ch
         time.sleep(0.3)
         return compile_simulator(*arguments, **keywords)
 
-    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    monkeypatch.setattr(status, "PATIENCE", 0.05)
     monkeypatch.setattr(arena, "make_setting", slowly)
     assert run("--ckpt", "bot:ace", "--opponents", "chaser", *options) == 0
     err = capsys.readouterr().err
-    assert err.startswith(f"{waiting.LOADING}\n{waiting.COMPILING}\n") if shown else err == ""
+    assert err.startswith(f"{status.LOADING}\n{status.COMPILING}\n") if shown else err == ""
 
 
 def test_nothing_is_made_for_a_name_that_does_not_exist(checkpoints, tmp_path):

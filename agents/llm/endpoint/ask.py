@@ -13,8 +13,8 @@ from typing import Any
 from sparring.agents.llm.endpoint.answer import Answer, model_names, read_answer
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.retry import Persistence
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.names import InputError
 from sparring.envs.diplomacy.completion import CLOSING
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}

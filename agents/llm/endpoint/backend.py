@@ -26,8 +26,8 @@ from sparring.agents.llm.endpoint.retry import Patience, Persistence
 from sparring.agents.llm.endpoint.trial import checked_spelling, trial
 from sparring.agents.llm.endpoint.writing import Writer, Writing
 from sparring.agents.llm.models import model_folder, read_tokenizer
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.names import InputError
 from sparring.configs.schema import RunConfig
 from sparring.configs.validate_language import check_endpoint
 from sparring.envs.diplomacy.board import POWERS

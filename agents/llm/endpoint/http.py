@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from sparring.agents.llm.endpoint.failure import EndpointError, of_status
 from sparring.agents.llm.endpoint.key import Key
-from sparring.configs.names import one_line
+from sparring.configs.core.errors import one_line
 
 LARGEST = 8 << 20
 """Bytes of an answer; a longer one is refused before it is read to its end."""

@@ -11,7 +11,7 @@ import os
 import re
 from typing import NoReturn
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 
 HIDDEN = "[key]"
 

@@ -12,8 +12,8 @@ from sparring.agents.llm.endpoint.decide import Judge
 from sparring.agents.llm.endpoint.exact import NOT_BY_ID, temperature_problem
 from sparring.agents.llm.endpoint.spelling import Spelling
 from sparring.agents.llm.endpoint.writing import Writer
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.names import InputError
 from sparring.envs.diplomacy.choices import Choices, Option
 from sparring.envs.diplomacy.completion import OPENING
 

@@ -11,7 +11,7 @@ from sparring.agents.llm.adapter_file import load_adapter
 from sparring.agents.llm.adapters import Adapters
 from sparring.agents.llm.lora import LoraShape
 from sparring.agents.llm.models import load_model
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from tests.agents.grpo.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 

@@ -8,7 +8,7 @@ import torch
 from sparring.agents.grpo.fork import Warmup, warmed_up
 from sparring.agents.grpo.rollout import Rollouts
 from sparring.agents.llm.backend import PromptError
-from sparring.configs.names import ConfigError
+from sparring.configs.core.errors import ConfigError
 from sparring.curriculum.league import BASE_MODEL, CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.codes import FALL, FALL_RETREATS, SPRING

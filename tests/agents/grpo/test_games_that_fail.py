@@ -11,7 +11,7 @@ from sparring.agents.grpo.rollout import Rollouts
 from sparring.agents.grpo.rollout_metrics import rollout_metrics
 from sparring.agents.llm.adapter_file import load_adapter
 from sparring.agents.llm.backend import FALLBACK, PromptError
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.league import enter_checkpoint, new_league
 from sparring.curriculum.league_file import LeagueFile
 from sparring.curriculum.matchmaking import Opponents

@@ -9,7 +9,7 @@ from sparring import train
 from sparring.agents.llm.identity import base_identity, first_identity
 from sparring.agents.run_folder import RunFolder
 from sparring.agents.state_folder import StateFolder
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.league import BASE_MODEL
 from sparring.curriculum.league_file import LeagueFile
 from tests.agents.grpo.small_runs import events, rows, run

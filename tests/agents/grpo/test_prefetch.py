@@ -18,7 +18,7 @@ import torch
 from sparring.agents.grpo import prefetch
 from sparring.agents.grpo.prefetch import Workers
 from sparring.agents.grpo.worker import RolloutError, Task, Worker
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from tests.agents.grpo.small_games import plan_of, small_config
 
 ROOT = Path(__file__).resolve().parents[3]

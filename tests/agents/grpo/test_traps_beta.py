@@ -5,8 +5,8 @@ import math
 import pytest
 
 from sparring.agents.grpo.beta import Beta
+from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import GRPOConfig
-from sparring.curriculum.tensor_file import pack, unpack
 
 
 def schedule(steps, *, kl=0.1, **options):

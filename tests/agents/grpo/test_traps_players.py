@@ -12,8 +12,8 @@ from sparring.agents.llm.adapters import Adapters
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.lora import LoraShape
 from sparring.agents.llm.models import load_model
+from sparring.configs.core.tensor_file import pack
 from sparring.curriculum.league import BASE_MODEL, CHALLENGER
-from sparring.curriculum.tensor_file import pack
 from tests.agents.grpo.small_games import plan_of, small_config
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import random_choices

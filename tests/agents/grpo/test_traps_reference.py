@@ -14,8 +14,8 @@ from sparring.agents.grpo.kl import kl_to_reference
 from sparring.agents.grpo.loss import policy_loss
 from sparring.agents.grpo.provenance import LogProbs, ProvenanceError, Source
 from sparring.agents.grpo.reference import Reference, in_place_of
+from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import GRPOConfig
-from sparring.curriculum.tensor_file import pack, unpack
 from tests.agents.grpo.made_up import tokens_of, totals_of
 
 INPUT = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))

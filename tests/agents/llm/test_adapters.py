@@ -16,9 +16,9 @@ from sparring.agents.llm.lora import LoraShape
 from sparring.agents.llm.scoring import score
 from sparring.agents.llm.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.core.errors import UnknownNameError
+from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.names import UnknownNameError
-from sparring.curriculum.tensor_file import pack, unpack
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
 SHAPE = LoraShape(4, 8.0)

@@ -9,7 +9,7 @@ from sparring.agents.llm.backend import Request
 from sparring.agents.llm.bot_backend import BotBackend
 from sparring.agents.llm.bot_games import BotGames
 from sparring.agents.llm.policy import LLMPolicy, Player
-from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy.board import POWERS
 from sparring.envs.diplomacy.choices import Choices
 from sparring.envs.diplomacy.codes import BOTS, FALL, PHASES, SPRING

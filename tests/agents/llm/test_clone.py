@@ -18,8 +18,8 @@ from sparring.agents.llm.saved_model import verify_model
 from sparring.agents.run_lock import RunLock, RunLockedError
 from sparring.agents.state_folder import read_state
 from sparring.agents.trainers import trainer
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError, InputError
 
 SMALL = (
     *("+run=diplomacy_clone", "device=cpu", "threads=1", "logger.progress=false", "name=clone", "env.last_year=1903"),

@@ -10,8 +10,8 @@ from sparring.agents.llm.endpoint.backend import open_endpoint
 from sparring.agents.llm.line_tokens import encode
 from sparring.agents.llm.scoring import score
 from sparring.agents.llm.token_batch import collate
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.names import InputError
 from sparring.configs.schema import RunConfig
 from sparring.envs.diplomacy.choices import Choices
 from tests.agents.llm.asking import endpoint, legal, requests, server

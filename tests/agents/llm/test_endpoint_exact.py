@@ -7,7 +7,7 @@ import pytest
 
 from sparring.agents.llm.constraint import Steps
 from sparring.agents.llm.endpoint.exact import logprobs_of, temperature_problem
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from tests.agents.llm import loopback_model
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.loopback_model import byte_tokenizer

@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.agents.llm.backend import FALLBACK, STOP
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.loopback_model import byte_tokenizer
 

@@ -10,10 +10,10 @@ import pytest
 
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.key import Key
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError, InputError
-from sparring.configs.plain import to_plain
+from sparring.configs.serialization import to_plain
 from tests.agents.llm.asking import endpoint, requests, server
 
 CANARY = 'canary-"9f\\3e/71'

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from sparring.agents.llm.endpoint.meter import COUNTS
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.names import ConfigError
-from sparring.configs.plain import from_plain
+from sparring.configs.serialization import from_plain
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.codes import ENV_ID
 

@@ -10,8 +10,8 @@ from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.scoring import score
 from sparring.agents.llm.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.names import InputError
 from tests.agents.llm.toys import by_kind, gpt2, llama, menu_of, random_choices, word_tokenizer
 
 

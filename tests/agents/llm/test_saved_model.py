@@ -49,7 +49,7 @@ def test_equal_models_are_equal_bytes_and_nothing_else_lies_about(model, folder,
 def test_a_failed_writing_leaves_the_earlier_folder(model, folder, monkeypatch):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     monkeypatch.setattr(
-        "sparring.configs.files.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "No space"))
+        "sparring.configs.core.files.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "No space"))
     )
     with pytest.raises(OSError, match="No space"):
         save_model(folder, model, diplomacy_tokenizer(), training={})

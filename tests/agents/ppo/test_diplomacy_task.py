@@ -12,8 +12,8 @@ from sparring.agents.ppo.loop import train
 from sparring.agents.ppo.networks import build_network
 from sparring.agents.ppo.order_network import OrderNetwork
 from sparring.agents.table import Table
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch

@@ -9,8 +9,8 @@ from gymnasium.spaces import Box, Discrete, MultiBinary
 from sparring.agents.checkpoint import load_checkpoint
 from sparring.agents.ppo.gymnasium_task import GymnasiumEnvs, make_envs
 from sparring.agents.ppo.loop import train
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError
 from sparring.configs.schema import EnvConfig, RunConfig
 
 LENGTH = 5

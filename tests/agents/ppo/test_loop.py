@@ -13,9 +13,9 @@ from sparring.agents.ppo.checks import Checks
 from sparring.agents.ppo.loop import anneal, train
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.run_folder import RunFolderError
-from sparring.configs.names import ConfigError
-from sparring.configs.plain import to_plain
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
+from sparring.configs.serialization import to_plain
 from sparring.curriculum.pool import Pool
 from tests.agents.ppo.small_run import ENVS, PHASES, STEPS, config, metrics
 

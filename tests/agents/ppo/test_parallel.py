@@ -15,7 +15,7 @@ from sparring.agents.ppo.parallel import ALONE, Processes, joined
 from sparring.agents.ppo.rollout import Samples
 from sparring.agents.ppo.share import Noise, Share, draw
 from sparring.agents.state_folder import read_state
-from sparring.configs.names import ConfigError
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EnvConfig, EvaluationConfig, PhaseConfig, PPOConfig, SelfPlayConfig
 from tests.agents.ppo.processes import ROOT, end, start
 from tests.agents.ppo.small_run import config, metrics

@@ -5,7 +5,7 @@ import torch
 
 from sparring.agents.ppo import precision
 from sparring.agents.ppo.precision import Autocast
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from sparring.agents.ppo.loop import train
 from sparring.agents.run_folder import RunFolder
 from sparring.agents.run_lock import RunLock, RunLockedError
 from sparring.agents.state_folder import StateError
-from sparring.configs.drift import drift
-from sparring.configs.names import ConfigError, InputError
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.resume_changes import drift
 from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed
 
 

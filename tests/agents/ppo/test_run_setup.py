@@ -9,9 +9,9 @@ from sparring.agents.machine import set_threads
 from sparring.agents.ppo import dogfight_task
 from sparring.agents.ppo import run as module
 from sparring.agents.ppo.run import SEED_USES, Run, derive_seeds
-from sparring.configs import waiting
-from sparring.configs.machine import choose_device, usable_cores
-from sparring.configs.names import ConfigError
+from sparring.configs.core import status
+from sparring.configs.core.device import choose_device, usable_cores
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import LoggerConfig
 from tests.agents.ppo.small_run import config
 
@@ -67,7 +67,7 @@ def test_a_simulator_that_takes_long_to_load_is_explained_where_progress_is_show
         time.sleep(0.3)
         return make_batch(*arguments, **options)
 
-    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    monkeypatch.setattr(status, "PATIENCE", 0.05)
     monkeypatch.setattr(dogfight_task, "make_batch", slowly)
     Run(config(tmp_path, logger=LoggerConfig(progress=progress))).close()
-    assert (waiting.COMPILING in capsys.readouterr().err) is progress
+    assert (status.COMPILING in capsys.readouterr().err) is progress

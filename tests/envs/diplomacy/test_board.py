@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy import board as module
 from sparring.envs.diplomacy.board import (
     ARMY,

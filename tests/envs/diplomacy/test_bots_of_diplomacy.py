@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch, position
 from sparring.envs.diplomacy.board import POWERS, find_location, standard_board

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.diplomacy_crowds import crowds
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
 from sparring.envs.diplomacy.board import standard_board

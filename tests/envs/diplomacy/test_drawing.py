@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import COAST, SEA, standard_board
 from sparring.envs.diplomacy.drawing import (
     COAST_LINE,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import POWERS
 from sparring.envs.diplomacy.final_score import final_scores, ranks, sole_leader
 from sparring.envs.diplomacy.reward_rules import RewardRules

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.map_file import Province, read_map
 
 SMALL = """[provinces]

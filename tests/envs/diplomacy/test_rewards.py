@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.envs.diplomacy import codes, rewards
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import POWERS, standard_board

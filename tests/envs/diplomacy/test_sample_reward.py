@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.reward_rules import RewardRules
 from sparring.envs.diplomacy.sample_reward import (
     balance_bonus,

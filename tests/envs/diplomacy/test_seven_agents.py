@@ -10,7 +10,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from sparring import envs
-from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy import codes, palette, rewards
 from sparring.envs.diplomacy.batch import opening
 from sparring.envs.diplomacy.board import POWERS, standard_board

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.notation import write_order

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sparring.configs.names import InputError
+from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.history import History, WatchedBatch
 from sparring.envs.diplomacy.saved_game import load, load_players, read_players, save, write_game

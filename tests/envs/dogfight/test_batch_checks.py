@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.configs.names import InputError, UnknownNameError
+from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch

@@ -11,7 +11,7 @@ import torch
 from gymnasium.error import ResetNeeded
 
 import sparring  # noqa: F401 - registers the id
-from sparring.configs.names import UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch

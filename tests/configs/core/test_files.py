@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sparring.configs.files import publish_folder, write_atomically
+from sparring.configs.core.files import publish_folder, write_atomically
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path):
@@ -44,7 +44,7 @@ def test_a_folder_appears_whole_and_replaces_the_old_one(tmp_path):
 
 def test_a_folder_that_cannot_be_finished_is_not_there(tmp_path, monkeypatch):
     publish_folder(tmp_path / "state", {"a": b"1"})
-    monkeypatch.setattr("sparring.configs.files.Path.rename", lambda *_: (_ for _ in ()).throw(OSError("no")))
+    monkeypatch.setattr("sparring.configs.core.files.Path.rename", lambda *_: (_ for _ in ()).throw(OSError("no")))
     with pytest.raises(OSError, match="no"):
         publish_folder(tmp_path / "other", {"a": b"2"})
     assert os.listdir(tmp_path) == ["state"]

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from sparring.configs.file_lock import FileLock, LockBusyError
+from sparring.configs.core.locks import FileLock, LockBusyError
 
 HOLD = """
 import os, sys, time
 sys.path.insert(0, '.')
 from pathlib import Path
-from sparring.configs.file_lock import FileLock
+from sparring.configs.core.locks import FileLock
 lock = FileLock(Path(sys.argv[1]))
 child = os.fork() if sys.argv[2] == 'fork' else 0
 if sys.argv[2] == 'plain' or child:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeVar
 
-from sparring.configs.allowed import inside
-from sparring.configs.names import InputError, choose
+from sparring.configs.core.allowed import inside
+from sparring.configs.core.errors import InputError, choose
 
 T = TypeVar("T")
 _KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sparring.configs.allowed import complaint
-from sparring.configs.names import ConfigError
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import DEVICE
 
 if TYPE_CHECKING:

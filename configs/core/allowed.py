@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.configs.names import nearest, suggestion
+from sparring.configs.core.errors import nearest, suggestion
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from sparring.configs.names import ConfigError
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import RunConfig
 
 NEEDS: tuple[tuple[tuple[str, ...], str, Callable[[RunConfig], bool]], ...] = (

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from sparring.configs.allowed import Form, complaint, describe, inside
+from sparring.configs.core.allowed import Form, complaint, describe, inside
 
 
 @pytest.mark.parametrize(

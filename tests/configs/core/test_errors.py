@@ -1,6 +1,6 @@
 import pytest
 
-from sparring.configs.names import ConfigError, InputError, UnknownNameError, choose, suggestion
+from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choose, suggestion
 
 
 def test_choose_returns_what_is_known():

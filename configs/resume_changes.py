@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import SHARED, LeagueConfig
-from sparring.configs.names import ConfigError
+from sparring.configs.ownership import heeds
 from sparring.configs.schema import RunConfig
 from sparring.configs.validate import options
-from sparring.configs.whose import heeds
 
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",

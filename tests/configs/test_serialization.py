@@ -3,10 +3,10 @@ import math
 import pytest
 import yaml
 
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load, runs
-from sparring.configs.names import ConfigError
-from sparring.configs.plain import from_plain, to_plain
 from sparring.configs.schema import PhaseConfig, RunConfig
+from sparring.configs.serialization import from_plain, to_plain
 
 
 def refusal(plain):

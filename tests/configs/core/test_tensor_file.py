@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.curriculum.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 
 
 def content():

@@ -15,8 +15,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
-from sparring.configs.allowed import describe
-from sparring.configs.names import ConfigError, suggestion
+from sparring.configs.core.allowed import describe
+from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.schema import RunConfig
 from sparring.configs.validate import options
 

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from sparring.configs import waiting
-from sparring.configs.waiting import said_if_long, say
+from sparring.configs.core import status
+from sparring.configs.core.status import said_if_long, say
 
 
 def test_it_goes_to_stderr(capsys):
@@ -16,14 +16,14 @@ def test_it_goes_to_stderr(capsys):
 
 @pytest.mark.parametrize(("patience", "shown", "said"), [(0.01, True, "slow\n"), (0.01, False, ""), (60.0, True, "")])
 def test_what_takes_long_is_said_once(monkeypatch, capsys, patience, shown, said):
-    monkeypatch.setattr(waiting, "PATIENCE", patience)
+    monkeypatch.setattr(status, "PATIENCE", patience)
     with said_if_long("slow", shown=shown):
         time.sleep(0.2)
     assert capsys.readouterr().err == said
 
 
 def test_an_error_ends_the_wait(monkeypatch, capsys):
-    monkeypatch.setattr(waiting, "PATIENCE", 0.1)
+    monkeypatch.setattr(status, "PATIENCE", 0.1)
     with pytest.raises(ValueError, match="broken"), said_if_long("slow", shown=True):
         raise ValueError("broken")
     time.sleep(0.3)

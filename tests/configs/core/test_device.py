@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from sparring.configs.machine import choose_device, usable_cores
-from sparring.configs.names import ConfigError
+from sparring.configs.core.device import choose_device, usable_cores
+from sparring.configs.core.errors import ConfigError
 
 
 def test_the_cores_are_those_this_process_may_use(monkeypatch):

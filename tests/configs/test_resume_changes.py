@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from sparring.configs.drift import drift
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import GRPOConfig, LanguageModelConfig, LeagueConfig
-from sparring.configs.names import ConfigError
+from sparring.configs.resume_changes import drift
 from sparring.configs.schema import DIPLOMACY, EnvConfig, LoggerConfig, PPOConfig, RunConfig
 
 

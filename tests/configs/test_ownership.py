@@ -1,6 +1,7 @@
 """Which game an option belongs to: said by --help, and true of every key there is."""
 
 from sparring.configs.help import help_text
+from sparring.configs.ownership import _OWNERS, GYMNASIUM, kind_of, whose
 from sparring.configs.schema import (
     DIPLOMACY,
     DOGFIGHT,
@@ -11,7 +12,6 @@ from sparring.configs.schema import (
     StageConfig,
 )
 from sparring.configs.validate import options
-from sparring.configs.whose import _OWNERS, GYMNASIUM, kind_of, whose
 
 
 def keys():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 """The folder of the package `sparring`: the repository itself where that is what was installed."""
 ROOT = PACKAGE if (PACKAGE / "pyproject.toml").is_file() else Path.cwd()
 """What relative folders of runs are relative to."""

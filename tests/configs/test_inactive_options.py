@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from sparring.configs.idle import NEEDS
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.inactive_options import NEEDS
 from sparring.configs.load import load
-from sparring.configs.names import ConfigError
-from sparring.configs.plain import to_plain
+from sparring.configs.serialization import to_plain
 
 IDLE = [
     (["grpo.importance_mask=true"], "grpo.use_importance_correction=true"),

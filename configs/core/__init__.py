@@ -1,0 +1,1 @@
+"""What every room needs: errors a person can act on, files, locks, devices, status lines."""
