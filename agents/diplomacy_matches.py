@@ -8,10 +8,10 @@ import torch
 
 from sparring.agents.ppo.network import ActorCritic
 from sparring.agents.table import Table
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.observation import observe
-from sparring.envs.diplomacy.plain_orders import rows_of, write_orders
+from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
 
 Seat = str | ActorCritic
 """A bot by its name, or a policy's network."""

@@ -29,7 +29,7 @@ from sparring.agents.sb3_weights import ACTIVATIONS, to_actor_critic
 from sparring.agents.stopwatch import Stopwatch
 from sparring.configs.schema import EventConfig, PPOConfig, RunConfig
 from sparring.curriculum.schedule import Plan
-from sparring.envs.dogfight.spaces import action_space
+from sparring.envs.dogfight.interfaces.spaces import action_space
 
 
 class DuelVecEnv(VecEnv):

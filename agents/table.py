@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.tensors import State
 from sparring.envs.diplomacy.observation import SHAPE, observe
-from sparring.envs.diplomacy.plain_orders import rows_of, write_orders
-from sparring.envs.diplomacy.scoring import alive, count_centres, sum_of_squares
-from sparring.envs.diplomacy.tensors import State
+from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
+from sparring.envs.diplomacy.rewards.scoring import alive, count_centres, sum_of_squares
 
 POWERS = codes.NUM_POWERS
 

@@ -26,8 +26,8 @@ import torch
 from benchmarks.command import run_script
 from benchmarks.diplomacy_peer import Games, Peer
 from benchmarks.report import heading, publish, table
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 
 ROUNDS = 5
 POOL_YEARS = 1906

@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 from benchmarks.diplomacy_voyages import sailing, shore
-from sparring.envs.diplomacy import codes
-from sparring.envs.diplomacy.board import SEA, standard_board
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import SEA, standard_board
 
 BOARD = standard_board()
 SEAS = [int(sea) for sea in np.flatnonzero(BOARD.terrain == SEA)]

@@ -17,10 +17,10 @@ from benchmarks.diplomacy_peer import Games, Peer, Units, View, written
 from benchmarks.diplomacy_plain import Outcome
 from benchmarks.diplomacy_readings import RETREAT, Reading, readings, supposed
 from benchmarks.diplomacy_tally import Tally, happenings
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
-from sparring.envs.diplomacy.board import POWERS, standard_board
-from sparring.envs.diplomacy.notation import read_order, unit_name
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.orders.notation import read_order, unit_name
 
 DRAWN, CROWDS = "drawn", "crowds"
 MOVEMENT = (codes.SPRING, codes.FALL)

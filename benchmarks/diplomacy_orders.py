@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 
-from sparring.envs.diplomacy import codes
-from sparring.envs.diplomacy.board import SEA, standard_board
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import SEA, standard_board
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.board import POWERS, standard_board
-from sparring.envs.diplomacy.notation import write_order, write_unit
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.orders.notation import write_order, write_unit
 
 Units = frozenset[tuple[str, str]]  # a power and its unit
 

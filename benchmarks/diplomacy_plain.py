@@ -20,8 +20,8 @@ from itertools import product
 import numpy as np
 
 from benchmarks.diplomacy_voyages import Ways, consistent, linked, sailing, smallest_circle
-from sparring.envs.diplomacy import codes
-from sparring.envs.diplomacy.board import SEA, standard_board
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import SEA, standard_board
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.diplomacy_orders import fields
 from benchmarks.diplomacy_plain import Outcome, Phase
-from sparring.envs.diplomacy import codes
-from sparring.envs.diplomacy.board import SEA, standard_board
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import SEA, standard_board
 
 VIA = 1 << codes.VIA_SHIFT
 MOST_CHOICES = 5

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.diplomacy_orders import fields
-from sparring.envs.diplomacy import codes
-from sparring.envs.diplomacy.board import standard_board
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import standard_board
 
 
 @dataclass

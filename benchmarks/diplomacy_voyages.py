@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from sparring.envs.diplomacy import codes
-from sparring.envs.diplomacy.board import SEA, standard_board
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import SEA, standard_board
 
 Ways = dict[int, bool]
 """Armies at sea by province, and whether they arrive."""

@@ -32,8 +32,8 @@ from sparring.agents.llm.prefill import CacheCounts
 from sparring.agents.llm.tiny import build_tiny
 from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.envs.diplomacy.completion import parse
-from sparring.envs.diplomacy.prompts import PromptRules, render
+from sparring.envs.diplomacy.orders.completion import parse
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 LAST_YEAR = 1910
 PARTS: dict[str, tuple[tuple[Any, str], ...]] = {

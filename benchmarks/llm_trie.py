@@ -18,8 +18,8 @@ from benchmarks.llm_work import LAST_YEAR, Size, begin
 from sparring.agents.llm.constraint import Constraint
 from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.choices import Choices, choices
-from sparring.envs.diplomacy.codes import BOTS, NUM_POWERS
+from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
+from sparring.envs.diplomacy.orders.choices import Choices, choices
 
 POSITIONS = 9
 

@@ -12,7 +12,7 @@ from sparring.agents.llm.bot_games import BotDecision, BotGames
 from sparring.agents.llm.lora import LoraShape
 from sparring.agents.llm.tiny import build_tiny
 from sparring.agents.llm.tokenizer import diplomacy_tokenizer
-from sparring.envs.diplomacy.prompts import PromptRules, render
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 LAST_YEAR = 1910
 TEMPERATURE, BETA, RATE = 0.8, 0.04, 1e-5

@@ -58,7 +58,7 @@ TEXT = Form(r"[^\x00\n]+", "text of one line")
 
 @dataclass
 class RewardConfig:
-    """Reward weights of the dogfight; see `envs/dogfight/reward.py` for each term."""
+    """Reward weights of the dogfight; see `envs/dogfight/kernels/reward.py` for each term."""
 
     damage_dealt: float = option(3.0, WEIGHT)
     damage_taken: float = option(1.0, WEIGHT)

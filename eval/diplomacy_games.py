@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
 from sparring.curriculum.league import BASE_MODEL
-from sparring.envs.diplomacy.codes import NUM_POWERS
-from sparring.envs.diplomacy.recording import Phase, phases_of
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.diplomacy_last_year import last_year_of
 from sparring.eval.diplomacy_models import LanguagePlayer, load
 from sparring.eval.diplomacy_options import Options
@@ -87,7 +87,7 @@ def _play_cells(options: Options, network: ActorCritic | None, device: str, thre
     from tqdm import tqdm
 
     from sparring.agents.diplomacy_matches import play_against
-    from sparring.envs.diplomacy.history import WatchedBatch
+    from sparring.envs.diplomacy.records.history import WatchedBatch
     from sparring.eval.one_against_six import play_cell, record
 
     batch = make_batch(options, options.games, 0, device, threads)
@@ -109,7 +109,7 @@ def _play_cells(options: Options, network: ActorCritic | None, device: str, thre
 def make_batch(options: Options, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:
     """A batch with its kernels loaded; with --replay one that keeps what happens in the game `watched`."""
     from sparring.envs.diplomacy.batch import DiplomacyBatch
-    from sparring.envs.diplomacy.history import WatchedBatch
+    from sparring.envs.diplomacy.records.history import WatchedBatch
 
     conditions: dict[str, Any] = {"device": device, "last_year": options.last_year, "threads": threads}
     with said_if_long(COMPILING, shown=not options.quiet):

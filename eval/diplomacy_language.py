@@ -22,10 +22,10 @@ from sparring.agents.llm.games import Cast, one_against_six, play_games
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.codes import NUM_POWERS
-from sparring.envs.diplomacy.history import WatchedBatch
-from sparring.envs.diplomacy.positions import FIRST_YEAR
-from sparring.envs.diplomacy.recording import phases_of
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR
+from sparring.envs.diplomacy.records.history import WatchedBatch
+from sparring.envs.diplomacy.records.timeline import phases_of
 from sparring.eval.diplomacy_games import Played, make_batch
 from sparring.eval.diplomacy_models import POLICY, LanguagePlayer
 from sparring.eval.diplomacy_odds import OddsKeeper, note

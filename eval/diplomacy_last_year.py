@@ -11,8 +11,8 @@ from typing import Any
 
 from sparring.agents.run_folder import RunFolder
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.checks import check_whole
-from sparring.envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
+from sparring.envs.diplomacy.validation import check_whole
 from sparring.eval.diplomacy_candidates import MODEL_FOLDER, content_of, has_config
 
 

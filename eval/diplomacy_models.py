@@ -25,7 +25,7 @@ from sparring.eval.diplomacy_settings import Settings, configured, is_server, mo
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Backend
     from sparring.agents.ppo.network import ActorCritic
-    from sparring.envs.diplomacy.prompts import PromptRules
+    from sparring.envs.diplomacy.text.prompts import PromptRules
 
 POLICY = "--ckpt"
 """What the evaluated model is called among the players, as no run can be; `BASE_MODEL` is its model without adapter."""
@@ -77,7 +77,7 @@ def load(
 def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
     """The model on a server, which is asked and tried at once."""
     from sparring.agents.llm.endpoint.backend import open_endpoint
-    from sparring.envs.diplomacy.prompts import PromptRules
+    from sparring.envs.diplomacy.text.prompts import PromptRules
 
     config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
     config.model.temperature = temperature
@@ -129,7 +129,7 @@ def _player(
     """A backend for every name in `playing`, all on one model."""
     from sparring.agents.llm.constraint import Constraint
     from sparring.agents.llm.transformers_backend import TransformersBackend
-    from sparring.envs.diplomacy.prompts import PromptRules
+    from sparring.envs.diplomacy.text.prompts import PromptRules
 
     asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer)
     models = {

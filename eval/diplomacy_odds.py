@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sparring.envs.diplomacy.recording import Odds, Phase
+from sparring.envs.diplomacy.records.timeline import Odds, Phase
 
 if TYPE_CHECKING:
     from sparring.agents.llm.alternatives import LineOdds

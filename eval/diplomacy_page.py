@@ -1,8 +1,8 @@
 """A recorded game of Diplomacy as a self-contained HTML page: the map as SVG, and what happened as JSON.
 
 The page (`diplomacy_replay.html`) carries everything in itself and asks the network for nothing. All geometry is worked
-out here, by `envs.diplomacy.drawing` and `arrows`, so that pictures and page show the same; the page draws it and moves
-from phase to phase.
+out here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page show the same; the page draws it
+and moves from phase to phase.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.files import write_atomically
-from sparring.envs.diplomacy import codes, palette
-from sparring.envs.diplomacy.arrows import DISLODGED_SHIFT, Mark, marks
-from sparring.envs.diplomacy.board import standard_board
-from sparring.envs.diplomacy.deeds import deeds
-from sparring.envs.diplomacy.drawing import HEIGHT, WIDTH, is_sea, standard_drawing
-from sparring.envs.diplomacy.game_log import POWER_NAMES, result
-from sparring.envs.diplomacy.notation import unit_location
-from sparring.envs.diplomacy.recording import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
-from sparring.envs.diplomacy.render import HULL, SAIL
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.drawing import palette
+from sparring.envs.diplomacy.drawing.arrows import DISLODGED_SHIFT, Mark, marks
+from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, is_sea, standard_drawing
+from sparring.envs.diplomacy.drawing.render import HULL, SAIL
+from sparring.envs.diplomacy.orders.notation import unit_location
+from sparring.envs.diplomacy.records.game_log import POWER_NAMES, result
+from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.timeline import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
 
 UNKNOWN = "unknown"
 TEMPLATE = Path(__file__).with_name("diplomacy_replay.html")

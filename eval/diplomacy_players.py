@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.codes import ENV_ID
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.eval import find
 from sparring.eval.find import Player
 from sparring.eval.parser import read_names

@@ -22,9 +22,9 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
-from sparring.envs.diplomacy.codes import BOTS
-from sparring.envs.diplomacy.game_log import game_log, result
-from sparring.envs.diplomacy.recording import Phase, phases_of
+from sparring.envs.diplomacy.board.codes import BOTS
+from sparring.envs.diplomacy.records.game_log import game_log, result
+from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.command import make_folders, run_command, write
 from sparring.eval.diplomacy_page import UNKNOWN, write_replay
 from sparring.eval.diplomacy_players import STEWARD, find_cast, load_seats, read_cast
@@ -32,7 +32,7 @@ from sparring.eval.find import BOT_PREFIX, Player, display_name, holds
 from sparring.eval.parser import SEED, Parser, add_results, check_number
 
 if TYPE_CHECKING:
-    from sparring.envs.diplomacy.history import Record
+    from sparring.envs.diplomacy.records.history import Record
 
 LAST_YEAR = "[1901, 2000]"
 PLAYED = {"players": ["random"], "seed": 0, "last_year": 1910}
@@ -97,7 +97,7 @@ def read_options(arguments: Sequence[str]) -> Options:
 def play(options: Options, cast: Sequence[Player]) -> list[Record]:
     """One game, from the beginning to its end."""
     from sparring.agents.diplomacy_matches import play_seats
-    from sparring.envs.diplomacy.history import WatchedBatch
+    from sparring.envs.diplomacy.records.history import WatchedBatch
 
     seats = load_seats(cast)
     with said_if_long(COMPILING, shown=not options.quiet):
@@ -127,7 +127,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _read(path: Path) -> tuple[list[Record], list[Phase], list[str]]:
     """A saved game, its phases and who played it; raises `InputError` for what cannot be shown."""
-    from sparring.envs.diplomacy.saved_game import load, load_players
+    from sparring.envs.diplomacy.records.saved_game import load, load_players
 
     game, players = load(path), list(load_players(path))
     try:
@@ -138,7 +138,7 @@ def _read(path: Path) -> tuple[list[Record], list[Phase], list[str]]:
 
 def _publish(options: Options, game: Sequence[Record], phases: Sequence[Phase], players: Sequence[str]) -> None:
     """Write what is asked for, and say so."""
-    from sparring.envs.diplomacy.saved_game import save
+    from sparring.envs.diplomacy.records.saved_game import save
 
     ended = result(phases)
     if options.out is not None:

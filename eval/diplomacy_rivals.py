@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError, UnknownNameError, suggestion
 from sparring.curriculum.league import BASE_MODEL
-from sparring.envs.diplomacy.codes import BOTS
+from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.eval.diplomacy_candidates import ADAPTER, config_of, content_of, find_candidate, has_config
 from sparring.eval.diplomacy_options import Options
 
@@ -73,7 +73,7 @@ def _find(name: str) -> Path:
 
 def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
     from sparring.agents.llm.adapter_file import adapter_of
-    from sparring.envs.diplomacy.prompts import PromptRules
+    from sparring.envs.diplomacy.text.prompts import PromptRules
 
     content = content_of(path)
     if content.get("format") != ADAPTER or not has_config(path.parent):

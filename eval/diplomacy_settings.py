@@ -11,7 +11,7 @@ from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, read_yaml
 from sparring.configs.validate import validate
-from sparring.envs.diplomacy.codes import ENV_ID
+from sparring.envs.diplomacy.board.codes import ENV_ID
 
 SECTIONS = ("model", "endpoint")
 Settings = Mapping[str, Mapping[str, Any]]

@@ -9,8 +9,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from sparring.curriculum.fixed_references import reference_table
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.codes import NUM_POWERS
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.eval.diplomacy_options import Options
 from sparring.eval.parser import WIDTH
 from sparring.eval.tables import percent, table

@@ -16,9 +16,9 @@ from scipy import stats
 from torch import Tensor
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.codes import BOTS, NUM_CENTRES, NUM_POWERS
-from sparring.envs.diplomacy.final_score import ranks
-from sparring.envs.diplomacy.scoring import count_centres, draw_size, solos, sum_of_squares
+from sparring.envs.diplomacy.board.codes import BOTS, NUM_CENTRES, NUM_POWERS
+from sparring.envs.diplomacy.rewards.final_score import ranks
+from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
 from sparring.eval.spread import Estimate
 from sparring.eval.tables import wilson
 

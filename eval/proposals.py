@@ -16,7 +16,7 @@ from sparring.configs.core.errors import suggestion
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.configs.serialization import read_yaml
 from sparring.configs.validate_language import LANGUAGE_TRAINERS
-from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.dogfight import rules
 
 RELEASED = "released"

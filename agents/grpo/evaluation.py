@@ -20,9 +20,9 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.league import BASE_MODEL, CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.codes import NUM_POWERS
-from sparring.envs.diplomacy.prompts import PromptRules
-from sparring.envs.diplomacy.scoring import count_centres, solos
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.diplomacy.rewards.scoring import count_centres, solos
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 OPPONENTS = ("dumbbot", BASE_MODEL)
 SEED = 0

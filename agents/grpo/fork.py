@@ -15,10 +15,10 @@ from sparring.agents.grpo.asking import ask
 from sparring.agents.grpo.plan import GroupPlan
 from sparring.agents.llm.backend import Backend
 from sparring.agents.llm.seats import mix, seat_bots, seats
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
-from sparring.envs.diplomacy.prompts import PromptRules
-from sparring.envs.diplomacy.rewards import first_influence, influence_after
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 BEFORE_THE_FORK = 1
 """Sets the draws of a model before the fork apart from those after it."""
@@ -37,7 +37,7 @@ class Warmup:
 class Masters:
     """Positions [G, ...] of the groups, a snapshot; of those that could not be played on, why.
 
-    `influence` [G, 75] is whose each province was in the games that led there (`envs.diplomacy.scorer`).
+    `influence` [G, 75] is whose each province was in the games that led there (`envs.diplomacy.rewards.scorer`).
     """
 
     positions: dict[str, torch.Tensor]

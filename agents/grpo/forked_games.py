@@ -12,10 +12,10 @@ from sparring.agents.grpo.fork import Masters, forked
 from sparring.agents.grpo.groups import BeforeMove
 from sparring.agents.grpo.plan import GroupPlan, RolloutPlan
 from sparring.agents.llm.seats import Seat, mix, seat_bots, seats
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.prompts import PromptRules
-from sparring.envs.diplomacy.scoring import count_centres
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.rewards.scoring import count_centres
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 PHASES = len(codes.PHASES)
 

@@ -32,7 +32,7 @@ from sparring.curriculum.games import Game, ranks
 from sparring.curriculum.league import CHALLENGER, is_due
 from sparring.curriculum.league_metrics import league_metrics
 from sparring.curriculum.matchmaking import Opponents
-from sparring.envs.diplomacy.codes import SOLO
+from sparring.envs.diplomacy.board.codes import SOLO
 
 
 def train(config: RunConfig) -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league import CHALLENGER, League
 from sparring.curriculum.matchmaking import Opponents
-from sparring.envs.diplomacy.codes import NUM_POWERS
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
 
 Draw = Callable[[np.random.Generator], Opponents]
 """Draws six players to sit with a hero."""

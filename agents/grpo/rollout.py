@@ -23,10 +23,10 @@ from sparring.agents.grpo.plan import RolloutPlan
 from sparring.agents.llm.backend import Backend, Decision
 from sparring.configs.schema import RunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.prompts import PromptRules
-from sparring.envs.diplomacy.reward_rules import RewardRules
-from sparring.envs.diplomacy.sample_reward import sample_rewards
-from sparring.envs.diplomacy.scorer import Scorer
+from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards.sample_reward import sample_rewards
+from sparring.envs.diplomacy.rewards.scorer import Scorer
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 
 @dataclass(frozen=True)

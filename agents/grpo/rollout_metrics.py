@@ -9,7 +9,7 @@ import numpy as np
 from sparring.agents.grpo.rollout import Ending, RolloutBatch
 from sparring.agents.llm.backend import STOP
 from sparring.curriculum.games import ranks
-from sparring.envs.diplomacy.codes import SOLO
+from sparring.envs.diplomacy.board.codes import SOLO
 
 TOP = 3
 DUMBBOT = "dumbbot"

@@ -20,7 +20,7 @@ from sparring.agents.llm.constraint import Automaton
 from sparring.agents.llm.draws import log_softmax
 from sparring.agents.llm.head import allowed_logits
 from sparring.agents.llm.prefill import CacheCounts, read_texts
-from sparring.envs.diplomacy.choices import Option
+from sparring.envs.diplomacy.orders.choices import Option
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.choices import Choices, Option
+from sparring.envs.diplomacy.orders.choices import Choices, Option
 
 TEMPERATURES = "[0, 10]"
 STOP, FALLBACK = "stop", "fallback"

@@ -13,12 +13,12 @@ import torch
 
 from sparring.agents.llm.backend import Decision, Request
 from sparring.configs.core.errors import InputError, choose
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.choices import Option
-from sparring.envs.diplomacy.completion import chosen_by
-from sparring.envs.diplomacy.positions import LAST_YEAR
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.board.positions import LAST_YEAR
+from sparring.envs.diplomacy.orders.choices import Option
+from sparring.envs.diplomacy.orders.completion import chosen_by
 
 
 class BotBackend:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
-from sparring.envs.diplomacy.choices import Choices, Option, choices
-from sparring.envs.diplomacy.completion import chosen_by
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.orders.choices import Choices, Option, choices
+from sparring.envs.diplomacy.orders.completion import chosen_by
 
 PHASES_OF_A_GAME = 40
 """About as many as there are in ten years; over so many the games' beginnings are spread."""

@@ -25,7 +25,7 @@ from sparring.agents.run_home import Home
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
-from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 SEED_USES = ("model", "games", "held_out")
 

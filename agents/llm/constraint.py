@@ -15,7 +15,7 @@ import numpy as np
 
 from sparring.agents.llm.line_tokens import LineTokens
 from sparring.agents.llm.trie import Tries, build_tries, ranges
-from sparring.envs.diplomacy.choices import Choices, Option
+from sparring.envs.diplomacy.orders.choices import Choices, Option
 
 END = -1
 

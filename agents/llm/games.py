@@ -15,9 +15,9 @@ import torch
 
 from sparring.agents.llm.backend import Backend, Decision, Request
 from sparring.agents.llm.seats import Seat, mix, seat_bots, seats
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 Watcher = Callable[[Seat, Request, Decision], Any]
 

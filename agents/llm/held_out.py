@@ -24,7 +24,7 @@ from sparring.agents.llm.line_tokens import encode
 from sparring.agents.llm.packing import Example, Group
 from sparring.agents.llm.scoring import Scores, score
 from sparring.agents.llm.token_batch import TokenBatch, collate
-from sparring.envs.diplomacy.completion import chosen_by
+from sparring.envs.diplomacy.orders.completion import chosen_by
 
 PHASES, BATCH = 4, 64
 """Phases of each game, and decisions scored at once."""

@@ -8,8 +8,8 @@ from typing import Any
 from sparring.agents.llm.bot_games import BotDecision, BotGames
 from sparring.agents.llm.line_tokens import encode
 from sparring.agents.llm.packing import Example, Group
-from sparring.envs.diplomacy.completion import write
-from sparring.envs.diplomacy.prompts import PromptRules, render
+from sparring.envs.diplomacy.orders.completion import write
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 
 class Lessons:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.board import location_name, standard_board
-from sparring.envs.diplomacy.choices import WAIVE
-from sparring.envs.diplomacy.completion import CLOSING, OPENING
+from sparring.envs.diplomacy.board.board import location_name, standard_board
+from sparring.envs.diplomacy.orders.choices import WAIVE
+from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING
 
 PAD = -1
 

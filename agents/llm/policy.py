@@ -13,10 +13,10 @@ import numpy as np
 
 from sparring.agents.llm.backend import Backend, Decision, Request
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.choices import Choices
-from sparring.envs.diplomacy.parallel import DiplomacyParallelEnv
-from sparring.envs.diplomacy.prompts import PromptRules, render
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.interfaces.parallel_env import DiplomacyParallelEnv
+from sparring.envs.diplomacy.orders.choices import Choices
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 
 class LLMPolicy:

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from sparring.agents.llm.backend import Request
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.choices import Choices, choices
-from sparring.envs.diplomacy.prompts import PromptRules, render
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.orders.choices import Choices, choices
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 
 @dataclass(frozen=True)

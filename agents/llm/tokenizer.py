@@ -16,11 +16,11 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.llm.bot_games import BotGames
-from sparring.envs.diplomacy.board import POWERS, standard_board
-from sparring.envs.diplomacy.choices import WAIVE
-from sparring.envs.diplomacy.completion import CLOSING, OPENING, write
-from sparring.envs.diplomacy.notation import LETTERS
-from sparring.envs.diplomacy.prompts import PromptRules, render
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.orders.choices import WAIVE
+from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING, write
+from sparring.envs.diplomacy.orders.notation import LETTERS
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 PAD, BEGIN, END = "<pad>", "<s>", "</s>"
 TAGS = (OPENING.strip(), CLOSING)

@@ -23,7 +23,7 @@ from sparring.agents.llm.line_tokens import beginning, encode
 from sparring.agents.llm.prefill import CacheCounts
 from sparring.agents.llm.sampling import sample
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.board.board import POWERS
 
 
 class TransformersBackend:

@@ -23,8 +23,8 @@ from sparring.curriculum.league_json import read_league, write_league
 from sparring.curriculum.mix import deal
 from sparring.curriculum.schedule import Plan
 from sparring.envs.diplomacy.batch import FIRST_YEAR, DiplomacyBatch
-from sparring.envs.diplomacy.codes import BOTS
-from sparring.envs.diplomacy.scoring import count_centres, sum_of_squares
+from sparring.envs.diplomacy.board.codes import BOTS
+from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_squares
 
 
 class DiplomacyTask:

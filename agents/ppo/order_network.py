@@ -1,10 +1,10 @@
 """A policy that gives an order to each of its units in Diplomacy, and a value: small, factored, and never illegal.
 
 An encoder lets every province see its neighbours a few times (`blocks` rounds). Each unit then scores its K = 37
-choices (`envs/diplomacy/plain_orders.py`) by dot products with the provinces that they are about. What the board rules
-out has probability zero, which follows from the observation alone. Units choose independently, so log-probabilities
-and entropies add up over them. B is a batch of observations, D = P x 62 their size (`envs/diplomacy/observation.py`,
-flat), U = 17 the most units of a power, P = 75 provinces, H `hidden`.
+choices (`envs/diplomacy/orders/order_choices.py`) by dot products with the provinces that they are about. What the
+board rules out has probability zero, which follows from the observation alone. Units choose independently, so log-
+probabilities and entropies add up over them. B is a batch of observations, D = P x 62 their size
+(`envs/diplomacy/observation.py`, flat), U = 17 the most units of a power, P = 75 provinces, H `hidden`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from sparring.agents.ppo.network import linear
 from sparring.agents.ppo.share import Noise, draw
 from sparring.configs.schema import NetworkConfig
-from sparring.envs.diplomacy.codes import SLOTS
+from sparring.envs.diplomacy.board.codes import SLOTS
+from sparring.envs.diplomacy.board.tensors import board_tensors
 from sparring.envs.diplomacy.observation import SHAPE
-from sparring.envs.diplomacy.plain_orders import CHOICES, SIDES, rows_of, units_of
-from sparring.envs.diplomacy.tensors import board_tensors
+from sparring.envs.diplomacy.orders.order_choices import CHOICES, SIDES, rows_of, units_of
 
 FAMILY = "orders"
 OBS_DIM = math.prod(SHAPE)

@@ -13,7 +13,7 @@ from benchmarks.dogfight import steady_actions
 from benchmarks.gpu_parts.part import Found, PartOptions, rate
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.kernels import step_kernel
+from sparring.envs.dogfight.kernels.step import step_kernel
 
 STEPS, MATCHES = 600, 1024
 LOOK_EVERY = 60

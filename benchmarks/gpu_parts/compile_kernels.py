@@ -13,10 +13,10 @@ from importlib import import_module
 from benchmarks.gpu_parts.part import Found, PartOptions
 
 MODULES = (
-    "sparring.envs.dogfight.kernels",
-    "sparring.envs.diplomacy.kernels",
-    "sparring.envs.diplomacy.bots",
-    "sparring.envs.diplomacy.dumbbot",
+    "sparring.envs.dogfight.kernels.step",
+    "sparring.envs.diplomacy.adjudicator.phase",
+    "sparring.envs.diplomacy.bots.simple",
+    "sparring.envs.diplomacy.bots.dumbbot",
 )
 
 

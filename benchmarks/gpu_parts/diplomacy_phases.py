@@ -13,8 +13,8 @@ import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, percent, seconds_into
 from sparring.configs.core.device import usable_cores
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 
 GAMES, PHASES = 350, 60
 SIZES = (256, 4096, 16384)

@@ -12,15 +12,17 @@ import warp as wp
 
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy import bots, codes, dumbbot, kernels
-from sparring.envs.diplomacy.board import standard_board
-from sparring.envs.diplomacy.bots import bots_kernel
-from sparring.envs.diplomacy.checks import check_players, check_whole
-from sparring.envs.diplomacy.dumbbot import dumbbot_kernel, values_kernel
-from sparring.envs.diplomacy.kernels import process_kernel
-from sparring.envs.diplomacy.listing import Lister
-from sparring.envs.diplomacy.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
-from sparring.envs.diplomacy.state import Games, tables
+from sparring.envs.diplomacy.adjudicator import phase
+from sparring.envs.diplomacy.adjudicator.phase import process_kernel
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
+from sparring.envs.diplomacy.board.state import Games, tables
+from sparring.envs.diplomacy.bots import dumbbot, simple
+from sparring.envs.diplomacy.bots.dumbbot import dumbbot_kernel, values_kernel
+from sparring.envs.diplomacy.bots.simple import bots_kernel
+from sparring.envs.diplomacy.orders.listing import Lister
+from sparring.envs.diplomacy.validation import check_players, check_whole
 from sparring.envs.launcher import Launcher
 
 MOST_GAMES, MOST_THREADS = 10_000_000, 4096
@@ -103,7 +105,7 @@ class DiplomacyBatch:
 
         A batch on a GPU has done so; on a CPU it is for those who would rather wait here than in the middle of a game.
         """
-        for module in (kernels, bots, dumbbot):
+        for module in (phase, simple, dumbbot):
             self._launcher.load(module)
 
     def process(self) -> None:

@@ -17,11 +17,11 @@ import warp as wp
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
 from sparring.configs.schema import RewardConfig
-from sparring.envs.dogfight import kernels
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.checks import check_bots, check_ranges, check_rewards, check_whole
-from sparring.envs.dogfight.kernels import Results, World, observe_kernel, restart_kernel, step_kernel
-from sparring.envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
+from sparring.envs.dogfight.kernels import step
+from sparring.envs.dogfight.kernels.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
+from sparring.envs.dogfight.kernels.step import Results, World, observe_kernel, restart_kernel, step_kernel
+from sparring.envs.dogfight.validation import check_bots, check_ranges, check_rewards, check_whole
 from sparring.envs.launcher import Launcher
 
 ACTION_SIZE = 3
@@ -126,7 +126,7 @@ class DogfightBatch:
         self.device = choose_device(str(device))
         self._launcher = Launcher(self.device, num_envs, threads)
         self._wp_device = self._launcher.wp_device
-        self._launcher.load(kernels)
+        self._launcher.load(step)
         self._settings = Settings()
         self._settings.challenge = rules == "challenge"
         self._settings.bot_every_tick = self.bot_rate == "tick"

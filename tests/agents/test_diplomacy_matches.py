@@ -10,10 +10,10 @@ from sparring.agents.diplomacy_matches import order_moves, play_seats
 from sparring.agents.ppo.order_network import OrderNetwork
 from sparring.agents.table import Table
 from sparring.configs.schema import NetworkConfig
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.history import WatchedBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.records.history import WatchedBatch
 
 FRANCE, GERMANY = POWERS.index("FRANCE"), POWERS.index("GERMANY")
 MOVEMENT = (codes.SPRING, codes.FALL)

@@ -21,7 +21,7 @@ from sparring.agents.sb3_weights import SB3Error, read_zip, to_actor_critic
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.spaces import action_space
+from sparring.envs.dogfight.interfaces.spaces import action_space
 from sparring.eval.entrants import load_policy
 from tests.agents.ppo.small_run import config, metrics
 

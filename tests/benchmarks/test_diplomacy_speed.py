@@ -10,8 +10,8 @@ import torch
 pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
 
 from benchmarks import diplomacy
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,7 +14,7 @@ from sparring.agents.ppo.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.codes import BOTS, ENV_ID
+from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID
 from sparring.eval import one_against_six
 from sparring.eval.diplomacy import main, read_options
 from sparring.eval.diplomacy_last_year import last_year_of

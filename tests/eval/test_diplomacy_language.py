@@ -11,7 +11,7 @@ from sparring.curriculum.fixed_references import reference_table
 from sparring.curriculum.games import Game
 from sparring.curriculum.league import enter_checkpoint, new_league, record
 from sparring.curriculum.league_file import LeagueFile
-from sparring.envs.diplomacy.board import POWERS
+from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval import find
 from sparring.eval.diplomacy import main, read_options
 from sparring.eval.diplomacy_models import LanguagePlayer, load

@@ -6,7 +6,7 @@ import pytest
 
 from sparring.agents.llm.bot_backend import BotBackend
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.text.prompts import PromptRules
 from sparring.eval import diplomacy_games
 from sparring.eval.diplomacy import main
 from sparring.eval.diplomacy_language import rounds_of

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparring.envs.diplomacy.deeds import deeds
-from sparring.envs.diplomacy.game_log import POWER_NAMES
-from sparring.envs.diplomacy.recording import centre_counts
+from sparring.envs.diplomacy.records.game_log import POWER_NAMES
+from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.timeline import centre_counts
 from sparring.eval.diplomacy_page import cast, encode, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.test_replay import HOSTILE, browse, needs_chromium, selftest

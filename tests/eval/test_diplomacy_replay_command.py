@@ -12,13 +12,13 @@ from sparring.agents.ppo.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING
 from sparring.configs.schema import NetworkConfig
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import opening
-from sparring.envs.diplomacy.board import POWERS, standard_board
-from sparring.envs.diplomacy.codes import ENV_ID
-from sparring.envs.diplomacy.history import Record
-from sparring.envs.diplomacy.notation import read_order
-from sparring.envs.diplomacy.saved_game import save
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.board.codes import ENV_ID
+from sparring.envs.diplomacy.orders.notation import read_order
+from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.launcher import Launcher
 from sparring.eval import diplomacy_replay, find
 from sparring.eval.diplomacy_page import encode

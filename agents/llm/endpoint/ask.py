@@ -15,7 +15,7 @@ from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.retry import Persistence
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.completion import CLOSING
+from sparring.envs.diplomacy.orders.completion import CLOSING
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}

@@ -30,8 +30,8 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.schema import RunConfig
 from sparring.configs.validate_language import check_endpoint
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.completion import OPENING
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.orders.completion import OPENING
 
 Prompt = str | list[int]
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from sparring.agents.llm.constraint import Automaton
-from sparring.envs.diplomacy.choices import Choices, Option
+from sparring.envs.diplomacy.orders.choices import Choices, Option
 
 FOR_GUIDANCE = "%llguidance {}"
 """Only llguidance takes this line, so vLLM, if it may choose, gives the grammar to it: xgrammar 0.2.8 reads token ids,

@@ -16,8 +16,8 @@ from sparring.agents.llm.endpoint.exact import logprobs_of
 from sparring.agents.llm.endpoint.meter import Meter
 from sparring.agents.llm.endpoint.spelling import Spelling
 from sparring.agents.llm.endpoint.writing import Writing
-from sparring.envs.diplomacy.choices import Choices
-from sparring.envs.diplomacy.completion import parse
+from sparring.envs.diplomacy.orders.choices import Choices
+from sparring.envs.diplomacy.orders.completion import parse
 
 
 class Judge:

@@ -9,7 +9,7 @@ from typing import Any
 from sparring.agents.llm.constraint import Constraint, Steps
 from sparring.agents.llm.endpoint.constraints import decision_grammar
 from sparring.agents.llm.line_tokens import beginning, encode
-from sparring.envs.diplomacy.choices import Choices, Option
+from sparring.envs.diplomacy.orders.choices import Choices, Option
 
 
 class Spelling:

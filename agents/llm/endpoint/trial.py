@@ -14,8 +14,8 @@ from sparring.agents.llm.endpoint.spelling import Spelling
 from sparring.agents.llm.endpoint.writing import Writer
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.choices import Choices, Option
-from sparring.envs.diplomacy.completion import OPENING
+from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.envs.diplomacy.orders.completion import OPENING
 
 LINES = (
     ("A PAR - BUR", "A PAR - GAS", "A PAR - PIC", "A PAR H", "A PAR S A MAR - BUR"),

@@ -12,7 +12,7 @@ from sparring.agents.llm.endpoint.answer import CUT, Answer
 from sparring.agents.llm.endpoint.ask import Question
 from sparring.agents.llm.endpoint.constraints import decision_regex, line_choice
 from sparring.agents.llm.endpoint.spelling import Spelling
-from sparring.envs.diplomacy.choices import WAIVE, Choices, Option
+from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, Option
 
 ROOM = 64
 """Tokens beyond the longest answer, for what a server writes around it where nothing restrains it."""

@@ -11,11 +11,11 @@ from sparring.agents.llm.backend import PromptError
 from sparring.configs.core.errors import ConfigError
 from sparring.curriculum.league import BASE_MODEL, CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
-from sparring.envs.diplomacy.codes import FALL, FALL_RETREATS, SPRING
-from sparring.envs.diplomacy.prompts import PromptRules
-from sparring.envs.diplomacy.rewards import first_influence, influence_after
-from sparring.envs.diplomacy.scorer import Scorer
-from sparring.envs.diplomacy.scoring import count_centres
+from sparring.envs.diplomacy.board.codes import FALL, FALL_RETREATS, SPRING
+from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
+from sparring.envs.diplomacy.rewards.scorer import Scorer
+from sparring.envs.diplomacy.rewards.scoring import count_centres
+from sparring.envs.diplomacy.text.prompts import PromptRules
 from tests.agents.grpo.small_games import plan_of, small_config, toy_backend
 
 PHASES = (0, 2, 4)

@@ -15,11 +15,11 @@ from sparring.agents.grpo.rollout import Rollouts
 from sparring.agents.llm.bot_backend import BotBackend
 from sparring.curriculum.league import CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
-from sparring.envs.diplomacy.codes import FALL, SPRING
-from sparring.envs.diplomacy.reward_rules import RewardRules
-from sparring.envs.diplomacy.rewards import first_influence, influence_after
-from sparring.envs.diplomacy.sample_reward import sample_rewards
-from sparring.envs.diplomacy.scorer import Scorer
+from sparring.envs.diplomacy.board.codes import FALL, SPRING
+from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
+from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards.sample_reward import sample_rewards
+from sparring.envs.diplomacy.rewards.scorer import Scorer
 from tests.agents.grpo.small_games import small_config
 
 SAMPLES = 2

@@ -7,7 +7,7 @@ from sparring.agents.grpo.plan import draw_plan
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.games import Game
 from sparring.curriculum.league import CHALLENGER, new_league, record
-from sparring.envs.diplomacy.sample_reward import elo_reward
+from sparring.envs.diplomacy.rewards.sample_reward import elo_reward
 from tests.agents.grpo.small_games import bots_everywhere
 
 HERO = 0

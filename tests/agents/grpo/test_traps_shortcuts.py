@@ -12,10 +12,10 @@ from sparring.agents.llm.endpoint.meter import Meter
 from sparring.agents.llm.endpoint.writing import Writing
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import GRPOConfig
-from sparring.envs.diplomacy import codes
+from sparring.envs.diplomacy.board import codes
 from tests.agents.grpo.test_traps_learner import learner
 from tests.agents.llm.toys import menu_of, word_tokenizer
-from tests.envs.diplomacy.asking import ask, scene
+from tests.envs.diplomacy.text.asking import ask, scene
 
 MOVES = ask(scene({"france": "A MAR, F BRE, A PAR", "germany": "A MUN"}), "FRANCE")
 BUILDS = ask(scene({"france": "A BUR"}, phase=codes.WINTER), "FRANCE")

@@ -7,9 +7,9 @@ from sparring.agents.llm.backend import FALLBACK
 from sparring.agents.llm.policy import LLMPolicy, Player
 from sparring.agents.llm.seats import seats
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.completion import parse
-from sparring.envs.diplomacy.parallel import parallel_env
-from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
+from sparring.envs.diplomacy.orders.completion import parse
+from sparring.envs.diplomacy.text.prompts import PromptRules
 from tests.agents.llm.asking import endpoint, server
 from tests.agents.llm.test_policy import finish
 

@@ -10,10 +10,10 @@ from sparring.agents.llm.bot_backend import BotBackend
 from sparring.agents.llm.bot_games import BotGames
 from sparring.agents.llm.policy import LLMPolicy, Player
 from sparring.configs.core.errors import InputError, UnknownNameError
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.choices import Choices
-from sparring.envs.diplomacy.codes import BOTS, FALL, PHASES, SPRING
-from sparring.envs.diplomacy.parallel import parallel_env
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.board.codes import BOTS, FALL, PHASES, SPRING
+from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
+from sparring.envs.diplomacy.orders.choices import Choices
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "language_models.md"
 

@@ -9,7 +9,7 @@ import pytest
 from sparring.agents.llm.constraint import Constraint
 from sparring.agents.llm.line_tokens import decode, encode
 from sparring.agents.llm.tokenizer import diplomacy_tokenizer
-from sparring.envs.diplomacy.completion import CLOSING, OPENING
+from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING
 from tests.agents.llm.test_constraint import walk
 from tests.agents.llm.toys import bytes_tokenizer, random_choices, word_tokenizer
 

@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.llm.constraint import Constraint, Walks
 from sparring.agents.llm.line_tokens import LineTokens, TokenizerError, encode
-from sparring.envs.diplomacy.choices import WAIVE
-from sparring.envs.diplomacy.completion import CLOSING
+from sparring.envs.diplomacy.orders.choices import WAIVE
+from sparring.envs.diplomacy.orders.completion import CLOSING
 from tests.agents.llm.toys import WORDS, by_kind, menu_of, random_choices, word_tokenizer
 
 

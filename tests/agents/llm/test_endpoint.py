@@ -13,7 +13,7 @@ from sparring.agents.llm.token_batch import collate
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.schema import RunConfig
-from sparring.envs.diplomacy.choices import Choices
+from sparring.envs.diplomacy.orders.choices import Choices
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.loopback_model import OPENAI, STRIPPED, LoopbackModel, byte_tokenizer
 from tests.agents.llm.loopback_server import Loopback

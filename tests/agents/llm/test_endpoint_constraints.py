@@ -9,7 +9,7 @@ import pytest
 
 from sparring.agents.llm.constraint import Constraint, Walks
 from sparring.agents.llm.endpoint.constraints import decision_grammar, decision_regex, line_choice
-from sparring.envs.diplomacy.choices import WAIVE
+from sparring.envs.diplomacy.orders.choices import WAIVE
 from tests.agents.llm.loopback_model import byte_tokenizer, engine
 from tests.agents.llm.toys import by_kind, menu_of
 

@@ -10,7 +10,7 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.serialization import from_plain
 from sparring.configs.validate import validate
-from sparring.envs.diplomacy.codes import ENV_ID
+from sparring.envs.diplomacy.board.codes import ENV_ID
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "llm_endpoints.md").read_text(encoding="utf-8")
 

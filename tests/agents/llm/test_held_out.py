@@ -14,7 +14,7 @@ from sparring.agents.llm.lessons import Lessons
 from sparring.agents.llm.scoring import Scores
 from sparring.agents.llm.tiny import build_tiny
 from sparring.agents.llm.tokenizer import diplomacy_tokenizer
-from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.policy import LLMPolicy, Player, Seat
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.parallel import parallel_env
+from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from tests.agents.llm.toys import bytes_tokenizer, llama
 
 

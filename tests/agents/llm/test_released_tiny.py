@@ -7,7 +7,7 @@ from sparring.agents.llm.models import TINY, load_model
 from sparring.agents.llm.saved_model import verify_model
 from sparring.agents.llm.tokenizer import diplomacy_tokenizer
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.diplomacy.prompts import PromptRules
+from sparring.envs.diplomacy.text.prompts import PromptRules
 
 MOST_BYTES = 10_000_000
 

@@ -5,10 +5,10 @@ import torch
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.constraint import Constraint
 from sparring.agents.llm.seats import seats
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.choices import choices
-from sparring.envs.diplomacy.prompts import PromptRules, render
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.orders.choices import choices
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 from tests.agents.llm.toys import word_tokenizer
 
 PLAYERS = [["model"] * 2 + ["dumbbot"] * 5] * 3

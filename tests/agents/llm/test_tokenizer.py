@@ -20,10 +20,10 @@ from sparring.agents.llm.tokenizer import (
     kinds_of_prompts,
     train_tokenizer,
 )
-from sparring.envs.diplomacy.board import POWERS, standard_board
-from sparring.envs.diplomacy.completion import write
-from sparring.envs.diplomacy.prompts import render
-from tests.envs.diplomacy.asking import draw, random_decisions
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.orders.completion import write
+from sparring.envs.diplomacy.text.prompts import render
+from tests.envs.diplomacy.text.asking import draw, random_decisions
 
 TOKENIZER = diplomacy_tokenizer()
 

@@ -8,10 +8,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sparring.agents.llm.line_tokens import probes
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
-from sparring.envs.diplomacy.choices import Choices as Asked
-from sparring.envs.diplomacy.choices import Option, choices
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.orders.choices import Choices as Asked
+from sparring.envs.diplomacy.orders.choices import Option, choices
 
 WORDS = Regex(r" ?[^ \n]+|\n")
 

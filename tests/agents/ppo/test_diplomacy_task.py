@@ -15,10 +15,10 @@ from sparring.agents.table import Table
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.observation import observe
-from sparring.envs.diplomacy.plain_orders import CHOICES
+from sparring.envs.diplomacy.orders.order_choices import CHOICES
 from tests.agents.ppo.small_run import flat, untimed
 
 SMALL = (

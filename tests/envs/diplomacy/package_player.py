@@ -6,9 +6,9 @@ import random
 import numpy as np
 
 from benchmarks.diplomacy_orders import STYLES, Weaver
-from sparring.envs.diplomacy import codes
-from sparring.envs.diplomacy.board import POWERS
-from sparring.envs.diplomacy.notation import read_order, read_unit
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.orders.notation import read_order, read_unit
 
 LEFT_OUT = 0.03
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from sparring.envs.diplomacy import codes
 from sparring.envs.diplomacy.batch import position
-from sparring.envs.diplomacy.board import POWERS, standard_board
-from sparring.envs.diplomacy.history import WatchedBatch
-from sparring.envs.diplomacy.notation import read_unit
-from sparring.envs.diplomacy.recording import phases_of
-from sparring.envs.diplomacy.submit import submit
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.orders.notation import read_unit
+from sparring.envs.diplomacy.orders.submit import submit
+from sparring.envs.diplomacy.records.history import WatchedBatch
+from sparring.envs.diplomacy.records.timeline import phases_of
 
 
 def play(units, *orders, owner=None, phase=codes.SPRING, last_year=1950):

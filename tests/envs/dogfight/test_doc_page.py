@@ -12,9 +12,9 @@ import pytest
 
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import rules
-from sparring.envs.dogfight.env import DogfightEnv
-from sparring.envs.dogfight.numpy_batch import RENDER_MODES, MatchOptions
-from sparring.envs.dogfight.spaces import SLACK, action_space, observation_space
+from sparring.envs.dogfight.interfaces.gymnasium_env import DogfightEnv
+from sparring.envs.dogfight.interfaces.numpy_batch import RENDER_MODES, MatchOptions
+from sparring.envs.dogfight.interfaces.spaces import SLACK, action_space, observation_space
 
 ROOT = Path(__file__).resolve().parents[3]
 DOC = inspect.getdoc(DogfightEnv)

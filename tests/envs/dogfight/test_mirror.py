@@ -7,7 +7,7 @@ import torch
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import OPPONENT_X, Mirror
-from tests.envs.dogfight.test_physics import mirrored
+from tests.envs.dogfight.kernels.test_physics import mirrored
 
 MODES = [("classic", True), ("classic", False), ("challenge", True)]
 

@@ -11,8 +11,8 @@ import warp as wp
 from benchmarks.numpy_dogfight.state import State
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.bots.decide import decide
-from sparring.envs.dogfight.state import BotMemory, Bullet, Clock, Fighter, Physics
+from sparring.envs.dogfight.kernels.bots.decide import decide
+from sparring.envs.dogfight.kernels.state import BotMemory, Bullet, Clock, Fighter, Physics
 from tests.envs.dogfight.recorded.rows import MEMORY, BotRows, Decisions
 
 wp.set_module_options({"enable_backward": False})

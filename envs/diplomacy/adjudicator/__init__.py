@@ -1,0 +1,1 @@
+"""The rules as Warp kernels: movement, retreats, adjustments."""

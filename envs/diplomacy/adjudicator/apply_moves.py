@@ -1,0 +1,92 @@
+"""What a decided movement phase does to the board: who stands where, who has to retreat, and where nobody may go."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.movement import (
+    BROKEN,
+    CONVOYED,
+    CUT,
+    MOVES,
+    NO,
+    NO_WAY,
+    NOBODY,
+    YES,
+    Turn,
+    is_in,
+    prevent_strength,
+    within,
+)
+from sparring.envs.diplomacy.adjudicator.parse_orders import target_of
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.state import PROVINCES, Games, Tables, landing, location_of, unit_at
+
+CAME_BY_CONVOY, CONTESTED, NOTHING = (
+    wp.constant(mark) for mark in (codes.CAME_BY_CONVOY, codes.CONTESTED, codes.NOTHING)
+)
+BOUNCED, CUT_OFF, DISRUPTED, DISLODGED_FLAG = (
+    wp.constant(mark) for mark in (codes.BOUNCED, codes.CUT, codes.DISRUPTED, codes.DISLODGED_FLAG)
+)
+
+
+@wp.func
+def report(games: Games, game: int, turn: Turn) -> None:
+    """Say how each order that was followed ended, and whether its unit was dislodged."""
+    for unit in range(turn.n):
+        province = turn.place[unit]
+        result = int(games.results[game, province])
+        if is_in(turn, NO_WAY, unit) or is_in(turn, BROKEN, unit):
+            result = DISRUPTED
+        elif is_in(turn, NO, unit):
+            result = BOUNCED
+        elif is_in(turn, CUT, unit):
+            result = CUT_OFF
+        if not is_in(turn, YES, unit) and turn.into[province] & turn.sets[YES] != wp.uint64(0):
+            result += DISLODGED_FLAG
+        games.results[game, province] = wp.uint8(result)
+
+
+@wp.func
+def arrive(games: Games, tables: Tables, game: int, turn: Turn, unit: int) -> None:
+    """Put a unit that moved where it went; whoever stays there is dislodged."""
+    home, goal = turn.place[unit], turn.goal[unit]
+    code = wp.uint8(turn.code[unit])
+    where = goal
+    if not is_in(turn, CONVOYED, unit):
+        where = landing(tables, code, location_of(tables, code, home), target_of(games.orders[game, home]))
+    games.units[game, goal] = unit_at(tables, code, where)
+    loser = turn.standing[goal]
+    if loser != NOBODY:
+        if not is_in(turn, YES, loser):
+            games.dislodged[game, goal] = wp.uint8(turn.code[loser])
+            games.origin[game, goal] = wp.uint8(wp.where(is_in(turn, CONVOYED, unit), CAME_BY_CONVOY, home))
+
+
+@wp.func
+def contest(games: Games, game: int, turn: Turn, unit: int) -> None:
+    """Where a move that failed leaves a place empty, nobody may retreat to it."""
+    goal = turn.goal[unit]
+    if games.units[game, goal] == wp.uint8(0):
+        strength = prevent_strength(turn, unit)
+        if strength[0] > 0:
+            games.origin[game, goal] = wp.uint8(CONTESTED)
+
+
+@wp.func
+def carry_out(games: Games, tables: Tables, game: int, turn: Turn) -> None:
+    """Move everybody; returns nothing, the board says it all."""
+    for province in range(PROVINCES):
+        games.dislodged[game, province] = wp.uint8(0)
+        games.origin[game, province] = wp.uint8(NOTHING)
+    moved = turn.sets[YES]
+    for unit in range(turn.n):
+        if within(moved, unit):
+            games.units[game, turn.place[unit]] = wp.uint8(0)
+    for unit in range(turn.n):
+        if within(moved, unit):
+            arrive(games, tables, game, turn, unit)
+    failed = turn.sets[MOVES] & ~moved
+    for unit in range(turn.n):
+        if within(failed, unit):
+            contest(games, game, turn, unit)

@@ -1,0 +1,269 @@
+"""A movement phase decided: which moves succeed, which supports are given, which convoys arrive.
+
+After Kruijswijk's "decisions": everything begins unknown, strengths have a lower and an upper bound, and passes tighten
+what is known until nothing changes. What is then still open hangs together in a circle, and `circles.py` breaks it. The
+rules, with own power P:
+
+    support given    unless another power's unit with a way attacks the supporter, from elsewhere than the place the
+                     support is given into; or the supporter is dislodged
+    hold strength    0 empty or left; 1 a unit that fails to leave; else 1 + supports
+    attack strength  0 without a way; 1 + supports if the place is empty or left by its unit, which is not coming the
+                     other way; else 0 against P's own unit, and 1 + supports of others than the unit's own power
+    prevent strength 0 without a way, or where the unit coming the other way got through; else 1 + supports
+    success          attack strength above hold strength (of a unit coming the other way: above 1 + its supports), and
+                     above the prevent strength of every other move to the same place
+
+Units are numbered within the turn, at most 34, so that a set of them is one uint64.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from sparring.envs.diplomacy.board.state import Tables, voyage
+
+MOVES, CONVOYED, SUPPORTS = wp.constant(0), wp.constant(1), wp.constant(2)
+YES, NO, GIVEN, CUT, WAY, NO_WAY, BROKEN = (wp.constant(number) for number in range(3, 10))
+SETS = wp.constant(10)
+"""Sets of units: what they do, and what is known of it; BROKEN are fleets whose convoy a paradox took out."""
+
+NOBODY = wp.constant(-1)
+
+
+@wp.struct
+class Turn:
+    """One game's orders as they are decided; `n` units."""
+
+    n: int
+    place: wp.array[int]
+    """[34] province of a unit"""
+    code: wp.array[int]
+    """[34] the unit as `codes.py` writes it"""
+    owner: wp.array[int]
+    """[34] power of a unit"""
+    goal: wp.array[int]
+    """[34] province a unit moves to or supports into, -1 for others"""
+    backing: wp.array[wp.uint64]
+    """[34] supporters of a unit"""
+    ferries: wp.array[wp.uint64]
+    """[34] fleets that convoy a unit"""
+    standing: wp.array[int]
+    """[75] unit in a province at the beginning, or -1"""
+    into: wp.array[wp.uint64]
+    """[75] moves to a province"""
+    sets: wp.array[wp.uint64]
+    """[10] see `MOVES` and so on"""
+
+
+@wp.func
+def bit(unit: int) -> wp.uint64:
+    """The set of one unit."""
+    return wp.uint64(1) << wp.uint64(unit)
+
+
+@wp.func
+def within(units: wp.uint64, unit: int) -> bool:
+    """Whether a unit is in a set."""
+    return (units >> wp.uint64(unit)) & wp.uint64(1) != wp.uint64(0)
+
+
+@wp.func
+def count(units: wp.uint64) -> int:
+    """Units in a set."""
+    return int(wp.bit_count(units))
+
+
+@wp.func
+def is_in(turn: Turn, name: int, unit: int) -> bool:
+    """Whether a unit is in one of the turn's sets."""
+    return within(turn.sets[name], unit)
+
+
+@wp.func
+def put(turn: Turn, name: int, unit: int) -> None:
+    """Add a unit to one of the turn's sets."""
+    turn.sets[name] = turn.sets[name] | bit(unit)
+
+
+@wp.func
+def open_moves(turn: Turn) -> wp.uint64:
+    """Moves of which nothing is known yet."""
+    return turn.sets[MOVES] & ~(turn.sets[YES] | turn.sets[NO])
+
+
+@wp.func
+def open_supports(turn: Turn) -> wp.uint64:
+    """Supports of which nothing is known yet."""
+    return turn.sets[SUPPORTS] & ~(turn.sets[GIVEN] | turn.sets[CUT])
+
+
+@wp.func
+def open_ways(turn: Turn) -> wp.uint64:
+    """Convoyed moves of which it is not known whether the convoy holds."""
+    return turn.sets[CONVOYED] & ~(turn.sets[WAY] | turn.sets[NO_WAY])
+
+
+@wp.func
+def owned_by(turn: Turn, units: wp.uint64, power: int) -> wp.uint64:
+    """Those of `units` that belong to a power."""
+    found = wp.uint64(0)
+    for unit in range(turn.n):
+        if within(units, unit) and turn.owner[unit] == power:
+            found = found | bit(unit)
+    return found
+
+
+@wp.func
+def support(turn: Turn, helpers: wp.uint64) -> wp.vec2i:
+    """Least and greatest number of `helpers` that give their support."""
+    return wp.vec2i(count(helpers & turn.sets[GIVEN]), count(helpers & ~turn.sets[CUT]))
+
+
+@wp.func
+def head_on(turn: Turn, unit: int, other: int) -> bool:
+    """Whether two moving units change places by land, so that one has to beat the other."""
+    if other == NOBODY:
+        return False
+    if not is_in(turn, MOVES, other) or turn.goal[other] != turn.place[unit]:
+        return False
+    return (bit(unit) | bit(other)) & turn.sets[CONVOYED] == wp.uint64(0)
+
+
+@wp.func
+def attack_strength(turn: Turn, unit: int) -> wp.vec2i:
+    """Bounds on how strongly a move attacks."""
+    if is_in(turn, NO_WAY, unit):
+        return wp.vec2i(0, 0)
+    helpers = turn.backing[unit]
+    free = wp.vec2i(1, 1) + support(turn, helpers)
+    defender = turn.standing[turn.goal[unit]]
+    strength = free
+    if defender != NOBODY:
+        against = wp.vec2i(0, 0)
+        if turn.owner[defender] != turn.owner[unit]:
+            against = wp.vec2i(1, 1) + support(turn, helpers & ~owned_by(turn, helpers, turn.owner[defender]))
+        leaves = is_in(turn, MOVES, defender) and not head_on(turn, unit, defender)
+        if not leaves or is_in(turn, NO, defender):
+            strength = against
+        elif not is_in(turn, YES, defender):
+            strength = wp.vec2i(against[0], free[1])
+    if is_in(turn, CONVOYED, unit) and not is_in(turn, WAY, unit):
+        return wp.vec2i(0, strength[1])
+    return strength
+
+
+@wp.func
+def prevent_strength(turn: Turn, unit: int) -> wp.vec2i:
+    """Bounds on how strongly a move keeps others out of its goal."""
+    if is_in(turn, NO_WAY, unit):
+        return wp.vec2i(0, 0)
+    strength = wp.vec2i(1, 1) + support(turn, turn.backing[unit])
+    least = strength[0]
+    if is_in(turn, CONVOYED, unit) and not is_in(turn, WAY, unit):
+        least = 0
+    opponent = turn.standing[turn.goal[unit]]
+    if head_on(turn, unit, opponent):
+        if is_in(turn, YES, opponent):
+            return wp.vec2i(0, 0)
+        if not is_in(turn, NO, opponent):
+            least = 0
+    return wp.vec2i(least, strength[1])
+
+
+@wp.func
+def resistance(turn: Turn, unit: int) -> wp.vec2i:
+    """Bounds on the strength with which a move's goal is held by whoever stands there, or comes the other way."""
+    defender = turn.standing[turn.goal[unit]]
+    if defender == NOBODY:
+        return wp.vec2i(0, 0)
+    if not is_in(turn, MOVES, defender) or head_on(turn, unit, defender):
+        return wp.vec2i(1, 1) + support(turn, turn.backing[defender])
+    if is_in(turn, YES, defender):
+        return wp.vec2i(0, 0)
+    if is_in(turn, NO, defender):
+        return wp.vec2i(1, 1)
+    return wp.vec2i(0, 1)
+
+
+@wp.func
+def decide_move(turn: Turn, unit: int) -> bool:
+    """Find out whether a move succeeds, if that can be said already."""
+    attack, resist = attack_strength(turn, unit), resistance(turn, unit)
+    least, most = resist[0], resist[1]
+    rivals = turn.into[turn.goal[unit]] & ~bit(unit)
+    if rivals != wp.uint64(0):
+        for rival in range(turn.n):
+            if within(rivals, rival):
+                prevent = prevent_strength(turn, rival)
+                least, most = wp.max(least, prevent[0]), wp.max(most, prevent[1])
+    if attack[0] > most:
+        put(turn, YES, unit)
+        return True
+    if attack[1] <= least:
+        put(turn, NO, unit)
+        return True
+    return False
+
+
+@wp.func
+def decide_support(turn: Turn, unit: int) -> bool:
+    """Find out whether a support is cut, if that can be said already."""
+    attackers = turn.into[turn.place[unit]] & ~turn.sets[NO_WAY]
+    waiting = bool(False)
+    for attacker in range(turn.n):
+        if within(attackers, attacker):
+            cuts = turn.owner[attacker] != turn.owner[unit] and turn.place[attacker] != turn.goal[unit]
+            unsure = is_in(turn, CONVOYED, attacker) and not is_in(turn, WAY, attacker)
+            if is_in(turn, YES, attacker) or (cuts and not unsure):
+                put(turn, CUT, unit)
+                return True
+            waiting = waiting or cuts or not is_in(turn, NO, attacker)
+    if not waiting:
+        put(turn, GIVEN, unit)
+    return not waiting
+
+
+@wp.func
+def is_lost(turn: Turn, unit: int) -> bool:
+    """Whether a unit that stays is known to be dislodged."""
+    return turn.into[turn.place[unit]] & turn.sets[YES] != wp.uint64(0)
+
+
+@wp.func
+def is_safe(turn: Turn, unit: int) -> bool:
+    """Whether a unit that stays is known not to be dislodged."""
+    return turn.into[turn.place[unit]] & ~turn.sets[NO] == wp.uint64(0)
+
+
+@wp.func
+def decide_way(turn: Turn, tables: Tables, unit: int) -> bool:
+    """Find out whether a convoy holds, if that can be said already; one whole chain of fleets is enough."""
+    sure, possible = wp.uint32(0), wp.uint32(0)
+    for fleet in range(turn.n):
+        if within(turn.ferries[unit], fleet) and not is_lost(turn, fleet):
+            sea = wp.uint32(1) << wp.uint32(tables.sea_of[turn.place[fleet]])
+            possible = possible | sea
+            if is_safe(turn, fleet):
+                sure = sure | sea
+    if voyage(tables, sure, turn.place[unit], turn.goal[unit]):
+        put(turn, WAY, unit)
+        return True
+    if not voyage(tables, possible, turn.place[unit], turn.goal[unit]):
+        put(turn, NO_WAY, unit)
+        put(turn, NO, unit)
+        return True
+    return False
+
+
+@wp.func
+def tighten(turn: Turn, tables: Tables) -> bool:
+    """One pass over everything that is open; whether it found anything out."""
+    found = bool(False)
+    for unit in range(turn.n):
+        if within(open_ways(turn), unit):
+            found = decide_way(turn, tables, unit) or found
+        if within(open_supports(turn), unit):
+            found = decide_support(turn, unit) or found
+        if within(open_moves(turn), unit):
+            found = decide_move(turn, unit) or found
+    return found

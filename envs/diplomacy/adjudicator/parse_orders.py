@@ -1,0 +1,228 @@
+"""Orders of a movement phase as a `Turn`; what is not legal or fits nothing becomes a hold and is said in `results`.
+
+A unit moves by convoy where it cannot go by itself, or where its order says so and fleets at sea could carry it. A
+convoy that no fleet on the board could carry out makes the order void; one that is merely not ordered makes it fail.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.movement import CONVOYED, MOVES, NOBODY, SETS, SUPPORTS, Turn, bit, is_in, put
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.state import (
+    LOCATIONS,
+    PROVINCES,
+    Games,
+    Tables,
+    can_reach,
+    form_of,
+    landing,
+    location_of,
+    power_of,
+    spread,
+    voyage,
+)
+
+HOLD, MOVE, SUPPORT, SUPPORT_MOVE, CONVOY = (
+    wp.constant(kind) for kind in (codes.HOLD, codes.MOVE, codes.SUPPORT, codes.SUPPORT_MOVE, codes.CONVOY)
+)
+UNORDERED, DONE, VOID, FAILED = (
+    wp.constant(result) for result in (codes.UNORDERED, codes.DONE, codes.VOID, codes.FAILED)
+)
+
+
+@wp.func
+def kind_of(order: int) -> int:
+    """What an order is."""
+    return order & codes.KIND_MASK
+
+
+@wp.func
+def target_of(order: int) -> int:
+    """Its first location."""
+    return (order >> codes.TARGET_SHIFT) & codes.LOCATION_MASK
+
+
+@wp.func
+def other_of(order: int) -> int:
+    """Its second location."""
+    return (order >> codes.OTHER_SHIFT) & codes.LOCATION_MASK
+
+
+@wp.func
+def is_on_the_board(order: int) -> bool:
+    """Whether both locations exist; where nothing else checks an order this keeps it within the tables."""
+    return target_of(order) < LOCATIONS and other_of(order) < LOCATIONS
+
+
+@wp.func
+def wants_convoy(order: int) -> bool:
+    """Whether a move says that it goes by convoy."""
+    return (order >> codes.VIA_SHIFT) & 1 == 1
+
+
+@wp.func
+def fleets_at_sea(games: Games, tables: Tables, game: int) -> wp.uint32:
+    """Seas with a fleet in them, as bits."""
+    found = wp.uint32(0)
+    for province in range(PROVINCES):
+        if tables.sea_of[province] >= 0 and games.units[game, province] != wp.uint8(0):
+            found = found | (wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+    return found
+
+
+@wp.func
+def muster(games: Games, game: int, turn: Turn) -> int:
+    """Number the units by province and forget the last results; returns how many units there are."""
+    n = int(0)
+    for province in range(PROVINCES):
+        turn.standing[province] = NOBODY
+        turn.into[province] = wp.uint64(0)
+        games.results[game, province] = wp.uint8(UNORDERED)
+        unit = games.units[game, province]
+        if unit != wp.uint8(0):
+            turn.place[n] = province
+            turn.code[n] = int(unit)
+            turn.owner[n] = power_of(unit)
+            turn.goal[n] = -1
+            turn.backing[n] = wp.uint64(0)
+            turn.ferries[n] = wp.uint64(0)
+            turn.standing[province] = n
+            n += 1
+    for name in range(SETS):
+        turn.sets[name] = wp.uint64(0)
+    return n
+
+
+@wp.func
+def destination(tables: Tables, unit: wp.uint8, province: int, order: int, fleets: wp.uint32) -> int:
+    """Location a move leads to, plus 1000 if by convoy; -1 where there is no way."""
+    target = target_of(order)
+    goal = tables.province_of[target]
+    alone = landing(tables, unit, location_of(tables, unit, province), target)
+    ferried = bool(False)
+    if form_of(unit) == 0 and goal != province:
+        if alone < 0 or wants_convoy(order):
+            ferried = voyage(tables, fleets, province, goal)
+    if ferried:
+        return goal + 1000
+    return alone
+
+
+@wp.func
+def read_move(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fleets: wp.uint32) -> int:
+    """Note a move; returns DONE or VOID."""
+    province = turn.place[unit]
+    order = games.orders[game, province]
+    where = destination(tables, games.units[game, province], province, order, fleets)
+    if where < 0:
+        return VOID
+    if where >= 1000:
+        where -= 1000
+        put(turn, CONVOYED, unit)
+    put(turn, MOVES, unit)
+    turn.goal[unit] = tables.province_of[where]
+    turn.into[turn.goal[unit]] = turn.into[turn.goal[unit]] | bit(unit)
+    return DONE
+
+
+@wp.func
+def read_support(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fleets: wp.uint32) -> int:
+    """Note a support; returns DONE, FAILED where nobody acts on it, or VOID where it could not be given."""
+    province = turn.place[unit]
+    order = games.orders[game, province]
+    helped = tables.province_of[target_of(order)]
+    goal = helped
+    if kind_of(order) == SUPPORT_MOVE:
+        helped = tables.province_of[other_of(order)]
+    code = games.units[game, province]
+    friend = turn.standing[helped]
+    if friend == NOBODY or helped == province or goal == province:
+        return VOID
+    if not can_reach(tables, code, location_of(tables, code, province), goal):
+        return VOID
+    if helped != goal or kind_of(order) == SUPPORT_MOVE:
+        others = fleets
+        if tables.sea_of[province] >= 0:
+            others = fleets & ~(wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+        if not could_come(tables, games.units[game, helped], helped, goal, others):
+            return VOID
+    turn.goal[unit] = goal
+    if kind_of(order) == SUPPORT:
+        if is_in(turn, MOVES, friend):
+            return FAILED
+    else:
+        if not is_in(turn, MOVES, friend) or turn.goal[friend] != goal:
+            return FAILED
+        if not same_coast(games, tables, game, helped, target_of(order)):
+            return FAILED
+    put(turn, SUPPORTS, unit)
+    turn.backing[friend] = turn.backing[friend] | bit(unit)
+    return DONE
+
+
+@wp.func
+def could_come(tables: Tables, unit: wp.uint8, province: int, goal: int, fleets: wp.uint32) -> bool:
+    """Whether a unit could be ordered from one province to another, `fleets` being those that might carry it."""
+    if can_reach(tables, unit, location_of(tables, unit, province), goal):
+        return True
+    return form_of(unit) == 0 and province != goal and voyage(tables, fleets, province, goal)
+
+
+@wp.func
+def same_coast(games: Games, tables: Tables, game: int, mover: int, target: int) -> bool:
+    """Whether a support that names a coast names the one the unit in province `mover` moves to."""
+    if target < PROVINCES:
+        return True
+    unit = games.units[game, mover]
+    return landing(tables, unit, location_of(tables, unit, mover), target_of(games.orders[game, mover])) == target
+
+
+@wp.func
+def read_convoy(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fleets: wp.uint32) -> int:
+    """Note a convoy; returns DONE, FAILED where its army does not go there by sea, or VOID where it could not be.
+
+    It could be where the fleets now at sea that hang together with this one touch the coasts of both.
+    """
+    province = turn.place[unit]
+    order = games.orders[game, province]
+    army, goal = tables.province_of[other_of(order)], tables.province_of[target_of(order)]
+    passenger = turn.standing[army]
+    if tables.sea_of[province] < 0 or passenger == NOBODY or army == goal:
+        return VOID
+    if form_of(games.units[game, army]) != 0:
+        return VOID
+    chain = spread(tables, fleets, wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+    if chain & tables.shore[army] == wp.uint32(0) or chain & tables.shore[goal] == wp.uint32(0):
+        return VOID
+    if not is_in(turn, CONVOYED, passenger) or turn.goal[passenger] != goal:
+        return FAILED
+    turn.ferries[passenger] = turn.ferries[passenger] | bit(unit)
+    return DONE
+
+
+@wp.func
+def read_orders(games: Games, tables: Tables, game: int, turn: Turn) -> None:
+    """Fill `turn`, which has been mustered, and write how far each order can be followed into `results`."""
+    fleets = fleets_at_sea(games, tables, game)
+    for unit in range(turn.n):
+        order = games.orders[game, turn.place[unit]]
+        kind = kind_of(order)
+        result = UNORDERED
+        if not is_on_the_board(order):
+            result = VOID
+        elif kind == MOVE:
+            result = read_move(games, tables, game, turn, unit, fleets)
+        elif kind == HOLD:
+            result = DONE
+        elif kind > CONVOY:
+            result = VOID
+        games.results[game, turn.place[unit]] = wp.uint8(result)
+    for unit in range(turn.n):
+        order = games.orders[game, turn.place[unit]]
+        kind = wp.where(is_on_the_board(order), kind_of(order), HOLD)
+        if kind == SUPPORT or kind == SUPPORT_MOVE:
+            games.results[game, turn.place[unit]] = wp.uint8(read_support(games, tables, game, turn, unit, fleets))
+        elif kind == CONVOY:
+            games.results[game, turn.place[unit]] = wp.uint8(read_convoy(games, tables, game, turn, unit, fleets))

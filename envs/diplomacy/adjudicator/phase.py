@@ -1,0 +1,79 @@
+"""The kernel that carries out one phase of every game: one thread plays one game, and nothing is shared.
+
+What a game needs while its orders are decided lies on the thread's own stack, about two kilobytes.
+"""
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.apply_moves import carry_out, report
+from sparring.envs.diplomacy.adjudicator.cycles import settle
+from sparring.envs.diplomacy.adjudicator.movement import Turn
+from sparring.envs.diplomacy.adjudicator.parse_orders import muster, read_orders
+from sparring.envs.diplomacy.adjudicator.seasons import (
+    FALL,
+    SPRING,
+    WINTER,
+    adjust,
+    drop_the_lost,
+    new_year,
+    next_season,
+    retreat_all,
+)
+from sparring.envs.diplomacy.board.state import PROVINCES, Games, Tables
+
+wp.set_module_options({"enable_backward": False, "optimization_level": 3})
+
+
+@wp.func
+def move(games: Games, tables: Tables, game: int, turn: Turn, causes: wp.array[wp.uint64]) -> bool:
+    """A movement phase; False if it could not be decided, which the rules exclude."""
+    read_orders(games, tables, game, turn)
+    decided = settle(turn, tables, causes)
+    report(games, game, turn)
+    carry_out(games, tables, game, turn)
+    return decided
+
+
+@wp.kernel
+def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_year: int, first: int) -> None:
+    """Carry out the phase of game `first + tid`, go on to the next phase, and forget the orders."""
+    game = first + wp.tid()
+    if games.done[game] != wp.uint8(0):
+        return
+    place = wp.zeros(shape=(34,), dtype=int)
+    code = wp.zeros(shape=(34,), dtype=int)
+    owner = wp.zeros(shape=(34,), dtype=int)
+    goal = wp.zeros(shape=(34,), dtype=int)
+    backing = wp.zeros(shape=(34,), dtype=wp.uint64)
+    ferries = wp.zeros(shape=(34,), dtype=wp.uint64)
+    causes = wp.zeros(shape=(34,), dtype=wp.uint64)
+    standing = wp.zeros(shape=(75,), dtype=int)
+    into = wp.zeros(shape=(75,), dtype=wp.uint64)
+    sets = wp.zeros(shape=(10,), dtype=wp.uint64)
+    phase = int(games.phase[game])
+    if phase == SPRING or phase == FALL:
+        turn = Turn()
+        turn.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+        turn.code = wp.array(ptr=code.ptr, shape=(34,), dtype=int)
+        turn.owner = wp.array(ptr=owner.ptr, shape=(34,), dtype=int)
+        turn.goal = wp.array(ptr=goal.ptr, shape=(34,), dtype=int)
+        turn.backing = wp.array(ptr=backing.ptr, shape=(34,), dtype=wp.uint64)
+        turn.ferries = wp.array(ptr=ferries.ptr, shape=(34,), dtype=wp.uint64)
+        turn.standing = wp.array(ptr=standing.ptr, shape=(75,), dtype=int)
+        turn.into = wp.array(ptr=into.ptr, shape=(75,), dtype=wp.uint64)
+        turn.sets = wp.array(ptr=sets.ptr, shape=(10,), dtype=wp.uint64)
+        turn.n = muster(games, game, turn)
+        if not move(games, tables, game, turn, causes):
+            wp.atomic_add(undecided, 0, 1)
+        if drop_the_lost(games, tables, game):
+            games.phase[game] = wp.int8(phase + 1)
+        else:
+            next_season(games, tables, game, last_year)
+    elif phase == WINTER:
+        adjust(games, tables, game)
+        new_year(games, game, last_year)
+    else:
+        retreat_all(games, tables, game, standing)
+        next_season(games, tables, game, last_year)
+    for province in range(PROVINCES):
+        games.orders[game, province] = 0

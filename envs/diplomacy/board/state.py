@@ -1,0 +1,239 @@
+"""What the kernels work on: the board's tables and the arrays of G games, one row per game.
+
+A game takes 75 bytes each for units, dislodged units, origins and results, 34 for centres, 300 for orders, 5 for its
+clock and end, and 32 for who plays it. Nothing in it points anywhere, so a game is copied by copying its rows.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import warp as wp
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import COAST, SEA, Board, padded, standard_board
+
+POWERS = wp.constant(codes.NUM_POWERS)
+PROVINCES = wp.constant(codes.NUM_PROVINCES)
+LOCATIONS = wp.constant(codes.NUM_LOCATIONS)
+CENTRES = wp.constant(codes.NUM_CENTRES)
+COASTS, SEAS = wp.constant(42), wp.constant(19)
+SIDES = 11
+"""No location has more neighbours."""
+
+
+@wp.struct
+class Tables:
+    """The board. P = 75 provinces, L = 81 locations, 19 seas."""
+
+    province_of: wp.array[int]
+    """[L]"""
+    first_coast: wp.array[int]
+    """[P] location of a split province's first coast, the other being the next; -1 where there is none."""
+    centre_of: wp.array[int]
+    """[P] number of the centre, or -1."""
+    home: wp.array[int]
+    """[P] power, or -1."""
+    terrain: wp.array[int]
+    """[P]"""
+    army_next: wp.array2d[wp.uint8]
+    """[P, P]"""
+    fleet_next: wp.array2d[wp.uint8]
+    """[L, L]"""
+    fleet_reach: wp.array2d[wp.uint8]
+    """[L, P] whether a fleet may sail from a location to any coast of a province."""
+    landings: wp.array2d[int]
+    """[2 L, 12] locations an army at a location, or L rows further down a fleet, can move to; padded with -1."""
+    reach: wp.array2d[int]
+    """[2 L, 12] the same as provinces."""
+    sea_of: wp.array[int]
+    """[P] number of the sea in 0..18, or -1."""
+    sea_next: wp.array[wp.uint32]
+    """[19] seas next to a sea, as bits."""
+    coasts: wp.array[int]
+    """[42] provinces on a coast."""
+    shore: wp.array[wp.uint32]
+    """[P] seas that touch a coast, as bits; 0 inland and at sea."""
+    distance: wp.array3d[wp.uint8]
+    """[2, L, 7] moves of an army (which may be ferried) or a fleet to a location from a power's nearest home centre."""
+
+
+@wp.struct
+class Games:
+    """G games; codes as in `codes.py`."""
+
+    units: wp.array2d[wp.uint8]
+    """[G, P]"""
+    dislodged: wp.array2d[wp.uint8]
+    """[G, P] units that have to retreat."""
+    origin: wp.array2d[wp.uint8]
+    """[G, P] where the attacker of a dislodged unit came from; CONTESTED where a bounce left a province empty."""
+    owner: wp.array2d[wp.int8]
+    """[G, 34] power that owns a centre, or -1."""
+    year: wp.array[wp.int16]
+    phase: wp.array[wp.int8]
+    winner: wp.array[wp.int8]
+    """-1 while nobody has 18 centres."""
+    done: wp.array[wp.uint8]
+    orders: wp.array2d[int]
+    """[G, P] to be carried out next."""
+    results: wp.array2d[wp.uint8]
+    """[G, P] how the last orders ended."""
+    players: wp.array2d[int]
+    """[G, 7] bot that plays a power, or -1."""
+    game_id: wp.array[int]
+    """What chance knows a game by."""
+
+
+@cache
+def tables(device: str) -> Tables:
+    """The standard board on a device."""
+    board = standard_board()
+    arrays = board_tables(board)
+    found = Tables()
+    for name, values in arrays.items():
+        setattr(found, name, wp.array(values, device=device))
+    return found
+
+
+def board_tables(board: Board) -> dict[str, np.ndarray]:
+    """The fields of `Tables`, from a board."""
+    provinces, locations = len(board.provinces), len(board.locations)
+    same = np.zeros((locations, provinces), dtype=bool)
+    same[np.arange(locations), board.province_of] = True
+    reach = (board.fleet_next.astype(int) @ same) > 0
+    by_sea = (same.T.astype(int) @ reach) > 0
+    marching = np.zeros((locations, locations), dtype=bool)
+    marching[:provinces, :provinces] = board.army_next
+    seas = np.flatnonzero(board.terrain == SEA)
+    sea_of = np.full(provinces, -1, dtype=np.int32)
+    sea_of[seas] = np.arange(len(seas))
+    touching = (by_sea[:, seas] * (1 << np.arange(len(seas)))).sum(axis=1).astype(np.uint32)
+    return {
+        "province_of": board.province_of.astype(np.int32),
+        "first_coast": np.array([min(coasts, default=-1) for coasts in board.coasts_of], dtype=np.int32),
+        "centre_of": board.centre_of.astype(np.int32),
+        "home": board.home.astype(np.int32),
+        "terrain": board.terrain.astype(np.int32),
+        "army_next": board.army_next.astype(np.uint8),
+        "fleet_next": board.fleet_next.astype(np.uint8),
+        "fleet_reach": reach.astype(np.uint8),
+        "landings": padded(np.vstack([marching, board.fleet_next]), SIDES + 1),
+        "reach": padded(np.vstack([marching[:, :provinces], reach]), SIDES + 1),
+        "sea_of": sea_of,
+        "sea_next": touching[seas],
+        "coasts": np.flatnonzero(board.terrain == COAST).astype(np.int32),
+        "shore": np.where(board.terrain == SEA, 0, touching).astype(np.uint32),
+        "distance": distances(board, by_sea),
+    }
+
+
+def distances(board: Board, by_sea: np.ndarray) -> np.ndarray:
+    """uint8 [2, L, 7]: moves from the nearest home centre, an army over land and sea, a fleet from coast to coast.
+
+    `by_sea` [P, P] is where fleets sail, whatever the coast.
+    """
+    anywhere = np.zeros_like(board.fleet_next)
+    anywhere[: len(by_sea), : len(by_sea)] = board.army_next | by_sea
+    return np.stack([_spread(board, anywhere), _spread(board, board.fleet_next)])
+
+
+def _spread(board: Board, adjacent: np.ndarray) -> np.ndarray:
+    """Breadth first over `adjacent` [L, L] from the home centres of each power; 255 where there is no way."""
+    found = np.full((len(board.locations), codes.NUM_POWERS), 255, dtype=np.uint8)
+    for power in range(codes.NUM_POWERS):
+        near = board.home[board.province_of] == power
+        for distance in range(len(board.locations)):
+            found[near & (found[:, power] == 255), power] = distance
+            near = near | (adjacent[near].any(axis=0))
+    return found
+
+
+@wp.func
+def power_of(unit: wp.uint8) -> int:
+    """Of a unit that is there."""
+    return (int(unit) - 1) % POWERS
+
+
+@wp.func
+def form_of(unit: wp.uint8) -> int:
+    """0 an army, else a fleet."""
+    return (int(unit) - 1) // POWERS
+
+
+@wp.func
+def location_of(tables: Tables, unit: wp.uint8, province: int) -> int:
+    """Where exactly a unit stands."""
+    form = form_of(unit)
+    if form < 2:
+        return province
+    return tables.first_coast[province] + form - 2
+
+
+@wp.func
+def unit_at(tables: Tables, unit: wp.uint8, location: int) -> wp.uint8:
+    """The same unit at another location, which it can be at."""
+    form = int(0)
+    if form_of(unit) > 0:
+        form = 1
+        if location >= PROVINCES:
+            form = 2 + location - tables.first_coast[tables.province_of[location]]
+    return wp.uint8(1 + power_of(unit) + POWERS * form)
+
+
+@wp.func
+def landing(tables: Tables, unit: wp.uint8, here: int, target: int) -> int:
+    """Where a unit at location `here` ends up if it moves to `target` by itself; -1 where it cannot.
+
+    An army's coast is not looked at. A fleet bound for a split province without a word of the coast takes the only one
+    it can reach, if there is one.
+    """
+    if form_of(unit) == 0:
+        province = tables.province_of[target]
+        if tables.army_next[here, province] != wp.uint8(0):
+            return province
+        return -1
+    if tables.fleet_next[here, target] != wp.uint8(0):
+        return target
+    if target >= PROVINCES or tables.first_coast[target] < 0:
+        return -1
+    first = tables.first_coast[target]
+    one, other = tables.fleet_next[here, first] != wp.uint8(0), tables.fleet_next[here, first + 1] != wp.uint8(0)
+    if one == other:
+        return -1
+    return wp.where(one, first, first + 1)
+
+
+@wp.func
+def can_reach(tables: Tables, unit: wp.uint8, here: int, province: int) -> bool:
+    """Whether a unit at location `here` could move to some part of a province by itself, as a support needs."""
+    if form_of(unit) == 0:
+        return tables.army_next[here, province] != wp.uint8(0)
+    return tables.fleet_reach[here, province] != wp.uint8(0)
+
+
+@wp.func
+def connected(tables: Tables, fleets: wp.uint32, start: int) -> wp.uint32:
+    """Seas among `fleets`, as bits, that can be reached from a coast going from fleet to fleet."""
+    return spread(tables, fleets, tables.shore[start] & fleets)
+
+
+@wp.func
+def spread(tables: Tables, fleets: wp.uint32, begin: wp.uint32) -> wp.uint32:
+    """Seas among `fleets` that hang together with those in `begin`, which are among them, all as bits."""
+    reached = begin
+    last = wp.uint32(0)
+    while reached != last:
+        fresh = reached & ~last
+        last = reached
+        for sea in range(SEAS):
+            if (fresh >> wp.uint32(sea)) & wp.uint32(1) != wp.uint32(0):
+                reached = reached | (tables.sea_next[sea] & fleets)
+    return reached
+
+
+@wp.func
+def voyage(tables: Tables, fleets: wp.uint32, start: int, goal: int) -> bool:
+    """Whether `fleets`, seas as bits, make an unbroken chain between two coasts."""
+    return connected(tables, fleets, start) & tables.shore[goal] != wp.uint32(0)

@@ -1,0 +1,99 @@
+"""The board as torch tensors, and what stands on it: what observations, rewards and choices look up, on any device.
+
+The batch has the games themselves; this is the part that never changes, made once per device. A unit's row in
+`Tables.landings` (`state.py`) is its location, and 81 more for a fleet: row 5 is an army in province 5, row 86 a fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING, standard_board
+from sparring.envs.diplomacy.board.state import board_tables
+
+State = Mapping[str, Tensor]
+"""What G games are, as `DiplomacyBatch.state` and its snapshots name it: units [G, 75], owner [G, 34], year [G] ..."""
+FORMS = 4
+"""An army, a fleet, a fleet on the first coast, on the second."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoardTensors:
+    """The board on one device. P = 75 provinces, L = 81 locations, R = 162 rows of units; int64 unless said."""
+
+    home: Tensor
+    """[P] the power whose home centre it is, or -1."""
+    terrain: Tensor
+    """[P]"""
+    centres: Tensor
+    """[34] provinces."""
+    province_of: Tensor
+    """[L]"""
+    landings: Tensor
+    """[R, 12] locations a unit can move to, -1 beyond the last."""
+    goals: Tensor
+    """[R, 12] the provinces of `landings`, -1 likewise."""
+    reach: Tensor
+    """[R, 12] provinces it can move to, each once, as a support needs; -1 likewise."""
+    rows: Tensor
+    """[P, 4] the row of a unit of each form."""
+    threatens: Tensor
+    """bool [4, P, 34] whether a unit of a form in a province could move to a centre by itself."""
+    near: Tensor
+    """float32 [P, P] each row takes the mean over a province's neighbours, by land or by sea."""
+
+
+@cache
+def board_tensors(device: torch.device) -> BoardTensors:
+    """The standard board on a device, the same tensors at every call."""
+    board = standard_board()
+    tables = board_tables(board)
+    province_of, landings, reach = (tables[name] for name in ("province_of", "landings", "reach"))
+    places = np.arange(codes.NUM_PROVINCES)
+    fleets = [(place, *(coasts or (place, place))) for place, coasts in enumerate(board.coasts_of)]
+    rows = np.concatenate([places[:, None], codes.NUM_LOCATIONS + np.array(fleets)], axis=1)
+    reaches = (reach[:, :, None] == places).any(axis=1)  # [R, P]
+    near = board.army_next | reaches[rows[:, 1:]].any(axis=1)
+    found = {
+        "home": board.home,
+        "terrain": board.terrain,
+        "centres": board.centres,
+        "province_of": province_of,
+        "landings": landings,
+        "goals": np.where(landings >= 0, province_of[landings], NOTHING),
+        "reach": reach,
+        "rows": rows,
+        "threatens": reaches[:, board.centres][rows.T],
+        "near": near / near.sum(axis=1, keepdims=True),
+    }
+    kinds = {"b": torch.bool, "f": torch.float32, "i": torch.int64}
+    return BoardTensors(
+        **{name: torch.tensor(array, dtype=kinds[array.dtype.kind], device=device) for name, array in found.items()}
+    )
+
+
+def power_of(units: Tensor) -> Tensor:
+    """The powers int64 of unit codes of any shape, -1 where there is no unit."""
+    return torch.where(units > 0, (units.long() - 1) % codes.NUM_POWERS, NOTHING)
+
+
+def form_of(units: Tensor) -> Tensor:
+    """The forms int64 of unit codes of any shape, -1 where there is no unit."""
+    return torch.where(units > 0, (units.long() - 1) // codes.NUM_POWERS, NOTHING)
+
+
+def count_powers(powers: Tensor) -> Tensor:
+    """How often each power occurs in `powers` [G, n], int64 [G, 7]; -1 is nobody."""
+    return one_hot(powers, codes.NUM_POWERS).sum(dim=1)
+
+
+def one_hot(values: Tensor, size: int) -> Tensor:
+    """Bool [..., size] of numbers; no column for a number outside [0, size)."""
+    return values.unsqueeze(-1) == torch.arange(size, device=values.device)

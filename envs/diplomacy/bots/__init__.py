@@ -1,0 +1,1 @@
+"""The scripted opponents, as Warp kernels."""

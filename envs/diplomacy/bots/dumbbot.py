@@ -1,0 +1,214 @@
+"""DumbBot, David Norman's opponent of the DAIDE server: values of places (`appraisal.py`), and choices among them.
+
+Movement is in `dumbbot_moves.py`, how it chooses in `choosing.py`. Retreats: units in random order, each to one of the
+places not taken yet; if there is none it is disbanded. Winter: builds among nodes in free home centres, disbands among
+own units, the worst first.
+"""
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.seasons import (
+    BUILD,
+    DISBAND,
+    FALL,
+    RETREAT,
+    SPRING,
+    WINTER,
+    build_limit,
+    can_retreat,
+    is_free_home,
+    is_of,
+)
+from sparring.envs.diplomacy.board.state import LOCATIONS, POWERS, PROVINCES, Games, Tables, power_of
+from sparring.envs.diplomacy.bots.chance import begin, of_power
+from sparring.envs.diplomacy.bots.dumbbot_choice import (
+    ALONE,
+    LEAVES,
+    NONE,
+    UNDECIDED,
+    Plan,
+    choose,
+    insert,
+    pick_undecided,
+)
+from sparring.envs.diplomacy.bots.dumbbot_moves import move_units
+from sparring.envs.diplomacy.bots.dumbbot_values import Appraisal, appraise, count_near, province_at, row_of
+from sparring.envs.diplomacy.bots.simple import DUMBBOT
+from sparring.envs.diplomacy.orders.legal import OTHER, TARGET, Sink
+
+# Unrolled, the loops over powers and depths make it slower, not faster.
+wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
+
+
+@wp.func
+def retreat_units(
+    games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, sink: Sink
+) -> None:
+    """A retreat phase."""
+    left = int(0)
+    for province in range(PROVINCES):
+        plan.comer[province] = ALONE
+        plan.fate[province] = NONE
+        unit = games.dislodged[game, province]
+        if unit != wp.uint8(0):
+            if power_of(unit) == power:
+                plan.fate[province] = UNDECIDED
+                left += 1
+    while left > 0:
+        province = pick_undecided(plan, left, sink)
+        row, n = row_of(tables, games.dislodged[game, province], province), int(0)
+        for target in range(LOCATIONS):
+            if can_retreat(games, tables, game, province, target) == target:
+                if plan.comer[tables.province_of[target]] == ALONE:
+                    n = insert(sight, plan, n, row - row % LOCATIONS + target, False)
+        order = int(DISBAND)
+        if n > 0:
+            chosen = plan.row[choose(sight, plan, n, sink)]
+            plan.comer[province_at(tables, chosen)] = province
+            order = RETREAT + ((chosen % LOCATIONS) << TARGET)
+        games.orders[game, province] = order
+        plan.fate[province] = LEAVES
+        left -= 1
+
+
+@wp.func
+def list_builds(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int) -> int:
+    """List what may still be built; returns how much there is."""
+    n = int(0)
+    for row in range(2 * LOCATIONS):
+        if tables.landings[row, 0] >= 0:
+            province = province_at(tables, row)
+            if is_free_home(games, tables, game, power, province):
+                if games.orders[game, province] == 0:
+                    n = insert(sight, plan, n, row, False)
+    return n
+
+
+@wp.func
+def list_disbands(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int) -> int:
+    """List the units that may still be disbanded; returns how many there are."""
+    n = int(0)
+    for province in range(PROVINCES):
+        if is_of(games, game, province, power) and games.orders[game, province] == 0:
+            n = insert(sight, plan, n, row_of(tables, games.units[game, province], province), True)
+    return n
+
+
+@wp.func
+def adjust_units(
+    games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, limit: int, sink: Sink
+) -> None:
+    """A winter in which a power may build, or has to disband."""
+    for province in range(PROVINCES):
+        if is_of(games, game, province, power) or is_free_home(games, tables, game, power, province):
+            games.orders[game, province] = 0
+    for _ in range(wp.abs(limit)):
+        n = int(0)
+        if limit > 0:
+            n = list_builds(games, tables, game, sight, plan, power)
+        else:
+            n = list_disbands(games, tables, game, sight, plan, power)
+        row = plan.row[choose(sight, plan, n, sink)]
+        order = int(DISBAND)
+        if limit > 0:
+            order = BUILD + ((row % LOCATIONS) << TARGET) + ((row // LOCATIONS) << OTHER)
+        games.orders[game, province_at(tables, row)] = order
+
+
+@wp.func
+def play(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, sink: Sink) -> None:
+    """A power's orders for the present phase."""
+    phase = int(games.phase[game])
+    limit = int(0)
+    if phase == WINTER:
+        limit = build_limit(games, tables, game, power)
+        if limit == 0:
+            return
+    appraise(games, tables, game, sight, power)
+    if phase == WINTER:
+        adjust_units(games, tables, game, sight, plan, power, limit, sink)
+    elif phase == SPRING or phase == FALL:
+        move_units(games, tables, game, sight, plan, power, sink)
+    else:
+        retreat_units(games, tables, game, sight, plan, power, sink)
+
+
+@wp.func
+def has_to_order(games: Games, game: int, power: int) -> bool:
+    """Whether a DumbBot plays a power that may have something to order."""
+    if games.players[game, power] != DUMBBOT:
+        return False
+    phase = int(games.phase[game])
+    if phase == SPRING or phase == FALL or phase == WINTER:
+        return True
+    for province in range(PROVINCES):
+        unit = games.dislodged[game, province]
+        if unit != wp.uint8(0):
+            if power_of(unit) == power:
+                return True
+    return False
+
+
+@wp.kernel
+def values_kernel(games: Games, tables: Tables, power: int, values: wp.array2d[float], first: int) -> None:
+    """What the nodes of game `first + tid` are worth to a power, [G, 162]; 0 where no unit can be."""
+    game = first + wp.tid()
+    near = wp.zeros(shape=(525,), dtype=wp.uint8)
+    size = wp.zeros(shape=(8,), dtype=float)
+    value = wp.zeros(shape=(162,), dtype=float)
+    last = wp.zeros(shape=(162,), dtype=float)
+    fresh = wp.zeros(shape=(162,), dtype=float)
+    rivals = wp.zeros(shape=(75,), dtype=int)
+    sight = Appraisal()
+    sight.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
+    sight.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
+    sight.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
+    sight.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
+    sight.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
+    sight.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
+    count_near(games, tables, game, sight)
+    appraise(games, tables, game, sight, power)
+    for row in range(2 * LOCATIONS):
+        values[game, row] = sight.value[row]
+
+
+@wp.kernel
+def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
+    """Write the orders of every DumbBot for the present phase of game `first + tid`."""
+    game = first + wp.tid()
+    if games.done[game] != wp.uint8(0):
+        return
+    near = wp.zeros(shape=(525,), dtype=wp.uint8)
+    size = wp.zeros(shape=(8,), dtype=float)
+    value = wp.zeros(shape=(162,), dtype=float)
+    last = wp.zeros(shape=(162,), dtype=float)
+    fresh = wp.zeros(shape=(162,), dtype=float)
+    rivals = wp.zeros(shape=(75,), dtype=int)
+    fate = wp.zeros(shape=(75,), dtype=int)
+    comer = wp.zeros(shape=(75,), dtype=int)
+    waiting = wp.zeros(shape=(34,), dtype=int)
+    row = wp.zeros(shape=(34,), dtype=int)
+    found = wp.zeros(shape=(3,), dtype=int)
+    sight = Appraisal()
+    sight.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
+    sight.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
+    sight.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
+    sight.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
+    sight.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
+    sight.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
+    plan = Plan()
+    plan.fate = wp.array(ptr=fate.ptr, shape=(75,), dtype=int)
+    plan.comer = wp.array(ptr=comer.ptr, shape=(75,), dtype=int)
+    plan.waiting = wp.array(ptr=waiting.ptr, shape=(34,), dtype=int)
+    plan.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
+    sink = Sink()
+    sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
+    sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
+    counted = bool(False)
+    for power in range(POWERS):
+        if has_to_order(games, game, power):
+            if not counted:
+                count_near(games, tables, game, sight)
+                counted = True
+            begin(games, game, seed, of_power(power), sink)
+            play(games, tables, game, sight, plan, power, sink)

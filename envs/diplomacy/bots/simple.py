@@ -1,0 +1,210 @@
+"""The five scripted opponents that look at nothing but the orders a unit has.
+
+In a movement phase each gives its units:
+
+    random       any legal order of each unit
+    chaos        a move, if the unit has one
+    defensive    a support, for anybody; else a hold
+    territorial  an order in which the name of a neutral centre occurs (Belgium, Serbia, ...); else a move
+    coordinated  one unit, drawn anew every phase, moves; the others support that, or, where they cannot, anything
+
+Among the orders that suit, each is equally likely. When units retreat all five draw from every legal order. In winter a
+power that may build n units builds all n in home centres drawn at random, of a random kind; one that has to disband n
+disbands n drawn at random.
+"""
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.parse_orders import (
+    MOVE,
+    SUPPORT_MOVE,
+    could_come,
+    fleets_at_sea,
+    kind_of,
+    target_of,
+)
+from sparring.envs.diplomacy.adjudicator.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables, can_reach, location_of, power_of
+from sparring.envs.diplomacy.bots.chance import begin, of_power
+from sparring.envs.diplomacy.orders.legal import (
+    OTHER,
+    TARGET,
+    Scene,
+    Sink,
+    build_orders,
+    draw,
+    movement_orders,
+    retreat_orders,
+    survey,
+)
+from sparring.envs.diplomacy.orders.order_preferences import ANY, MOVES_FIRST, NEUTRALS_FIRST, SUPPORTS_FIRST
+
+wp.set_module_options({"enable_backward": False, "optimization_level": 3})
+
+CHAOS, DEFENSIVE, TERRITORIAL, COORDINATED, DUMBBOT = (wp.constant(bot) for bot in range(1, 6))
+NOBODY = wp.constant(codes.ACTIONS)
+
+
+@wp.func
+def bot_of(games: Games, game: int, unit: wp.uint8) -> int:
+    """Which of these bots orders a unit; -1 where none does."""
+    if unit == wp.uint8(0):
+        return NOBODY
+    bot = games.players[game, power_of(unit)]
+    return wp.where(bot == DUMBBOT, NOBODY, bot)
+
+
+@wp.func
+def taste_of(bot: int) -> int:
+    """What a bot likes best."""
+    if bot == CHAOS:
+        return MOVES_FIRST
+    if bot == TERRITORIAL:
+        return NEUTRALS_FIRST
+    return wp.where(bot == DEFENSIVE or bot == COORDINATED, SUPPORTS_FIRST, ANY)
+
+
+@wp.func
+def choose_attackers(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: Sink) -> wp.uint64:
+    """The units that attack for the coordinated powers, one each, as a set."""
+    attackers = wp.uint64(0)
+    for power in range(POWERS):
+        if games.players[game, power] == COORDINATED:
+            begin(games, game, seed, of_power(power), sink)
+            seen, chosen = int(0), int(0)
+            for unit in range(scene.n):
+                if is_of(games, game, scene.place[unit], power):
+                    seen += 1
+                    if draw(sink, seen) == 0:
+                        chosen = unit
+            if seen > 0:
+                attackers = attackers | (wp.uint64(1) << wp.uint64(chosen))
+    return attackers
+
+
+@wp.func
+def help_attack(games: Games, tables: Tables, game: int, province: int, attacker: int) -> int:
+    """The order with which a unit supports its power's attacker; 0 where it cannot."""
+    order = games.orders[game, attacker]
+    if kind_of(order) != MOVE:
+        return 0
+    unit, goal = games.units[game, province], tables.province_of[target_of(order)]
+    if not can_reach(tables, unit, location_of(tables, unit, province), goal):
+        return 0
+    fleets = fleets_at_sea(games, tables, game)
+    if tables.sea_of[province] >= 0:
+        fleets = fleets & ~(wp.uint32(1) << wp.uint32(tables.sea_of[province]))
+    if not could_come(tables, games.units[game, attacker], attacker, goal, fleets):
+        return 0
+    return SUPPORT_MOVE + (goal << TARGET) + (attacker << OTHER)
+
+
+@wp.func
+def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: Sink) -> None:
+    """Orders for the units of these bots; attackers come first, so that the others know what to support."""
+    attackers = choose_attackers(games, tables, game, scene, seed, sink)
+    leader = wp.vector(-1, length=7, dtype=int)
+    for turn in range(2):
+        for unit in range(scene.n):
+            province = scene.place[unit]
+            bot = bot_of(games, game, games.units[game, province])
+            attacks = (attackers >> wp.uint64(unit)) & wp.uint64(1) == wp.uint64(1)
+            if bot != NOBODY and attacks == (turn == 0):
+                power = power_of(games.units[game, province])
+                order = int(0)
+                if bot == COORDINATED and turn == 1:
+                    order = help_attack(games, tables, game, province, leader[power])
+                if order == 0:
+                    sink.taste = wp.where(turn == 0, MOVES_FIRST, taste_of(bot))
+                    sink.place = province
+                    begin(games, game, seed, province, sink)
+                    movement_orders(games, tables, game, scene, unit, sink)
+                    order = sink.found[1]
+                games.orders[game, province] = order
+                if turn == 0:
+                    leader[power] = province
+
+
+@wp.func
+def choose_retreats(games: Games, tables: Tables, game: int, seed: int, sink: Sink) -> None:
+    """Orders for the dislodged units of these bots."""
+    for province in range(PROVINCES):
+        if bot_of(games, game, games.dislodged[game, province]) != NOBODY:
+            begin(games, game, seed, province, sink)
+            retreat_orders(games, tables, game, province, sink)
+            games.orders[game, province] = sink.found[1]
+
+
+@wp.func
+def choose_winter(games: Games, tables: Tables, game: int, power: int, sink: Sink) -> None:
+    """A power's builds or disbands, each set of places equally likely."""
+    limit = build_limit(games, tables, game, power)
+    places, needed = int(0), wp.abs(limit)
+    for province in range(PROVINCES):
+        if may_adjust(games, tables, game, power, limit, province):
+            places += 1
+    for province in range(PROVINCES):
+        if may_adjust(games, tables, game, power, limit, province):
+            games.orders[game, province] = 0
+            if draw(sink, places) < needed:
+                sink.found[0] = 0
+                sink.found[1] = DISBAND
+                if limit > 0:
+                    build_orders(tables, province, sink)
+                games.orders[game, province] = sink.found[1]
+                needed -= 1
+            places -= 1
+
+
+@wp.func
+def may_adjust(games: Games, tables: Tables, game: int, power: int, limit: int, province: int) -> bool:
+    """Whether a power whose `build_limit` is `limit` may build, or has a unit to disband, in a province."""
+    if limit > 0:
+        return is_free_home(games, tables, game, power, province)
+    return limit < 0 and is_of(games, game, province, power)
+
+
+@wp.func
+def any_plays(games: Games, game: int) -> bool:
+    """Whether one of these bots plays in a game that goes on."""
+    found = bool(False)
+    for power in range(POWERS):
+        bot = games.players[game, power]
+        found = found or (bot != NOBODY and bot != DUMBBOT)
+    return found and games.done[game] == wp.uint8(0)
+
+
+@wp.kernel
+def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
+    """Write these bots' orders for the present phase of game `first + tid`."""
+    game = first + wp.tid()
+    if not any_plays(games, game):
+        return
+    found = wp.zeros(shape=(4,), dtype=int)
+    place = wp.zeros(shape=(34,), dtype=int)
+    row = wp.zeros(shape=(34,), dtype=int)
+    voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
+    seas = wp.zeros(shape=(34,), dtype=wp.uint32)
+    comers = wp.zeros(shape=(75,), dtype=wp.uint64)
+    sink = Sink()
+    sink.found = wp.array(ptr=found.ptr, shape=(4,), dtype=int)
+    sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
+    sink.taste = ANY
+    phase = int(games.phase[game])
+    if phase == WINTER:
+        for power in range(POWERS):
+            if games.players[game, power] != NOBODY and games.players[game, power] != DUMBBOT:
+                begin(games, game, seed, of_power(power), sink)
+                choose_winter(games, tables, game, power, sink)
+    elif phase == SPRING or phase == FALL:
+        scene = Scene()
+        scene.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+        scene.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
+        scene.voyages = wp.array(ptr=voyages.ptr, shape=(34,), dtype=wp.uint64)
+        scene.seas = wp.array(ptr=seas.ptr, shape=(34,), dtype=wp.uint32)
+        scene.comers = wp.array(ptr=comers.ptr, shape=(75,), dtype=wp.uint64)
+        scene.n = survey(games, tables, game, scene)
+        choose_movement(games, tables, game, scene, seed, sink)
+    else:
+        choose_retreats(games, tables, game, seed, sink)

@@ -1,0 +1,167 @@
+"""Orders as marks on the map: lines with heads, rings and crosses, in the drawing's coordinates.
+
+A move is an arrow, bent a little so that two units that change places have one each; where it bounces it breaks off at
+a cross. A support runs to the unit, or to the middle of the move, that it helps. A move by convoy is wavy and goes by
+way of the fleets. Whoever draws decides on colours and dashes by the mark's `kind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.drawing.outlines import standard_drawing
+from sparring.envs.diplomacy.orders.notation import unit_location
+from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, Deed
+from sparring.envs.diplomacy.records.timeline import Phase
+
+UNIT_RADIUS = 12.0
+"""How much room a unit takes."""
+DISLODGED_SHIFT = np.array([15.0, 12.0])
+"""Where a dislodged unit is drawn, from the place of the one that stands there now."""
+ARROW, DOT, RING, NONE = "arrow", "dot", "ring", "none"
+_BEND, _MOST_BEND = 0.10, 16.0
+_BROKEN_OFF = 0.62
+_WAVE, _HEIGHT = 17.0, 3.6
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How one deed is drawn."""
+
+    deed: Deed
+    line: np.ndarray
+    """[n, 2]; without points where there is only a ring or a cross."""
+    head: str = NONE
+    """What is at its end: `ARROW`, `DOT`, `NONE`; `RING` is around `at`."""
+    at: np.ndarray = field(default_factory=lambda: np.zeros(2))
+    """Where the unit stands."""
+    cross: np.ndarray | None = None
+    """Where it fails."""
+
+
+def marks(phase: Phase, done: Sequence[Deed]) -> list[Mark]:
+    """The marks of a phase's `deeds`, supports first, so that moves lie on top."""
+    ways = {standard_board().province_of[deed.start]: _way(deed) for deed in done if deed.kind == "move"}
+    order = {"convoy": 0, "support": 1, "hold": 2, "move": 3}
+    made = [_mark(deed, phase, ways) for deed in done]
+    return sorted(made, key=lambda mark: order.get(mark.deed.kind, 4))
+
+
+def dashes(line: np.ndarray, on: float, off: float) -> list[np.ndarray]:
+    """A line [n, 2] cut into pieces `on` long with gaps of `off`."""
+    length = _along(line)[-1]
+    starts = np.arange(0.0, length, on + off)
+    return [_part(line, start, min(start + on, length)) for start in starts]
+
+
+def _mark(deed: Deed, phase: Phase, ways: dict[int, np.ndarray]) -> Mark:
+    at = _place(deed.start)
+    if deed.kind == "move":
+        return _move(deed, at)
+    if deed.kind == "retreat":
+        line = _trimmed(_bent(at + DISLODGED_SHIFT, _place(deed.target)))
+        return Mark(deed, line, ARROW, at + DISLODGED_SHIFT, None if deed.fine else line[-1])
+    if deed.kind in ("support", "convoy"):
+        return _help(deed, phase, ways, at)
+    if deed.kind == "disband":
+        shift = DISLODGED_SHIFT if phase["name"][-1] == "R" else 0.0
+        return Mark(deed, _EMPTY, NONE, at + shift, at + shift)
+    return Mark(deed, _EMPTY, RING, at, None if deed.fine else at)
+
+
+def _move(deed: Deed, at: np.ndarray) -> Mark:
+    line = _trimmed(_way(deed))
+    if deed.fine:
+        return Mark(deed, line, ARROW, at)
+    line = _part(line, 0.0, _BROKEN_OFF * _along(line)[-1])
+    return Mark(deed, line, NONE, at, line[-1])
+
+
+def _help(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> Mark:
+    """A support, or a convoy: a ring where it carries, as the army's way shows the rest."""
+    if deed.kind == "convoy":
+        if deed.fine:
+            return Mark(deed, _EMPTY, RING, at)
+        line = _trimmed(_wavy(np.stack([at, _place(deed.target)])))
+    elif deed.other == NOWHERE:
+        line = _trimmed(np.stack([at, _standing(phase, deed.target)]))
+    else:
+        line = _to_the_middle(deed, phase, ways, at)
+    cross = None if deed.fine else _part(line, 0.0, 0.5 * _along(line)[-1])[-1]
+    return Mark(deed, line, DOT, at, cross)
+
+
+def _to_the_middle(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> np.ndarray:
+    """From a supporter to the move it helps, whether that was made or not."""
+    mover = int(standard_board().province_of[deed.other])
+    goal = int(standard_board().province_of[deed.target])
+    way = ways.get(mover)
+    if way is None or np.hypot(*(way[-1] - _place(goal))) > 60:
+        way = _bent(_standing(phase, mover), _place(deed.target))
+    way = _trimmed(way)
+    middle = _part(way, 0.0, 0.5 * _along(way)[-1])[-1]
+    return _trimmed(np.stack([at, middle]), end=2.0)
+
+
+def _way(deed: Deed) -> np.ndarray:
+    """From where a unit stands to where it goes, unit to unit."""
+    if deed.by_sea is None:
+        return _bent(_place(deed.start), _place(deed.target))
+    return _wavy(np.stack([_place(place) for place in (deed.start, *deed.by_sea, deed.target)]))
+
+
+def _place(location: int) -> np.ndarray:
+    return standard_drawing().units[location]
+
+
+def _standing(phase: Phase, location: int) -> np.ndarray:
+    """Where the unit in a location's province stands."""
+    province = int(standard_board().province_of[location])
+    unit = phase["units"][province]
+    return _place(unit_location(unit, province) if unit else location)
+
+
+def _bent(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """A slight curve [9, 2], to the left as seen by who walks it."""
+    across = (end - start)[::-1] * (1, -1)
+    height = min(_BEND, _MOST_BEND / max(float(np.hypot(*across)), 1.0))
+    share = np.linspace(0, 1, 9)[:, None]
+    return start + share * (end - start) + 4 * share * (1 - share) * height * across
+
+
+def _wavy(corners: np.ndarray) -> np.ndarray:
+    """A line through `corners` [n, 2], waving."""
+    along = _along(corners)
+    steps = np.linspace(0.0, along[-1], max(int(along[-1] / 3), 2))
+    line = np.stack([np.interp(steps, along, axis) for axis in corners.T], axis=1)
+    across = np.gradient(line, axis=0)[:, ::-1] * (1, -1)
+    across /= np.maximum(np.hypot(*across.T), 1e-9)[:, None]
+    calm = np.minimum(1, np.minimum(steps, along[-1] - steps) / 24)
+    return line + (_HEIGHT * calm * np.sin(2 * np.pi * steps / _WAVE))[:, None] * across
+
+
+def _trimmed(line: np.ndarray, end: float = UNIT_RADIUS + 3) -> np.ndarray:
+    """A line without what lies under the units at its ends; a short one keeps its middle."""
+    length = _along(line)[-1]
+    first = min(UNIT_RADIUS, 0.3 * length)
+    return _part(line, first, max(length - end, length * 0.6))
+
+
+def _along(line: np.ndarray) -> np.ndarray:
+    """[n] the way from the beginning of a line to each of its points."""
+    return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
+
+
+def _part(line: np.ndarray, first: float, last: float) -> np.ndarray:
+    """What lies between two distances from the beginning of a line."""
+    along = _along(line)
+    inner = line[(along > first) & (along < last)]
+    ends = [np.array([np.interp(at, along, axis) for axis in line.T]) for at in (first, last)]
+    return np.concatenate([ends[:1], inner, ends[1:]])
+
+
+_EMPTY = np.zeros((0, 2))

@@ -1,0 +1,191 @@
+"""A position of Diplomacy as a picture, drawn with Pillow from the map's own drawing: neither torch nor Warp is needed.
+
+An army is a square with a cross in it, a fleet a hull under a sail, both in their power's colour; a supply centre is a
+disc, and the land around it takes on its owner's colour. Orders are drawn where they are given. The picture is drawn
+twice as large and shrunk, which smooths every edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.drawing import palette
+from sparring.envs.diplomacy.drawing.arrows import ARROW, DISLODGED_SHIFT, DOT, RING, UNIT_RADIUS, Mark, dashes, marks
+from sparring.envs.diplomacy.drawing.drawing_file import NOBODY
+from sparring.envs.diplomacy.drawing.outlines import (
+    COAST_LINE,
+    HEIGHT,
+    LAND_BORDER,
+    SEA_BORDER,
+    WIDTH,
+    is_sea,
+    standard_drawing,
+)
+from sparring.envs.diplomacy.drawing.palette import Color
+from sparring.envs.diplomacy.orders.notation import unit_location
+from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.timeline import Phase
+from sparring.envs.diplomacy.validation import check_row
+
+HULL = ((-11, 2), (11, 2), (6, 9), (-6, 9))
+SAIL = ((-2, 0), (-2, -10), (7, 0))
+_SUPERSAMPLE = 2
+_BORDERS = {
+    COAST_LINE: (palette.COAST_INK, 1.4),
+    LAND_BORDER: (palette.LAND_INK, 1.0),
+    SEA_BORDER: (palette.SEA_INK, 1.0),
+}
+_DASHES = {"support": (7.0, 5.0), "retreat": (2.5, 4.0)}
+
+
+def draw_position(
+    units: Sequence[int] | np.ndarray,
+    owner: Sequence[int] | np.ndarray,
+    *,
+    dislodged: Sequence[int] | np.ndarray = (),
+    orders: Iterable[Mark] = (),
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+) -> np.ndarray:
+    """A position as a picture, uint8 [H, W, 3]; `size` is (W, H), the map keeping its proportions within.
+
+    `units` and `dislodged` are [75] unit codes, `owner` [34] the powers that own the centres, -1 for nobody; `orders`
+    are those of `arrows.marks`. Raises `InputError` for rows of another length or numbers that mean nothing.
+    """
+    check_row("units", units, codes.NUM_PROVINCES, 0, codes.NUM_POWERS * 4)
+    check_row("owner", owner, codes.NUM_CENTRES, -1, codes.NUM_POWERS - 1)
+    if len(dislodged):
+        check_row("dislodged", dislodged, codes.NUM_PROVINCES, 0, codes.NUM_POWERS * 4)
+    canvas = _Canvas(size)
+    canvas.board(owner)
+    for province, unit in enumerate(dislodged):
+        if unit:
+            canvas.unit(int(unit), province, DISLODGED_SHIFT)
+    for province, unit in enumerate(units):
+        if unit:
+            canvas.unit(int(unit), province)
+    for mark in orders:
+        canvas.mark(mark)
+    return np.asarray(canvas.image.resize(size, Image.Resampling.BOX))
+
+
+def draw_phase(phase: Phase, after: Phase | None = None, *, size: tuple[int, int] = (WIDTH, HEIGHT)) -> np.ndarray:
+    """A recorded phase as a picture, with its orders where the phase that follows, `after`, is given."""
+    orders = marks(phase, deeds(phase, after)) if after else []
+    return draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders, size=size)
+
+
+@lru_cache(maxsize=16)
+def _font(pixels: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
+    return ImageFont.load_default(pixels)
+
+
+class _Canvas:
+    """A picture in progress, in supersampled pixels; positions are the drawing's."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        if min(size) < 64:
+            raise ValueError(f"size={size}: a picture needs at least 64 x 64 pixels")
+        width, height = size[0] * _SUPERSAMPLE, size[1] * _SUPERSAMPLE
+        self.scale = min(width / WIDTH, height / HEIGHT)
+        self.shift = np.array([width - WIDTH * self.scale, height - HEIGHT * self.scale]) / 2
+        self.image = Image.new("RGB", (width, height), palette.SEA)
+        self.pen = ImageDraw.Draw(self.image)
+
+    def at(self, points: np.ndarray) -> list[tuple[float, float]]:
+        return [(float(x), float(y)) for x, y in np.atleast_2d(points) * self.scale + self.shift]
+
+    def fill(self, outline: np.ndarray, color: Color, *, ink: Color | None = None) -> None:
+        self.pen.polygon(self.at(outline), fill=color)
+        if ink is not None:
+            self.line(np.concatenate([outline, outline[:1]]), ink, 1.0)
+
+    def line(self, points: np.ndarray, color: Color, width: float) -> None:
+        self.pen.line(self.at(points), fill=color, width=max(round(width * self.scale), 1), joint="curve")
+
+    def disc(self, at: np.ndarray, radius: float, color: Color | None, *, ink: Color | None = None) -> None:
+        width = max(round(1.2 * self.scale), 1)
+        self.pen.circle(self.at(at)[0], radius * self.scale, fill=color, outline=ink, width=width)
+
+    def board(self, owner: Sequence[int] | np.ndarray) -> None:
+        """Land in its owners' colours, water, borders, supply centres, names."""
+        drawing, board = standard_drawing(), standard_board()
+        colors = {NOBODY: palette.NOWHERE}
+        for number, code in enumerate(board.provinces):
+            centre = int(board.centre_of[number])
+            colors[code] = palette.land_color(int(owner[centre]) if centre >= 0 else -1)
+            self.fill(drawing.outlines[code], palette.SEA if is_sea(code) else colors[code])
+        for outline in drawing.nowhere:
+            self.fill(outline, palette.NOWHERE)
+        for outline in drawing.water:
+            self.fill(outline, palette.SEA)
+        for border in drawing.borders:
+            self.line(border.line, *_BORDERS[border.kind])
+        for code, outline in drawing.islands:
+            self.fill(outline, colors[code], ink=palette.COAST_INK)
+        for number, place in enumerate(drawing.centres):
+            power = int(owner[number])
+            self.disc(place, 4.5, palette.POWER_COLORS[power] if power >= 0 else (255, 255, 255), ink=palette.INK)
+        for code, place in zip(board.provinces, drawing.labels, strict=True):
+            self.text(place, code)
+
+    def text(self, at: np.ndarray, words: str) -> None:
+        font = _font(max(round(11 * self.scale), 8))
+        self.pen.text(self.at(at)[0], words, fill=palette.COAST_INK, font=font, anchor="mm")
+
+    def unit(self, unit: int, province: int, shift: np.ndarray | float = 0.0) -> None:
+        """An army or a fleet, outlined in red where it has to retreat."""
+        place = standard_drawing().units[unit_location(unit, province)] + shift
+        ink = palette.INK if np.isscalar(shift) else palette.FAILURE
+        self.piece(place, (unit - 1) % codes.NUM_POWERS, fleet=unit > codes.NUM_POWERS, ink=ink)
+
+    def piece(self, place: np.ndarray, power: int, *, fleet: bool, ink: Color = palette.INK) -> None:
+        """A power's army or fleet, wherever it may stand."""
+        color = palette.POWER_COLORS[power]
+        if fleet:
+            for shape in (HULL, SAIL):
+                self.fill(place + np.array(shape), color, ink=ink)
+            return
+        half = np.array([[-10, -7.5], [10, -7.5], [10, 7.5], [-10, 7.5]])
+        self.fill(place + half, color, ink=ink)
+        for corner in (0, 1):
+            self.line(place + half[[corner, corner + 2]], ink, 1.0)
+
+    def mark(self, mark: Mark) -> None:
+        """An order, edged in white so that it stands out from its power's own land."""
+        color = palette.POWER_COLORS[mark.deed.power]
+        for ink, width in ((palette.INK, 4.6), (color, 2.6)):
+            for piece in self.pieces(mark):
+                self.line(piece, ink, width)
+            if mark.head == ARROW and len(mark.line):
+                self.head(mark.line, ink, 1.0 if ink == palette.INK else 0.0)
+            elif mark.head == DOT and len(mark.line):
+                self.disc(mark.line[-1], 3.6 if ink == palette.INK else 2.6, ink)
+        if mark.deed.kind == "build":
+            self.piece(mark.at, mark.deed.power, fleet=mark.deed.text.startswith("F"))
+        if mark.head == RING:
+            self.disc(mark.at, UNIT_RADIUS + 3, None, ink=palette.INK)
+        if mark.deed.dislodged:
+            self.disc(mark.at, UNIT_RADIUS + 4, None, ink=palette.FAILURE)
+        if mark.cross is not None:
+            for slope in (1, -1):
+                self.line(mark.cross + np.array([[-5, -5 * slope], [5, 5 * slope]]), palette.FAILURE, 3.2)
+
+    def pieces(self, mark: Mark) -> list[np.ndarray]:
+        if not len(mark.line):
+            return []
+        return dashes(mark.line, *_DASHES[mark.deed.kind]) if mark.deed.kind in _DASHES else [mark.line]
+
+    def head(self, line: np.ndarray, color: Color, more: float) -> None:
+        """A triangle with its point at the line's end."""
+        way = line[-1] - line[max(len(line) - 3, 0)]
+        way = way / max(float(np.hypot(*way)), 1e-9)
+        across = way[::-1] * (1, -1)
+        back = line[-1] - (9 + more) * way
+        tip = line[-1] + (2 + 1.5 * more) * way
+        self.pen.polygon(self.at(np.stack([tip, back + (5 + more) * across, back - (5 + more) * across])), fill=color)

@@ -1,0 +1,1 @@
+"""Diplomacy as a PettingZoo environment."""

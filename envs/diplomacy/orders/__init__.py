@@ -1,0 +1,1 @@
+"""Legal orders: listed, chosen from, written and read as text."""

@@ -1,0 +1,155 @@
+"""What a language model writes after a prompt, as orders and back: the opening tag is the prompt's, then come lines.
+
+    A MAR - GAS
+    A PAR S MAR - GAS
+    </orders>
+
+`write` makes that text of chosen options. `parse` takes any text at all and makes a legal answer of it: orders in any
+wording that `notation.py` reads, a line each, the first for a unit counting. What is missing is filled up: with the
+first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, location_name
+from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, Option
+from sparring.envs.diplomacy.orders.listing import find
+from sparring.envs.diplomacy.orders.notation import OrderError, read_order
+from sparring.envs.diplomacy.orders.submit import Line
+
+OPENING, CLOSING = "<orders>\n", "</orders>"
+MOST_LINES, LONGEST_LINE, LONGEST_TEXT = 100, 100, 20_000
+"""Lines that are looked at, characters of one, and characters of the text after the opening tag: nobody has 35 units,
+and no order is half as long, so that nothing is lost but time."""
+BULLET = re.compile(r"^\s*(?:[*•>]+|-(?=\s)|\d+[.)])\s*")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a completion was read as.
+
+    Attributes:
+        chosen: a complete legal answer, an option for every line of the choices.
+        orders_expected: lines of a complete answer.
+        orders_extracted: of these, how many were in the text; the others are filled up.
+        problems: lines of the text that were not taken, and why.
+
+    """
+
+    chosen: tuple[Option, ...]
+    orders_expected: int
+    orders_extracted: int
+    problems: tuple[Line, ...]
+
+    @property
+    def empty(self) -> bool:
+        """Orders were expected and none was found."""
+        return self.orders_expected > 0 and self.orders_extracted == 0
+
+    @property
+    def partial(self) -> bool:
+        """Some orders were found, but not all."""
+        return 0 < self.orders_extracted < self.orders_expected
+
+
+def write(chosen: Sequence[Option]) -> str:
+    """The completion that stands for chosen options: a line each, then the closing tag."""
+    return "".join(f"{option.text}\n" for option in chosen) + CLOSING
+
+
+def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
+    """The options that a power's part of a game's `orders` [75] stands for: `Choices.write` turned round.
+
+    A unit without an order gets its first option. Raises `ValueError` for an order that is not legal.
+    """
+    reader = _Reader(choices)
+    for place in choices.provinces:
+        order = int(orders[place])
+        if order and (problem := reader.put(place, order)):
+            raise ValueError(f"order {order}: {problem}")
+    return reader.answer()[0]
+
+
+def parse(text: str, choices: Choices) -> Reading:
+    """Read a completion, whatever it is; never raises, and takes no longer for 10 MB than for a page."""
+    reader = _Reader(choices)
+    problems = [Line(line, problem) for line in _lines(text) if (problem := reader.take(line))]
+    chosen, extracted = reader.answer()
+    return Reading(chosen, choices.lines, extracted, tuple(problems))
+
+
+def _lines(text: str) -> list[str]:
+    """Lines between the tags, which may be missing, without bullets; blank ones are left out."""
+    begin = text.rfind(OPENING.strip())
+    body = text[begin + len(OPENING.strip()) :] if begin >= 0 else text
+    body = body[:LONGEST_TEXT].split(CLOSING)[0]
+    lines = (BULLET.sub("", line).strip() for line in re.split(r"[\n\r;]", body))
+    return [line for line in lines if line][:MOST_LINES]
+
+
+class _Reader:
+    """Takes lines one after the other, each slot's first one."""
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices, self.waived = choices, 0
+        self.taken: dict[int, Option] = {}
+        self.slots = {place: slot for slot, place in enumerate(choices.provinces)}
+
+    def take(self, text: str) -> str:
+        """Take a line; returns what is wrong with it."""
+        if len(text) > LONGEST_LINE:
+            return f"is {len(text)} characters long; no order is longer than {LONGEST_LINE}"
+        try:
+            order = read_order(text)
+        except OrderError as error:
+            return str(error)
+        return self._waive() if order is None else self.put(order.province, order.order)
+
+    def put(self, place: int, order: int) -> str:
+        """Take a packed order in a province for the option that it means; returns what is wrong with it."""
+        here, slot = location_name(place), self.slots.get(place)
+        if slot is None:
+            return f"{POWERS[self.choices.power]} has nothing to order in {here}"
+        options = self.choices.options[slot]
+        listed = [option.order for option in options]
+        number = listed.index(order) if order in listed else find(order, np.array(listed))
+        return self._accept(options[number]) if number >= 0 else f"is not legal in {here} now"
+
+    def answer(self) -> tuple[tuple[Option, ...], int]:
+        """The whole answer, filled up, and how many of its lines were taken."""
+        choices, count = self.choices, len(self.taken) + self.waived
+        if not choices.winter:
+            return tuple(self.taken.get(slot, options[0]) for slot, options in enumerate(choices.options)), count
+        if choices.winter < 0:
+            spare = [slot for slot in range(len(choices.options)) if slot not in self.taken]
+            for slot in spare[: choices.lines - len(self.taken)]:
+                self.taken[slot] = choices.options[slot][0]
+        chosen = [self.taken[slot] for slot in sorted(self.taken)]
+        waive = Option(WAIVE, codes.NO_ORDER, len(choices.options))
+        return (*chosen, *[waive] * (choices.lines - len(chosen))), count
+
+    def _accept(self, option: Option) -> str:
+        if option.slot in self.taken:
+            return f"{location_name(self.choices.provinces[option.slot])} has an order already; the first one counts"
+        if self._full():
+            return f"{POWERS[self.choices.power]} has no further order to give"
+        self.taken[option.slot] = option
+        return ""
+
+    def _waive(self) -> str:
+        if self.choices.winter <= 0:
+            return "only builds can be waived"
+        if self._full():
+            return f"{POWERS[self.choices.power]} has no further build to waive"
+        self.waived += 1
+        return ""
+
+    def _full(self) -> bool:
+        return len(self.taken) + self.waived >= self.choices.lines

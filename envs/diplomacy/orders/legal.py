@@ -1,0 +1,269 @@
+"""Every legal order of a unit, group by group, always in the same sequence.
+
+A group is a set of orders that differ in one province. It is handed to a `Sink`, which writes its orders into a list,
+or only keeps one of all by chance, each equally likely, so that nothing need be stored to play at random; a sink with a
+taste (`tastes.py`) keeps one of those it likes best. Convoys are those that the fleets now at sea could carry out
+together; whether all of them will is for the orders to say. These are the orders that `reading.py` does not call void,
+each written in one way: an army, a support or a convoy names no coast, a fleet names its own, and a move by sea says
+VIA. A fleet supports no army that only it could carry.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.movement import bit
+from sparring.envs.diplomacy.adjudicator.parse_orders import CONVOY, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, fleets_at_sea
+from sparring.envs.diplomacy.adjudicator.seasons import BUILD, DISBAND, RETREAT, can_retreat
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import INLAND
+from sparring.envs.diplomacy.board.state import (
+    COASTS,
+    LOCATIONS,
+    PROVINCES,
+    Games,
+    Tables,
+    connected,
+    form_of,
+    location_of,
+    spread,
+)
+from sparring.envs.diplomacy.orders.order_preferences import ANY, liking
+
+TARGET, OTHER, VIA = wp.constant(codes.TARGET_SHIFT), wp.constant(codes.OTHER_SHIFT), wp.constant(1 << codes.VIA_SHIFT)
+
+
+@wp.struct
+class Sink:
+    """Where orders go: `listed` is all; `found` [3] how many there were, the one kept, and the state of chance.
+
+    With a taste only those count that are liked best so far, and `found` has a fourth entry, how much that is.
+    """
+
+    found: wp.array[int]
+    listed: wp.array[int]
+    taste: int
+    place: int
+    """Province of the unit whose orders they are; needed for a taste alone."""
+
+
+@wp.struct
+class Scene:
+    """A game's `n` units by number, and who can go where."""
+
+    n: int
+    place: wp.array[int]
+    """[34] province"""
+    row: wp.array[int]
+    """[34] row of the unit in `Tables.reach` and `Tables.landings`"""
+    voyages: wp.array[wp.uint64]
+    """[34] coasts an army could be carried to, as bits of `Tables.coasts`"""
+    seas: wp.array[wp.uint32]
+    """[34] seas whose fleets could take part in that"""
+    comers: wp.array[wp.uint64]
+    """[75] units that could move to a province, by themselves or by convoy"""
+
+
+@wp.func
+def open_sink(sink: Sink, seed: wp.uint32) -> None:
+    """Begin anew, with chance begun by `seed`."""
+    sink.found[0] = 0
+    sink.found[2] = int(seed)
+    if sink.taste != ANY:
+        sink.found[3] = 0
+
+
+@wp.func
+def draw(sink: Sink, below: int) -> int:
+    """A number in [0, below): a linear congruential step, its bits mixed."""
+    state = wp.uint32(sink.found[2]) * wp.uint32(1664525) + wp.uint32(1013904223)
+    sink.found[2] = int(state)
+    mixed = (state ^ (state >> wp.uint32(16))) * wp.uint32(0x7FEB352D)
+    mixed = mixed ^ (mixed >> wp.uint32(15))
+    return int((wp.uint64(mixed) * wp.uint64(below)) >> wp.uint64(32))
+
+
+@wp.func
+def hand(sink: Sink, order: int) -> None:
+    """Hand over one order; the k-th replaces the one that is kept with probability 1 / k."""
+    if sink.taste != ANY:
+        like = liking(sink.taste, sink.place, order)
+        if like < sink.found[3]:
+            return
+        if like > sink.found[3]:
+            sink.found[0] = 0
+            sink.found[3] = like
+    before = sink.found[0]
+    sink.found[0] = before + 1
+    if before < sink.listed.shape[0]:
+        sink.listed[before] = order
+    if draw(sink, before + 1) == 0:
+        sink.found[1] = order
+
+
+@wp.func
+def lowest(members: wp.uint64) -> int:
+    """Number of the first member of a set that is not empty."""
+    return int(wp.bit_count((members & (~members + wp.uint64(1))) - wp.uint64(1)))
+
+
+@wp.func
+def write_group(sink: Sink, first: int, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
+    """Write a group into the list, from place `first` on, as far as there is room."""
+    left, at = wp.uint64(members), int(first)
+    while left != wp.uint64(0) and at < sink.listed.shape[0]:
+        sink.listed[at] = order + (provinces[lowest(left)] << shift)
+        left = left & (left - wp.uint64(1))
+        at += 1
+
+
+@wp.func
+def hand_group(sink: Sink, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
+    """Hand over `order` with each member's province shifted into it; together they are kept as if one by one."""
+    size = int(wp.bit_count(members))
+    before = int(sink.found[0])  # A copy: in an assignment of several, Warp would keep looking at the array.
+    if size == 0:
+        return
+    if sink.taste != ANY:
+        each = wp.uint64(members)
+        for _ in range(size):
+            hand(sink, order + (provinces[lowest(each)] << shift))
+            each = each & (each - wp.uint64(1))
+        return
+    sink.found[0] = before + size
+    if before < sink.listed.shape[0]:
+        write_group(sink, before, order, shift, members, provinces)
+    pick = draw(sink, before + size)
+    if pick < size:
+        left = wp.uint64(members)
+        for _ in range(pick):
+            left = left & (left - wp.uint64(1))
+        sink.found[1] = order + (provinces[lowest(left)] << shift)
+
+
+@wp.func
+def survey(games: Games, tables: Tables, game: int, scene: Scene) -> int:
+    """Fill `scene`; returns the number of units."""
+    fleets = fleets_at_sea(games, tables, game)
+    n = int(0)
+    for province in range(PROVINCES):
+        scene.comers[province] = wp.uint64(0)
+    for province in range(PROVINCES):
+        unit = games.units[game, province]
+        if unit != wp.uint8(0):
+            scene.place[n] = province
+            scene.row[n] = location_of(tables, unit, province)
+            scene.voyages[n] = wp.uint64(0)
+            scene.seas[n] = wp.uint32(0)
+            if form_of(unit) > 0:
+                scene.row[n] = scene.row[n] + LOCATIONS
+            elif tables.shore[province] & fleets != wp.uint32(0):
+                scene.seas[n] = connected(tables, fleets, province)
+                embark(tables, scene, n, province)
+            side = int(0)
+            while tables.reach[scene.row[n], side] >= 0:
+                goal = tables.reach[scene.row[n], side]
+                scene.comers[goal] = scene.comers[goal] | bit(n)
+                side += 1
+            n += 1
+    return n
+
+
+@wp.func
+def embark(tables: Tables, scene: Scene, unit: int, province: int) -> None:
+    """Find the coasts to which an army could be carried."""
+    for coast in range(COASTS):
+        goal = tables.coasts[coast]
+        if tables.shore[goal] & scene.seas[unit] != wp.uint32(0) and goal != province:
+            scene.voyages[unit] = scene.voyages[unit] | bit(coast)
+            scene.comers[goal] = scene.comers[goal] | bit(unit)
+
+
+@wp.func
+def touched(tables: Tables, fleets: wp.uint32, sea: wp.uint32) -> wp.uint64:
+    """Coasts, as bits of `Tables.coasts`, where those of `fleets` are that hang together with the one at `sea`."""
+    chain = spread(tables, fleets, sea)
+    if chain == fleets:
+        return ~wp.uint64(0)
+    found = wp.uint64(0)
+    for coast in range(COASTS):
+        if tables.shore[tables.coasts[coast]] & chain != wp.uint32(0):
+            found = found | bit(coast)
+    return found
+
+
+@wp.func
+def find_detours(tables: Tables, scene: Scene, sea: wp.uint32, detours: wp.array[wp.uint32]) -> wp.uint64:
+    """Note the seas armies could use without the fleet at `sea`; returns the armies which that fleet might carry."""
+    passengers = wp.uint64(0)
+    for army in range(scene.n):
+        if scene.seas[army] & sea != wp.uint32(0):
+            passengers = passengers | bit(army)
+            detours[army] = connected(tables, scene.seas[army] & ~sea, scene.place[army])
+    return passengers
+
+
+@wp.func
+def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, detours: wp.array[wp.uint32]) -> wp.uint64:
+    """Armies that come to a province only if the fleet that would support them carried them, which it then does not."""
+    found = wp.uint64(0)
+    left = scene.comers[goal] & passengers
+    while left != wp.uint64(0):
+        army = lowest(left)
+        left = left & (left - wp.uint64(1))
+        if tables.army_next[scene.place[army], goal] == wp.uint8(0):
+            if detours[army] & tables.shore[goal] == wp.uint32(0):
+                found = found | bit(army)
+    return found
+
+
+@wp.func
+def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: Sink) -> None:
+    """All orders of a unit in a movement phase of which `scene` is the survey."""
+    row, province = scene.row[unit], scene.place[unit]
+    hand(sink, HOLD)
+    side = int(0)
+    while tables.landings[row, side] >= 0:
+        hand(sink, MOVE + (tables.landings[row, side] << TARGET))
+        side += 1
+    hand_group(sink, MOVE + VIA, TARGET, scene.voyages[unit], tables.coasts)
+    sea = wp.uint32(0)
+    if tables.sea_of[province] >= 0:
+        sea = wp.uint32(1) << wp.uint32(tables.sea_of[province])
+    detours = wp.zeros(shape=(34,), dtype=wp.uint32)
+    passengers = find_detours(tables, scene, sea, detours)
+    near = int(0)
+    while tables.reach[row, near] >= 0:
+        goal = tables.reach[row, near]
+        if games.units[game, goal] != wp.uint8(0):
+            hand(sink, SUPPORT + (goal << TARGET))
+        friends = scene.comers[goal] & ~bit(unit) & ~stranded(tables, scene, goal, passengers, detours)
+        hand_group(sink, SUPPORT_MOVE + (goal << TARGET), OTHER, friends, scene.place)
+        near += 1
+    if sea != wp.uint32(0):
+        for army in range(scene.n):
+            if scene.seas[army] & sea != wp.uint32(0):
+                goals = scene.voyages[army] & touched(tables, scene.seas[army], sea)
+                hand_group(sink, CONVOY + (scene.place[army] << OTHER), TARGET, goals, tables.coasts)
+
+
+@wp.func
+def retreat_orders(games: Games, tables: Tables, game: int, province: int, sink: Sink) -> None:
+    """All orders of the unit dislodged from a province."""
+    hand(sink, DISBAND)
+    for target in range(LOCATIONS):
+        if can_retreat(games, tables, game, province, target) == target:
+            hand(sink, RETREAT + (target << TARGET))
+
+
+@wp.func
+def build_orders(tables: Tables, province: int, sink: Sink) -> None:
+    """What can be built in a free home centre."""
+    hand(sink, BUILD + (province << TARGET))
+    if tables.terrain[province] != INLAND:
+        first = tables.first_coast[province]
+        if first < 0:
+            hand(sink, BUILD + (province << TARGET) + (1 << OTHER))
+        else:
+            hand(sink, BUILD + (first << TARGET) + (1 << OTHER))
+            hand(sink, BUILD + ((first + 1) << TARGET) + (1 << OTHER))

@@ -1,0 +1,87 @@
+"""The kernel behind `listing.py`: every legal order of everybody in one game, written down by province.
+
+In winter a free home centre lists what can be built, and every unit of a power with too many lists its disband; both
+list NO_ORDER first, which waives the build or keeps the unit.
+"""
+
+import warp as wp
+
+from sparring.envs.diplomacy.adjudicator.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
+from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables
+from sparring.envs.diplomacy.orders.legal import (
+    Scene,
+    Sink,
+    build_orders,
+    hand,
+    movement_orders,
+    open_sink,
+    retreat_orders,
+    survey,
+)
+
+wp.set_module_options({"enable_backward": False, "optimization_level": 3})
+
+WAIVE = wp.constant(0)
+
+
+@wp.func
+def turn_to(sink: Sink, province: int, listed: wp.array2d[int]) -> Sink:
+    """A sink that writes into a province's row from its beginning."""
+    sink.found[0] = 0
+    sink.listed = listed[province]
+    return sink
+
+
+@wp.func
+def winter_orders(games: Games, tables: Tables, game: int, power: int, province: int, sink: Sink) -> None:
+    """What a power may build in a province, or disband."""
+    limit = build_limit(games, tables, game, power)
+    if limit > 0:
+        if is_free_home(games, tables, game, power, province):
+            hand(sink, WAIVE)
+            build_orders(tables, province, sink)
+    elif limit < 0:
+        if is_of(games, game, province, power):
+            hand(sink, WAIVE)
+            hand(sink, DISBAND)
+
+
+@wp.kernel
+def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], listed: wp.array2d[int]) -> None:
+    """Write the orders of `game` into `listed` [75, any], as many as fit, and how many there are into `counts` [75]."""
+    found = wp.zeros(shape=(3,), dtype=int)
+    place = wp.zeros(shape=(34,), dtype=int)
+    row = wp.zeros(shape=(34,), dtype=int)
+    voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
+    seas = wp.zeros(shape=(34,), dtype=wp.uint32)
+    comers = wp.zeros(shape=(75,), dtype=wp.uint64)
+    sink = Sink()
+    sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
+    open_sink(sink, wp.uint32(0))
+    for province in range(PROVINCES):
+        counts[province] = 0
+    if games.done[game] != wp.uint8(0):
+        return
+    phase = int(games.phase[game])
+    if phase == SPRING or phase == FALL:
+        scene = Scene()
+        scene.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
+        scene.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
+        scene.voyages = wp.array(ptr=voyages.ptr, shape=(34,), dtype=wp.uint64)
+        scene.seas = wp.array(ptr=seas.ptr, shape=(34,), dtype=wp.uint32)
+        scene.comers = wp.array(ptr=comers.ptr, shape=(75,), dtype=wp.uint64)
+        scene.n = survey(games, tables, game, scene)
+        for unit in range(scene.n):
+            province = scene.place[unit]
+            sink = turn_to(sink, province, listed)
+            movement_orders(games, tables, game, scene, unit, sink)
+            counts[province] = sink.found[0]
+        return
+    for province in range(PROVINCES):
+        sink = turn_to(sink, province, listed)
+        if phase == WINTER:
+            for power in range(POWERS):
+                winter_orders(games, tables, game, power, province, sink)
+        elif games.dislodged[game, province] != wp.uint8(0):
+            retreat_orders(games, tables, game, province, sink)
+        counts[province] = sink.found[0]

@@ -1,0 +1,240 @@
+"""Orders as text, in the usual notation, and back: numpy alone, no Warp.
+
+    A PAR H   A PAR - BUR   A LON - NWY VIA   A PAR S A MAR   A PAR S A MAR - BUR   F NTH C A LON - NWY
+    A PAR R BUR   A PAR D   A PAR B   F STP/NC B   WAIVE
+
+Reading is tolerant: any case, whole words for the letters, full names of provinces, arrows, STP(NC), units without
+their letter. What cannot be read raises `OrderError`, one line that names the order and what is wrong with it. Whether
+an order is legal is for the board to say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import INLAND, SEA, find_location, location_name, standard_board
+
+LETTERS = "AF"
+_WORDS = {
+    "H": ("H", "HOLD", "HOLDS", "STAND", "STANDS"),
+    "-": ("-", "M", "MOVE", "MOVES", "TO"),
+    "S": ("S", "SUPPORT", "SUPPORTS"),
+    "C": ("C", "CONVOY", "CONVOYS"),
+    "R": ("R", "RETREAT", "RETREATS"),
+    "D": ("D", "DISBAND", "DISBANDS", "REMOVE", "REMOVES"),
+    "B": ("B", "BUILD", "BUILDS"),
+    "VIA": ("VIA",),
+    "A": ("A", "ARMY"),
+    "F": ("F", "FLEET"),
+}
+_MEANING = {spelling: word for word, spellings in _WORDS.items() for spelling in spellings}
+_WAIVES = ("WAIVE", "PASS")
+
+
+class OrderError(InputError):
+    """An order that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One order as it was read: the location it is for, the unit's letter if one was given, and the packed order."""
+
+    location: int
+    letter: str
+    order: int
+
+    @property
+    def province(self) -> int:
+        """Where in a row of orders it belongs."""
+        return int(standard_board().province_of[self.location])
+
+
+def read_order(text: str) -> Order | None:
+    """Read one order; None for a waive. Raises `OrderError`."""
+    words = _words(text)
+    if not words:
+        raise OrderError("an empty order: write one such as 'A PAR - BUR', or leave it out")
+    if len(words) == 1 and words[0] in _WAIVES:
+        return None
+    reader = _Reader(text, words)
+    try:
+        return reader.read()
+    except InputError as error:
+        if isinstance(error, OrderError):
+            raise
+        raise OrderError(f"order {text!r}: {error}") from error
+
+
+def write_order(order: int, province: int, unit: int) -> str:
+    """Write an order of the unit with code `unit` (codes.py) in a province; a build makes its own unit.
+
+    Raises `InputError` for an order that has no words.
+    """
+    kind, target, other, via = codes.unpack(order)
+    if kind >= codes.KINDS or (kind == codes.BUILD and other >= len(LETTERS)):
+        raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
+    if kind == codes.BUILD:
+        return f"{unit_name(other, target)} B"
+    who = write_unit(unit, province)
+    if kind in (codes.NO_ORDER, codes.HOLD):
+        return f"{who} H"
+    if kind == codes.MOVE:
+        return f"{who} - {location_name(target)}{' VIA' if via else ''}"
+    if kind == codes.SUPPORT:
+        return f"{who} S {location_name(target)}"
+    if kind == codes.SUPPORT_MOVE:
+        return f"{who} S {location_name(other)} - {location_name(target)}"
+    if kind == codes.CONVOY:
+        return f"{who} C A {location_name(other)} - {location_name(target)}"
+    return f"{who} D" if kind == codes.DISBAND else f"{who} R {location_name(target)}"
+
+
+def has_words(order: int) -> bool:
+    """Whether an order can be written: there is such a kind, and its places are on the board."""
+    kind, target, other, _ = codes.unpack(order)
+    builds = kind == codes.BUILD and other >= len(LETTERS)
+    return kind < codes.KINDS and not builds and max(target, other) < codes.NUM_LOCATIONS
+
+
+def write_unit(unit: int, province: int) -> str:
+    """Write the unit with code `unit` (codes.py) in a province, such as "F STP/SC"."""
+    return unit_name(min((unit - 1) // codes.NUM_POWERS, 1), unit_location(unit, province))
+
+
+def unit_name(kind: int, location: int) -> str:
+    """What an ARMY or a FLEET at a location is called, such as "F STP/SC"."""
+    return f"{LETTERS[kind]} {location_name(location)}"
+
+
+def unit_location(unit: int, province: int) -> int:
+    """The location of a unit in a province, which says the coast of a fleet."""
+    form = (unit - 1) // codes.NUM_POWERS
+    return province if form < 2 else standard_board().coasts_of[province][form - 2]
+
+
+def read_unit(text: str, power: int) -> tuple[int, int]:
+    """Read a unit such as "F STP/SC"; returns (province, unit code). Raises `InputError`."""
+    words = _words(text)
+    letter = _MEANING.get(words[0], "") if len(words) > 1 else ""
+    if letter not in ("A", "F"):
+        raise OrderError(f"unit {text!r}: write A or F and a place, as in A PAR or F STP/SC")
+    return place_unit(text, power, letter, find_location(" ".join(words[1:])))
+
+
+def place_unit(text: str, power: int, letter: str, location: int) -> tuple[int, int]:
+    """Province and code of a unit; raises `OrderError` where it could not stand. `text` is what errors call it."""
+    board = standard_board()
+    province = int(board.province_of[location])
+    terrain, coasts = int(board.terrain[province]), board.coasts_of[province]
+    if letter == "A":
+        if location != province or terrain == SEA:
+            raise OrderError(f"unit {text!r}: an army stands on land and on no coast, as in A PAR or A STP")
+        return province, codes.unit_code(power, codes.ARMY_FORM)
+    if terrain == INLAND:
+        raise OrderError(f"unit {text!r}: a fleet stands at sea or on a coast; {location_name(province)} is inland")
+    if coasts and location == province:
+        choices = " or ".join(f"F {location_name(coast)}" for coast in coasts)
+        raise OrderError(f"unit {text!r}: say which coast, {choices}")
+    return province, codes.unit_code(power, codes.FLEET_FORM + (coasts.index(location) + 1 if coasts else 0))
+
+
+def _words(text: str) -> list[str]:
+    """Upper-case words, an arrow or a lone hyphen being one, and glued hyphens cut where they are no part of a name."""
+    spaced = re.sub(r"->|=>|[→‐‑–—−]", " - ", text.upper())
+    spaced = re.sub(r"\b([A-Z]{3}(?:/[NESW]C|\([NESW]C\))?)-(?=[A-Z]{3}\b)", r"\1 - ", spaced)
+    return re.sub(r"[,.;]", " ", spaced).split()
+
+
+class _Reader:
+    """Takes an order apart from left to right."""
+
+    def __init__(self, text: str, words: list[str]) -> None:
+        self.text, self.words, self.at = text, words, 0
+
+    def read(self) -> Order:
+        """The whole order."""
+        early = self.take("B", "D")
+        letter, location = self.unit()
+        verb = early or self.take("H", "-", "S", "C", "R", "D", "B")
+        if verb is None:
+            self.fail("says nothing to do; add H, - and a place, S, C, R, D or B")
+        order = getattr(self, f"_{_VERBS[verb]}")(letter, location)
+        if self.at < len(self.words):
+            self.fail(f"cannot be read from {' '.join(self.words[self.at :])!r} on")
+        return Order(location, letter, order)
+
+    def take(self, *meanings: str) -> str | None:
+        """The next word's meaning, if it is one of these."""
+        word = _MEANING.get(self.words[self.at]) if self.at < len(self.words) else None
+        if word not in meanings:
+            return None
+        self.at += 1
+        if word == "-" and self.words[self.at : self.at + 1] == ["TO"]:  # "moves to" is one arrow.
+            self.at += 1
+        return word
+
+    def unit(self) -> tuple[str, int]:
+        """A unit: its letter, if it is there, and its location."""
+        letter = self.take("A", "F") or ""
+        return letter, self.place()
+
+    def place(self) -> int:
+        """A location: all words up to the next one that means something, at least one."""
+        start = self.at
+        while self.at < len(self.words) and (self.at == start or self.words[self.at] not in _MEANING):
+            self.at += 1
+        if start == len(self.words):
+            self.fail("breaks off where a place should be")
+        return find_location(" ".join(self.words[start : self.at]))
+
+    def fail(self, what: str) -> NoReturn:
+        """Refuse the order."""
+        raise OrderError(f"order {self.text!r}: {what}")
+
+    def _hold(self, letter: str, location: int) -> int:
+        return codes.pack(codes.HOLD)
+
+    def _move(self, letter: str, location: int) -> int:
+        target = self.place()
+        via = self.take("VIA") is not None
+        if via:
+            self.take("C")
+        return codes.pack(codes.MOVE, target, via=via)
+
+    def _support(self, letter: str, location: int) -> int:
+        _, helped = self.unit()
+        if self.take("-"):
+            target = self.place()
+            if self.take("VIA"):
+                self.take("C")
+            return codes.pack(codes.SUPPORT_MOVE, target, helped)
+        self.take("H")
+        return codes.pack(codes.SUPPORT, helped)
+
+    def _convoy(self, letter: str, location: int) -> int:
+        _, army = self.unit()
+        if not self.take("-"):
+            self.fail("says no destination; write F NTH C A LON - NWY")
+        target = self.place()
+        if self.take("VIA"):
+            self.take("C")
+        return codes.pack(codes.CONVOY, target, army)
+
+    def _retreat(self, letter: str, location: int) -> int:
+        self.take("-")
+        return codes.pack(codes.RETREAT, self.place())
+
+    def _disband(self, letter: str, location: int) -> int:
+        return codes.pack(codes.DISBAND)
+
+    def _build(self, letter: str, location: int) -> int:
+        if not letter:
+            self.fail("does not say what to build; write A or F, as in A PAR B")
+        return codes.pack(codes.BUILD, location, LETTERS.index(letter))
+
+
+_VERBS = {"H": "hold", "-": "move", "S": "support", "C": "convoy", "R": "retreat", "D": "disband", "B": "build"}

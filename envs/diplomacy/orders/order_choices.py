@@ -1,0 +1,66 @@
+"""A small set of orders per unit, always the same K = 37 choices, for policies that choose by number.
+
+Choice 0 holds; 1 to 12 move to the places of the unit's row in `Tables.landings`; 13 to 24 support the own unit that
+stays in a province of its row in `Tables.reach`; 25 to 36 support an own unit's move into such a province. Units are
+counted by province, at most U = 17. A support fits itself to what the others chose: where nobody goes, it holds.
+Convoys and supports of other powers are left out.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.tensors import board_tensors
+from sparring.envs.diplomacy.observation import AT
+
+SIDES = 12
+CHOICES = 1 + 3 * SIDES
+
+
+def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
+    """Put the packed orders of choices int64 [G, U] into `orders` int32 [G, 75], where the power has units.
+
+    `rows` int64 [G, 75] are `Tables.landings` rows of its units, -1 elsewhere.
+    """
+    places, present = units_of(rows)
+    board = board_tensors(orders.device)
+    mine = rows.gather(1, places).clamp_min(0)
+    landings, reach = board.landings[mine], board.reach[mine]
+    kind, side = (choices - 1) // SIDES, (choices - 1) % SIDES
+    target = torch.where(choices == 0, -1, landings.gather(2, side.clamp_min(0).unsqueeze(-1)).squeeze(-1))
+    moves = present & (choices > 0) & (kind == 0) & (target >= 0)
+    goal = torch.where(moves, board.province_of[target.clamp_min(0)], -1)
+    helped = reach.gather(2, side.clamp_min(0).unsqueeze(-1)).squeeze(-1)
+    packed = torch.full_like(choices, codes.HOLD)
+    packed = torch.where(moves, codes.MOVE | target.clamp_min(0) << codes.TARGET_SHIFT, packed)
+    stays = torch.zeros_like(rows, dtype=torch.bool).scatter_(1, places, present & ~moves)
+    held = present & (kind == 1) & (choices > 0) & (helped >= 0) & stays.gather(1, helped.clamp_min(0))
+    packed = torch.where(held, codes.SUPPORT | helped.clamp_min(0) << codes.TARGET_SHIFT, packed)
+    mover = _mover(goal, places, helped)
+    joined = present & (kind == 2) & (choices > 0) & (mover >= 0)
+    move = codes.SUPPORT_MOVE | helped.clamp_min(0) << codes.TARGET_SHIFT | mover.clamp_min(0) << codes.OTHER_SHIFT
+    packed = torch.where(joined, move, packed)
+    written = orders.long().scatter(1, places, torch.where(present, packed, orders.long().gather(1, places)))
+    orders.copy_(written.to(orders.dtype))
+
+
+def rows_of(seen: Tensor) -> Tensor:
+    """Rows int64 [G, 75] in `Tables.landings` of the units of who looks on, -1 elsewhere, from observations `seen`."""
+    forms = seen[..., AT["unit_form"]].argmax(-1, keepdim=True)
+    rows = board_tensors(seen.device).rows.expand(len(seen), -1, -1).gather(-1, forms).squeeze(-1)
+    return torch.where(seen[..., AT["unit_power"].start] > 0, rows, -1)
+
+
+def units_of(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Provinces [G, U] of a power's units in order, and which of these places are really taken."""
+    order = (rows < 0).sort(dim=-1, stable=True)
+    return order.indices[:, : codes.SLOTS], ~order.values[:, : codes.SLOTS]
+
+
+def _mover(goal: Tensor, places: Tensor, helped: Tensor) -> Tensor:
+    """The province of the first unit that moves into `helped`, -1 where none does; all [G, U]."""
+    same = (goal.unsqueeze(1) == helped.unsqueeze(2)) & (helped >= 0).unsqueeze(2)  # [G, supporter, mover]
+    first = same.float().argmax(-1)
+    return torch.where(same.any(-1), places.gather(1, first), -1)

@@ -1,0 +1,106 @@
+"""A recorded game as text, in the manner of PGN: who played, what everybody ordered and how it ended, centres by year.
+
+[Austria "random"]
+...
+[Result "draw"]
+
+S1901M  Spring 1901, movement
+  Austria  A BUD - SER; A VIE - TRI (bounced); F TRI - ALB
+
+A game that does not begin as all do says first who stood where, and who owned which centres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
+from sparring.envs.diplomacy.orders.notation import unit_name, write_unit
+from sparring.envs.diplomacy.records.order_outcomes import Deed, deeds
+from sparring.envs.diplomacy.records.timeline import Phase, centre_counts, counts_by_year, is_over, phase_title, winner
+
+POWER_NAMES = tuple(power.capitalize() for power in POWERS)
+_WIDTH = max(map(len, POWER_NAMES))
+
+
+def game_log(phases: Sequence[Phase], *, players: Sequence[str] = ()) -> str:
+    """The whole game, ending in a newline; `players` are the seven powers' in their order."""
+    lines = [f'[{name} "{_quoted(player)}"]' for name, player in zip(POWER_NAMES, players, strict=False)]
+    lines += [f'[Result "{result(phases)}"]']
+    if not _is_opening(phases[0]):
+        lines += ["", "Start", *_standing(phases[0])]
+    years = counts_by_year(phases)
+    for phase, after in pairwise(phases):
+        lines += ["", f"{phase['name']}  {phase_title(phase['name'])}", *_by_power(deeds(phase, after))]
+        if phase["name"][0] == "F" and after["name"][0] != "F":
+            year = int(phase["name"][1:-1])
+            lines += ["", f"Centres after {year}: {_counted(years[year])}"]
+    if not is_over(phases):
+        lines += ["", f"{phases[-1]['name']}  {phase_title(phases[-1]['name'])}", "  is next"]
+    return "\n".join(lines) + "\n"
+
+
+def result(phases: Sequence[Phase]) -> str:
+    """How a game ended, in words."""
+    if not is_over(phases):
+        return "unfinished"
+    victor, counts = winner(phases), centre_counts(phases[-1])
+    if victor >= 0:
+        return f"{POWER_NAMES[victor]} wins with {counts[victor]} centres"
+    if not any(counts):
+        return "draw"
+    alive = [name for name, count in zip(POWER_NAMES, counts, strict=True) if count]
+    return f"draw of {len(alive)}: {', '.join(alive)}" if len(alive) < len(POWER_NAMES) else "draw of all seven"
+
+
+def told(deed: Deed) -> str:
+    """An order, and in brackets what came of it where that is not as intended."""
+    return f"{deed.text} ({deed.note})" if deed.note else deed.text
+
+
+def _is_opening(phase: Phase) -> bool:
+    """Whether units and centres are those of spring 1901."""
+    board = standard_board()
+    start = {(power, unit_name(kind, location)) for power, kind, location in board.start}
+    owned = phase["owner"] == board.home[board.centres].tolist()
+    return owned and not any(phase["dislodged"]) and start == {*_units(phase["units"])}
+
+
+def _units(units: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Powers and their units."""
+    for province, unit in enumerate(units):
+        if unit:
+            yield (unit - 1) % codes.NUM_POWERS, write_unit(unit, province)
+
+
+def _standing(phase: Phase) -> Iterator[str]:
+    """A line for every power that has anything."""
+    board = standard_board()
+    for power, name in enumerate(POWER_NAMES):
+        units = [unit for owner, unit in _units(phase["units"]) if owner == power]
+        units += [f"{unit} (dislodged)" for owner, unit in _units(phase["dislodged"]) if owner == power]
+        centres = [location_name(int(board.centres[c])) for c, owner in enumerate(phase["owner"]) if owner == power]
+        if units or centres:
+            yield f"  {name:{_WIDTH}}  {', '.join(units) or 'no units'}; centres {' '.join(centres) or 'none'}"
+
+
+def _by_power(done: Sequence[Deed]) -> Iterator[str]:
+    if not done:
+        yield "  nothing was ordered"
+    for power, name in enumerate(POWER_NAMES):
+        own = [told(deed) for deed in done if deed.power == power]
+        if own:
+            yield f"  {name:{_WIDTH}}  {'; '.join(own)}"
+
+
+def _counted(counts: Sequence[int]) -> str:
+    """Most first."""
+    order = sorted(range(len(counts)), key=lambda power: -counts[power])
+    return ", ".join(f"{POWER_NAMES[power]} {counts[power]}" for power in order if counts[power])
+
+
+def _quoted(text: str) -> str:
+    """Text that can stand between quotation marks on one line."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,116 @@
+"""What a game that was played can be: positions that play comes to, in the order in which the clock shows them.
+
+`positions.py` refuses what the kernels cannot bear; this refuses what they could, and what no game has: a power with
+the centres that win in a game that goes on, retreats of nobody, an attacker from where none can have come, phases out
+of order. Saved games are held to it, ours and those of the package `diplomacy`, and where a game is to begin from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.json_fields import Field
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import COAST, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.board.positions import Position, check_position
+from sparring.envs.diplomacy.orders.notation import unit_location, write_unit
+
+if TYPE_CHECKING:
+    from sparring.envs.diplomacy.records.history import Record
+
+NEXT = {
+    codes.SPRING: ((0, codes.SPRING_RETREATS), (0, codes.FALL)),
+    codes.SPRING_RETREATS: ((0, codes.FALL),),
+    codes.FALL: ((0, codes.FALL_RETREATS), (0, codes.WINTER), (1, codes.SPRING)),
+    codes.FALL_RETREATS: ((0, codes.WINTER), (1, codes.SPRING)),
+    codes.WINTER: ((1, codes.SPRING),),
+}
+"""By phase: how many years later what can be next; what nobody has anything to do in is left out."""
+
+
+def check_course(game: Sequence[Record], phases: Field) -> None:
+    """Refuse a game with a phase after its end, or one that cannot follow the one before it; `phases` holds them."""
+    members = list(phases)
+    for number, (before, after) in enumerate(pairwise(record.position for record in game)):
+        if int(before["done"]):
+            members[number + 1].fail(f"follows phases[{number}], with which the game was over")
+        if not _follows(before, after):
+            members[number + 1]["name"].fail(f"{_name(after)} cannot follow {_name(before)}")
+
+
+def _follows(before: Position, after: Position) -> bool:
+    """Whether a phase can be the next one; the end has the clock of the last, or of the spring that is not to be."""
+    phase, step = int(before["phase"]), (int(after["year"]) - int(before["year"]), int(after["phase"]))
+    if int(after["done"]):
+        return step == (0, phase) or (step == (0, codes.SPRING) and phase >= codes.FALL)
+    return step in NEXT[phase]
+
+
+def _name(position: Position) -> str:
+    return codes.phase_name(int(position["year"]), int(position["phase"])) + " (over)" * int(position["done"])
+
+
+def check_start(position: Position, *, most: int, last_year: int) -> None:
+    """Refuse also a game that is over or should be, a power with more than `most` units, and a year after the last."""
+    check_position(position)
+    whole = Field(position, "position")
+    if bool(position["done"].any()):
+        whole.fail("the game is over; give one that goes on")
+    for check in (check_retreating, check_victor, check_origins):
+        whole.read(check, position)
+    if int(position["year"]) > last_year:
+        whole.fail(f"year={int(position['year'])} is after last_year={last_year}")
+    for name in ("units", "dislodged"):
+        powers = codes.power_of(position[name].cpu().numpy())
+        for power, code in enumerate(POWERS):
+            if (count := int((powers == power).sum())) > most:
+                whole.fail(f"{name} of {code}: {count}; a power has at most {most}")
+
+
+def check_victor(position: Position) -> None:
+    """Refuse a power with the centres that win which has not won."""
+    owner = position["owner"][0]
+    for power, code in enumerate(POWERS):
+        if (held := int((owner == power).sum())) >= codes.SOLO and int(position["winner"]) != power:
+            raise InputError(f"{code} has {held} centres and has won, but done and winner do not say so")
+
+
+def check_retreating(position: Position) -> None:
+    """Refuse a retreat phase in which nobody has to retreat, unless the game ended in it, and any after the end."""
+    phase, over, lost = int(position["phase"]), bool(position["done"]), bool(position["dislodged"].any())
+    if over and lost:
+        raise InputError("the game is over, and nobody has to retreat any more; leave out who was dislodged")
+    if phase in codes.RETREATS and not over and not lost:
+        raise InputError(f"{codes.PHASES[phase]}, and nobody has to retreat")
+
+
+def check_origins(position: Position) -> None:
+    """Refuse marks of the last movement that it cannot have left: attacks from nowhere near, contests of what is taken.
+
+    Winter lies between a movement and the marks in spring: a unit may be gone since then, or built.
+    """
+    units, spring = position["units"][0].tolist(), int(position["phase"]) == codes.SPRING
+    for province, mark in enumerate(position["origin"][0].tolist()):
+        unit, here = units[province], location_name(province)
+        if mark == codes.CONTESTED and unit and not spring:
+            raise InputError(f"{here}: contested, and {write_unit(unit, province)} stands there")
+        if mark < codes.CONTESTED and not unit and not spring:
+            raise InputError(f"{here}: nobody stands there who could have come from anywhere")
+        if mark < codes.CONTESTED and not _can_have_come(unit, province, mark):
+            came = "by convoy" if mark == codes.CAME_BY_CONVOY else f"from {location_name(mark)}"
+            who = write_unit(unit, province) if unit else "a unit"
+            raise InputError(f"{here}: {who} cannot have come {came}")
+
+
+def _can_have_come(unit: int, province: int, mark: int) -> bool:
+    """Whether a unit, of any kind where it is 0, can have moved to a province from another, or by convoy."""
+    board, form = standard_board(), (unit - 1) // codes.NUM_POWERS
+    marches, sails = (not unit or form == codes.ARMY_FORM), (not unit or form != codes.ARMY_FORM)
+    if mark == codes.CAME_BY_CONVOY:
+        return bool(marches and board.terrain[province] == COAST)
+    places = [unit_location(unit, province)] if unit else [province, *board.coasts_of[province]]
+    by_sea = board.province_of[board.fleet_next[places].any(axis=0)]
+    return bool((marches and board.army_next[mark, province]) or (sails and mark in by_sea))

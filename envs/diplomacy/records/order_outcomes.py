@@ -1,0 +1,161 @@
+"""What everybody did in a recorded phase, for people: orders as text, from where to where, and how they ended.
+
+Beside the orders there are deeds nobody ordered: units disbanded by civil disorder, or for want of a retreat. An
+integer that is no order at all has no words: in movement it is told as a void hold, elsewhere it is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import ARMY, standard_board
+from sparring.envs.diplomacy.orders.notation import has_words, unit_location, write_order
+from sparring.envs.diplomacy.records.timeline import Phase
+
+NOWHERE = -1
+UNORDERED = "not ordered"
+_NOTES = {
+    codes.VOID: "void",
+    codes.FAILED: "no effect",
+    codes.BOUNCED: "bounced",
+    codes.CUT: "cut",
+    codes.DISRUPTED: "no convoy",
+}
+KINDS = ("hold", "hold", "move", "support", "support", "convoy", "retreat", "disband", "build")
+"""By the kind of the order."""
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One order and its end; places are locations, `NOWHERE` where there is none."""
+
+    power: int
+    kind: str
+    """One of `KINDS`."""
+    text: str
+    """As in A PAR - BUR."""
+    start: int
+    """Where the unit stands."""
+    target: int
+    """Where it goes, or the unit supported or carried goes; of a support to hold, where that unit stands."""
+    other: int
+    """The unit that is supported in a move, or carried."""
+    note: str
+    """Why it came to nothing and what befell the unit, as in "cut, dislodged"; empty where all went well."""
+    fine: bool
+    """Whether the order was carried out, whatever befell the unit."""
+    dislodged: bool = False
+    by_sea: tuple[int, ...] | None = None
+    """Of an army's move by convoy: the seas it crosses, empty where no fleets carry it; of other deeds None."""
+
+
+def deeds(phase: Phase, after: Phase) -> list[Deed]:
+    """Everything done in a phase, power by power; `after` is the phase that follows."""
+    kind = phase["name"][-1]
+    phase = _in_words(phase, codes.HOLD if kind == "M" else codes.NO_ORDER)
+    made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind, _nothing)
+    return sorted(made(phase, after), key=lambda deed: (deed.power, deed.start))
+
+
+def _in_words(phase: Phase, instead: int) -> Phase:
+    """The same phase with `instead` for what is no order."""
+    return {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
+
+
+def _nothing(phase: Phase, after: Phase) -> Iterator[Deed]:
+    yield from ()
+
+
+def _moves(phase: Phase, after: Phase) -> Iterator[Deed]:
+    for province, unit in enumerate(phase["units"]):
+        if unit:
+            lost, result = divmod(phase["results"][province], codes.DISLODGED_FLAG)
+            fate = "dislodged" if after["dislodged"][province] else "dislodged and disbanded"
+            notes = ["" if phase["orders"][province] else UNORDERED, _NOTES.get(result, ""), fate if lost else ""]
+            deed = _deed(phase, province, unit, ", ".join(filter(None, notes)), fine=result not in _NOTES)
+            yield replace(deed, dislodged=bool(lost))
+
+
+def _retreats(phase: Phase, after: Phase) -> Iterator[Deed]:
+    for province, unit in enumerate(phase["dislodged"]):
+        if unit:
+            order, result = phase["orders"][province], phase["results"][province]
+            if order & codes.KIND_MASK == codes.RETREAT and result != codes.DONE:
+                why = "another went there too" if result == codes.FAILED else _NOTES[result]
+                yield _deed(phase, province, unit, f"{why}, disbanded", fine=False)
+            elif order & codes.KIND_MASK in (codes.RETREAT, codes.DISBAND):
+                yield _deed(phase, province, unit, "", fine=True)
+            else:
+                yield _deed(phase, province, unit, UNORDERED, order=codes.DISBAND, fine=True)
+
+
+def _adjustments(phase: Phase, after: Phase) -> Iterator[Deed]:
+    board = standard_board()
+    for province in range(codes.NUM_PROVINCES):
+        unit, order = phase["units"][province], phase["orders"][province]
+        done = phase["results"][province] == codes.DONE
+        if order & codes.KIND_MASK == codes.BUILD and board.home[province] >= 0:
+            maker = codes.unit_code(int(board.home[province]), codes.ARMY_FORM)
+            yield _deed(phase, province, maker, "" if done else "void", fine=done)
+        elif unit and order:
+            yield _deed(phase, province, unit, "" if done else "void", fine=done)
+        if unit and not after["units"][province] and not done:
+            yield _deed(phase, province, unit, "civil disorder", order=codes.DISBAND, fine=True)
+
+
+def _deed(phase: Phase, province: int, unit: int, note: str, *, fine: bool, order: int = codes.NO_ORDER) -> Deed:
+    order = order or phase["orders"][province]
+    kind, target, other, via = codes.unpack(order)
+    start = unit_location(unit, province)
+    return Deed(
+        power=(unit - 1) % codes.NUM_POWERS,
+        kind=KINDS[kind],
+        text=write_order(order, province, unit),
+        start=target if kind == codes.BUILD and standard_board().province_of[target] == province else start,
+        target=target if kind in _AIMED else NOWHERE,
+        other=other if kind in (codes.SUPPORT_MOVE, codes.CONVOY) else NOWHERE,
+        note=note,
+        fine=fine,
+        by_sea=_voyage(phase, province, target, via=via) if kind == codes.MOVE and _is_army(unit) else None,
+    )
+
+
+_AIMED = (codes.MOVE, codes.SUPPORT, codes.SUPPORT_MOVE, codes.CONVOY, codes.RETREAT)
+
+
+def _is_army(unit: int) -> bool:
+    return (unit - 1) // codes.NUM_POWERS == ARMY
+
+
+def _voyage(phase: Phase, start: int, target: int, *, via: bool) -> tuple[int, ...] | None:
+    """The shortest chain of fleets ordered to carry an army; None where it marches."""
+    board = standard_board()
+    goal = int(board.province_of[target])
+    if board.army_next[start, goal] and not via:
+        return None
+    carriers = [place for place, order in enumerate(phase["orders"]) if _carries(order, start, goal)]
+    ways: list[tuple[int, ...]] = [(place,) for place in carriers if _by_fleet(start)[place]]
+    seen = {way[-1] for way in ways}
+    for way in ways:  # Grows while it is walked through.
+        if _by_fleet(goal)[way[-1]]:
+            return way
+        further = [place for place in carriers if board.fleet_next[way[-1], place] and place not in seen]
+        seen.update(further)
+        ways += [(*way, place) for place in further]
+    return None if board.army_next[start, goal] else ()
+
+
+def _carries(order: int, start: int, goal: int) -> bool:
+    kind, target, other, _ = codes.unpack(order)
+    province_of = standard_board().province_of
+    return kind == codes.CONVOY and province_of[other] == start and province_of[target] == goal
+
+
+def _by_fleet(province: int) -> np.ndarray:
+    """Where a fleet could sail to from any coast of a province, bool [81]."""
+    board = standard_board()
+    return np.any(board.fleet_next[[province, *board.coasts_of[province]]], axis=0)

@@ -1,0 +1,176 @@
+"""Saved games of the Python package `diplomacy`, as it exports them: a list of phases with states, orders and results.
+
+A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a dislodged one begins with a star),
+`centers` and in retreats `retreats` (where each dislodged unit may go), `orders` (null where a power gave none) and
+`results` (words by unit). Where an attacker came from is not said: it follows from where one may not retreat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from sparring.configs.core.errors import choose
+from sparring.configs.core.json_fields import Field
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING, find_location, standard_board
+from sparring.envs.diplomacy.board.positions import Position
+from sparring.envs.diplomacy.orders.notation import read_unit, unit_location
+from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
+from sparring.envs.diplomacy.records.phase_reading import (
+    check_result,
+    read_centres,
+    read_orders,
+    read_phase_name,
+    read_position,
+    read_power,
+    read_units,
+)
+
+END = "COMPLETED"
+RESULTS = {
+    "": codes.DONE,
+    "bounce": codes.BOUNCED,
+    "void": codes.VOID,
+    "cut": codes.CUT,
+    "disrupted": codes.DISRUPTED,
+    "no convoy": codes.DISRUPTED,
+    "disband": codes.FAILED,
+    "maybe": codes.UNORDERED,
+    "dislodged": codes.DISLODGED_FLAG,
+}
+_OTHERWISE = {
+    (codes.SUPPORT, codes.VOID): codes.FAILED,
+    (codes.SUPPORT_MOVE, codes.VOID): codes.FAILED,
+    (codes.SUPPORT_MOVE, codes.DISRUPTED): codes.FAILED,
+    (codes.CONVOY, codes.VOID): codes.FAILED,
+    (codes.RETREAT, codes.BOUNCED): codes.FAILED,
+    (codes.DISBAND, codes.FAILED): codes.DONE,
+}
+"""What a word means for an order of a kind: a support that nobody acts on is "void" too, a unit given up "disband"."""
+_OF_NOBODY = {codes.VOID, codes.FAILED}
+"""Words without an order: one that the package would not take is "void", a unit that could go nowhere "disband"."""
+
+
+def read_package_game(whole: Field) -> list[Record]:
+    """The game in a value of that format; raises `InputError` with the path of what is wrong.
+
+    Orders of the last phase that were given but not carried out, so that there are no results, are left out.
+    """
+    if (board := whole.get("map")) is not None and board.value != "standard":
+        board.fail(f"must be 'standard', not {board.value!r}")
+    game: list[Record] = []
+    phases = list(whole["phases"])
+    for phase in phases:
+        if phase["name"].value == END:
+            game.append(_ended(phase, game))
+        else:
+            game.append(_phase(phase, carried_out=phase is not phases[-1] or _holds(phase.get("results"))))
+    return game
+
+
+def _holds(field: Field | None) -> bool:
+    return field is not None and bool(field.of(dict))
+
+
+def _phase(field: Field, *, carried_out: bool) -> Record:
+    year, phase = read_phase_name(field["name"])
+    position = _position(field["state"], year, phase)
+    field["state"]["centers"].read(check_victor, position)
+    field["name"].read(check_retreating, position)
+    if not carried_out:
+        return Record(position)
+    orders, results = field.get("orders"), field.get("results")
+    written = read_orders(orders, position) if orders else np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    return Record(position, written, _results(results, position, written) if results else None)
+
+
+def _ended(field: Field, game: list[Record]) -> Record:
+    """Where a finished game stands; its last phase is the clock's."""
+    if not game:
+        field.fail(f"{END} needs a phase before it")
+    before = game[-1].position
+    position = _position(field["state"], int(before["year"]), int(before["phase"]), over=True)
+    centres = [int((position["owner"] == power).sum()) for power in range(codes.NUM_POWERS)]
+    position["done"][0] = 1
+    position["winner"][0] = int(np.argmax(centres)) if max(centres) >= codes.SOLO else NOTHING
+    return Record(position)
+
+
+def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dict[str, torch.Tensor]:
+    units, dislodged = (np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) for _ in range(2))
+    origin = np.full(codes.NUM_PROVINCES, codes.NOTHING)
+    read_units(field["units"], units, dislodged)
+    if over:
+        dislodged[:] = 0
+    if dislodged.any():
+        _mark_origins(field["retreats"], units, dislodged, origin)
+    owner = read_centres(field["centers"])
+    found = read_position(field, units, dislodged, origin, owner, year=year, phase=phase)
+    if dislodged.any():
+        field["retreats"].read(check_origins, found)
+    return found
+
+
+def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin: np.ndarray) -> None:
+    """Write into `origin` [75] marks that leave each dislodged unit the retreats listed for it.
+
+    An empty place that none of its neighbours may go to counts as contested; one that only some may go to is where the
+    attacker of the others came from. For a unit that a convoyed army dislodged the package lists every place next to
+    it, taken and contested ones too, so that such a list says nothing about the place.
+    """
+    listed = _retreats(field, {place: _next_to(place, dislodged) for place in np.flatnonzero(dislodged).tolist()})
+    telling = {place: goals for place, goals in listed.items() if not any(units[goal] for goal in goals)}
+    origin[list(listed.keys() - telling.keys())] = codes.CAME_BY_CONVOY
+    for place, goals in telling.items():
+        for goal in sorted(_next_to(place, dislodged) - goals):
+            if any(goal in others for others in telling.values()) and origin[place] == codes.NOTHING:
+                origin[place] = goal
+            elif not units[goal]:
+                origin[goal] = codes.CONTESTED
+
+
+def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
+    """Where each dislodged unit may go, as listed: provinces, by its own."""
+    found: dict[int, set[int]] = {place: set() for place in near}
+    for name, held in field.items():
+        power = read_power(field, name)
+        for text, goals in held.items() if held.value is not None else ():
+            place, _ = goals.read(read_unit, text.lstrip("*"), power)
+            if place not in near:
+                goals.fail(f"no unit of {name} was dislodged there")
+            for goal in goals:
+                province = int(standard_board().province_of[goal.read(find_location, goal.of(str))])
+                if province not in near[place]:
+                    goal.fail(f"{text} cannot go there")
+                found[place].add(province)
+    return found
+
+
+def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
+    """Provinces that the unit dislodged from a place could go to if nobody were there."""
+    board, unit = standard_board(), int(dislodged[place])
+    if (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM:
+        return set(np.flatnonzero(board.army_next[place]).tolist())
+    return set(board.province_of[board.fleet_next[unit_location(unit, place)]].tolist())
+
+
+def _results(field: Field, position: Position, orders: np.ndarray) -> np.ndarray:
+    """Results uint8 [75], of words by unit; a unit with an order and no word has done it."""
+    results = np.where(orders != 0, codes.DONE, codes.UNORDERED).astype(np.uint8)
+    for unit, words in field.items():
+        if unit != "WAIVE":
+            place = int(standard_board().province_of[words.read(find_location, unit[2:])])
+            known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
+            if known and set(known) <= _OF_NOBODY and not orders[place]:
+                continue
+            results[place] = _result(known, int(orders[place]) & codes.KIND_MASK, int(results[place]))
+            check_result(words, place, int(results[place]), position, int(orders[place]))
+    return results
+
+
+def _result(known: list[int], kind: int, silent: int) -> int:
+    """What several words come to for an order of a kind; `silent` is what no word says."""
+    ended = next((code for code in known if code not in (codes.DONE, codes.DISLODGED_FLAG)), silent)
+    return _OTHERWISE.get((kind, ended), ended) + codes.DISLODGED_FLAG * (codes.DISLODGED_FLAG in known)

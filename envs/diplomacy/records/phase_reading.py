@@ -1,0 +1,184 @@
+"""One phase of a game out of a JSON value.
+
+Whatever is wrong is refused under the path of its field (`json_fields.py`), and what is read is a position that a game
+can be in (`positions.py`). The pieces serve other formats too, `package_game.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from sparring.configs.core.errors import choose
+from sparring.configs.core.json_fields import Field
+from sparring.envs.diplomacy.batch import position
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
+from sparring.envs.diplomacy.orders.notation import Order, read_order, read_unit
+from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
+from sparring.envs.diplomacy.records.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
+
+
+def read_phase_name(field: Field) -> tuple[int, int]:
+    """Year and phase of a name."""
+    text = field.of(str)
+    letters = {f"{season}{kind}": number for number, (season, kind) in enumerate(codes.PHASE_LETTERS)}
+    found = re.fullmatch(r"([SFW])([0-9]{4,5})([MRA])", text)
+    if not found or found[1] + found[3] not in letters:
+        field.fail(f"{text!r} is no phase; write S1901M, S1901R, F1901M, F1901R or W1901A")
+    if not FIRST_YEAR <= int(found[2]) <= LAST_YEAR:
+        field.fail(f"{text!r}: the year must be in [{FIRST_YEAR}, {LAST_YEAR}]")
+    return int(found[2]), letters[found[1] + found[3]]
+
+
+def read_phase(field: Field) -> Record:
+    """The record in a JSON value."""
+    field.keys(("name", "state", "done", "winner", "orders", "results"))
+    year, phase = read_phase_name(field["name"])
+    state = read_state(field["state"], year, phase)
+    if done := field.get("done"):
+        state["done"][0] = done.of(bool)
+    if winner := field.get("winner"):
+        state["winner"][0] = read_power(winner, winner.of(str))
+        field.read(check_winner, state)
+    field["state"]["centres"].read(check_victor, state)
+    field["name"].read(check_retreating, state)
+    if origin := field["state"].get("origin"):
+        origin.read(check_origins, state)
+    orders = read_orders(given, state) if (given := field.get("orders")) else None
+    return Record(state, orders, _results(ended, state, orders) if (ended := field.get("results")) else None)
+
+
+def read_state(field: Field, year: int, phase: int) -> dict[str, torch.Tensor]:
+    """The position [1, ...] in a state of ours."""
+    field.keys(("units", "dislodged", "origin", "centres"))
+    units, dislodged = (np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) for _ in range(2))
+    read_units(field["units"], units)
+    if away := field.get("dislodged"):
+        read_units(away, dislodged)
+    origin = _origin(field.get("origin"))
+    return read_position(field, units, dislodged, origin, read_centres(field["centres"]), year=year, phase=phase)
+
+
+def read_position(
+    field: Field,
+    units: np.ndarray,
+    dislodged: np.ndarray,
+    origin: np.ndarray,
+    owner: np.ndarray,
+    *,
+    year: int,
+    phase: int,
+) -> dict[str, torch.Tensor]:
+    """The position [1, ...] with these rows, refused under `field` if no game can be in it."""
+    found = position(units[None], owner[None], year=year, phase=phase)
+    found["dislodged"][0], found["origin"][0] = torch.as_tensor(dislodged), torch.as_tensor(origin)
+    field.read(check_position, found)
+    return found
+
+
+def read_power(field: Field, name: str) -> int:
+    """Number of a power."""
+    return POWERS.index(field.read(choose, "power", name, POWERS))
+
+
+def holdings(field: Field) -> Iterator[tuple[int, Field]]:
+    """What each power has: its number, and each member of its list; null is an empty list."""
+    for name, held in field.items():
+        power = read_power(field, name)
+        for member in held if held.value is not None else ():
+            yield power, member
+
+
+def read_units(field: Field, units: np.ndarray, starred: np.ndarray | None = None) -> None:
+    """Write the units of all powers into `units` [75], and those that begin with a star into `starred` [75]."""
+    for power, member in holdings(field):
+        text, row = member.of(str), units
+        if starred is not None and text.startswith("*"):
+            text, row = text[1:], starred
+        province, code = member.read(read_unit, text, power)
+        if row[province]:
+            member.fail(f"there is a unit in {location_name(province)} already")
+        row[province] = code
+
+
+def read_province(field: Field, text: str) -> int:
+    """Number of a province; a coast is not one."""
+    place = field.read(find_location, text)
+    if place >= codes.NUM_PROVINCES:
+        field.fail(f"{text!r}: name the province without a coast")
+    return place
+
+
+def read_centres(field: Field) -> np.ndarray:
+    """Owners of the centres, int64 [34]."""
+    board = standard_board()
+    owner = np.full(codes.NUM_CENTRES, NOTHING)
+    for power, member in holdings(field):
+        province = read_province(member, member.of(str))
+        centre = int(board.centre_of[province])
+        if centre < 0:
+            member.fail(f"{location_name(province)} is no supply centre")
+        if owner[centre] >= 0:
+            member.fail(f"{location_name(province)} has an owner already, {POWERS[owner[centre]]}")
+        owner[centre] = power
+    return owner
+
+
+def read_orders(field: Field, state: Position) -> np.ndarray:
+    """Orders int32 [75] of all powers in a position."""
+    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    givers = order_givers({name: values[0].numpy() for name, values in state.items()})
+    for power, member in holdings(field):
+        order = member.read(read_order, member.of(str))
+        if order is not None:
+            _check_order(member, order, power, givers, orders)
+            orders[order.province] = order.order
+    return orders
+
+
+def _check_order(member: Field, order: Order, power: int, givers: np.ndarray, orders: np.ndarray) -> None:
+    where = location_name(order.province)
+    if power not in givers[order.province]:
+        member.fail(f"{POWERS[power]} has nothing in {where} that could be ordered in this phase")
+    if orders[order.province]:
+        member.fail(f"there is an order for {where} already")
+
+
+def _origin(field: Field | None) -> np.ndarray:
+    origin = np.full(codes.NUM_PROVINCES, codes.NOTHING)
+    marks = {word: mark for mark, word in ORIGIN_WORDS.items()}
+    for name, mark in field.items() if field else ():
+        word = mark.of(str)
+        origin[read_province(mark, name)] = marks[word] if word in marks else read_province(mark, word)
+    return origin
+
+
+def check_result(field: Field, place: int, result: int, state: Position, order: int) -> None:
+    """Refuse a result of nobody's order, and a unit dislodged other than by movement."""
+    phase, where = int(state["phase"]), location_name(place)
+    standing = int(state["dislodged" if phase in codes.RETREATS else "units"][0, place])
+    if not standing and not order:
+        field.fail(f"nobody in {where} could be ordered in this phase, and no order was given there")
+    if result % codes.DISLODGED_FLAG != codes.UNORDERED and not order:
+        field.fail(f"there is no order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
+    if result >= codes.DISLODGED_FLAG and phase not in (codes.SPRING, codes.FALL):
+        field.fail(f"nobody is {DISLODGED_WORD} in {codes.PHASES[phase]}")
+
+
+def _results(field: Field, state: Position, orders: np.ndarray | None) -> np.ndarray:
+    """Results uint8 [75] of these orders in a position."""
+    results = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8)
+    for name, words in field.items():
+        place = read_province(words, name)
+        texts = [word.read(choose, "result", word.of(str), (*codes.RESULTS, DISLODGED_WORD)) for word in words]
+        if not texts or texts[0] == DISLODGED_WORD or texts[1:] not in ([], [DISLODGED_WORD]):
+            words.fail(f"must be one result, and {DISLODGED_WORD!r} after it where that is so")
+        results[place] = codes.RESULTS.index(texts[0]) + codes.DISLODGED_FLAG * (len(texts) - 1)
+        check_result(words, place, int(results[place]), state, 0 if orders is None else int(orders[place]))
+    return results

@@ -1,0 +1,105 @@
+"""One phase of a game as a JSON value: powers, provinces, units and orders as text, as people write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.json_fields import Field
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.orders.notation import has_words, read_order, write_order, write_unit
+from sparring.envs.diplomacy.records.history import Record
+
+ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
+DISLODGED_WORD = "dislodged"
+
+
+def write_phase(record: Record, path: str) -> dict[str, Any]:
+    """The JSON value of a record; raises `InputError` under `path` for an order that cannot be written."""
+    row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
+    phase: dict[str, Any] = {"name": codes.phase_name(int(row["year"]), int(row["phase"])), "state": _state(row)}
+    if row["done"]:
+        phase["done"] = True
+    if row["winner"] >= 0:
+        phase["winner"] = POWERS[int(row["winner"])]
+    if record.orders is not None:
+        phase["orders"] = Field(None, f"{path}.orders").read(_orders, record.orders, row)
+    if record.results is not None:
+        ended = enumerate(record.results.tolist())
+        phase["results"] = {location_name(place): _words(result) for place, result in ended if result}
+    return phase
+
+
+def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[str]]:
+    """Orders by power; each is read back before it is handed out."""
+    written: dict[str, list[str]] = {}
+    givers = order_givers(row)
+    standing = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
+    for province in np.flatnonzero(orders).tolist():
+        order, unit = int(orders[province]), int(standing[province])
+        power = _giver(order, givers[province].tolist())
+        if power == NOTHING:
+            raise InputError(f"order {order} in {location_name(province)}: nobody can have given it")
+        read = read_order(text) if (text := _words_for(order, province, unit)) else None
+        if read is None or (read.province, read.order) != (province, order):
+            raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
+        written.setdefault(POWERS[power], []).append(text)
+    return written
+
+
+def _giver(order: int, powers: list[int]) -> int:
+    """Who gave an order, of the power whose unit is there and that whose home it is."""
+    unit, home = powers
+    builds = order & codes.KIND_MASK == codes.BUILD
+    return home if builds and home != NOTHING else unit
+
+
+def _words_for(order: int, province: int, unit: int) -> str:
+    """An order as text; empty where there is none, as for a number from outside that is no order."""
+    return write_order(order, province, unit) if has_words(order) else ""
+
+
+def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The board of one game."""
+    board = standard_board()
+    state: dict[str, Any] = {"units": _units(row["units"])}
+    if row["dislodged"].any():
+        state["dislodged"] = _units(row["dislodged"])
+    marks = {
+        location_name(place): ORIGIN_WORDS.get(int(mark)) or location_name(int(mark))
+        for place, mark in enumerate(row["origin"])
+        if mark != codes.NOTHING
+    }
+    if marks:
+        state["origin"] = marks
+    state["centres"] = {
+        power: [location_name(int(board.centres[centre])) for centre in np.flatnonzero(row["owner"] == number)]
+        for number, power in enumerate(POWERS)
+    }
+    return state
+
+
+def _units(units: np.ndarray) -> dict[str, list[str]]:
+    powers = codes.power_of(units)
+    return {
+        power: [write_unit(int(units[place]), place) for place in np.flatnonzero(powers == number).tolist()]
+        for number, power in enumerate(POWERS)
+        if (powers == number).any()
+    }
+
+
+def _words(result: int) -> list[str]:
+    """How an order ended, such as "bounced", and after it whether its unit was dislodged."""
+    words = [codes.RESULTS[result % codes.DISLODGED_FLAG]]
+    return [*words, DISLODGED_WORD] if result >= codes.DISLODGED_FLAG else words
+
+
+def order_givers(row: dict[str, np.ndarray]) -> np.ndarray:
+    """Powers that may give an order in a province, int [75, 2]: its unit's, and in winter whose home it is; else -1."""
+    phase = int(row["phase"])
+    units = codes.power_of(row["dislodged" if phase in codes.RETREATS else "units"])
+    home = standard_board().home if phase == codes.WINTER else np.full(codes.NUM_PROVINCES, NOTHING)
+    return np.stack([units, home], axis=1)

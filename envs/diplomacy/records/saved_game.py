@@ -1,0 +1,122 @@
+"""Saved games as JSON: every phase's position, orders and results, read back exactly as they were.
+
+The format is described in `docs/envs/diplomacy_saved_games.md`. `write_game` makes the JSON value, `read_game` takes it
+apart, `save` and `load` do so with a file. A game is a list of `Record`s, the last one being where it stands; any of
+them can go on with `batch.set_position(game, record.position)`. Games of the Python package `diplomacy` are read by
+`package_game.py`; `read_game` tells the two apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.json_fields import Field
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history_consistency import check_course
+from sparring.envs.diplomacy.records.package_game import read_package_game
+from sparring.envs.diplomacy.records.phase_reading import read_phase, read_power
+from sparring.envs.diplomacy.records.phase_writing import write_phase
+
+T = TypeVar("T")
+
+FORMAT, VERSION = "sparring-diplomacy", 1
+KEYS = ("format", "version", "map", "phases", "players")
+
+
+def write_game(game: Sequence[Record], *, players: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON value of a game; raises `InputError`, with the path of what is wrong, for what `read_game` would refuse.
+
+    That is also an order without words, or where nobody stands who could follow it: such integers can be carried out,
+    and do nothing. `players` are the names of those who played the seven powers, in their order; none where they are
+    not known.
+    """
+    whole: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
+    if any(players):
+        whole["players"] = {power: name for power, name in zip(POWERS, players, strict=True) if name}
+    whole["phases"] = [write_phase(record, f"phases[{number}]") for number, record in enumerate(game)]
+    read_game(whole)
+    return whole
+
+
+def read_game(data: Any) -> list[Record]:
+    """The game in a JSON value; raises `InputError` with the path of what is wrong."""
+    whole = Field(data)
+    if "format" not in whole.of(dict) and "phases" in data:
+        return _whole(read_package_game(whole), whole["phases"])
+    for name, wanted in zip(KEYS, (FORMAT, VERSION, "standard"), strict=False):
+        if (found := whole[name]).value != wanted or type(found.value) is not type(wanted):
+            found.fail(f"must be {wanted!r}, not {found.value!r}")
+    whole.keys(KEYS)
+    read_players(data)
+    return _whole([read_phase(phase) for phase in whole["phases"]], whole["phases"])
+
+
+def read_players(data: Any) -> tuple[str, ...]:
+    """Who played the seven powers in a JSON value, empty where it does not say; raises `InputError`."""
+    names = [""] * len(POWERS)
+    if (players := Field(data).get("players")) is not None and "format" in data:
+        for power, name in players.items():
+            names[read_power(name, power)] = name.of(str)
+    return tuple(names)
+
+
+def save(path: str | Path, game: Sequence[Record], *, players: Sequence[str] = ()) -> None:
+    """Write a game into a file, whole or not at all.
+
+    Raises `InputError` for a game that cannot be written (`write_game`), for a folder that is not there, and for any
+    other place where no file can be.
+    """
+    place, text = Path(path), json.dumps(write_game(game, players=players), indent=1) + "\n"
+    if not place.parent.is_dir():
+        raise InputError(f"{place}: there is no folder {str(place.parent)!r}; make it first, or give another place")
+    try:
+        write_atomically(place, text)
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written ({error.strerror}); give another place") from error
+
+
+def load(path: str | Path) -> list[Record]:
+    """Read the game in a file; raises `InputError` for what is not there, no JSON, or no game."""
+    return _load(path, read_game)
+
+
+def load_players(path: str | Path) -> tuple[str, ...]:
+    """Who played the seven powers of the game in a file; raises `InputError` as `load` does."""
+    return _load(path, read_players)
+
+
+def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
+        return reader(data)
+    except OSError as error:
+        folder = Path(path).parent
+        missing = "" if folder.is_dir() else f"; there is no folder {str(folder)!r}"
+        raise InputError(f"{path}: {error.strerror}{missing}") from error
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        lines = "; a file holds one game, not one on every line" if "Extra data" in str(error) else ""
+        raise InputError(f"{path}: no JSON: {error}{lines}") from error
+
+
+def _whole(game: list[Record], phases: Field) -> list[Record]:
+    if not game:
+        phases.fail("must hold at least one phase")
+    check_course(game, phases)
+    return game
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without a key said twice, of which JSON would keep the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise InputError(f"key {next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found

@@ -1,0 +1,1 @@
+"""Scores of positions and rewards of decisions."""

@@ -1,0 +1,117 @@
+"""What a power has earned from one phase to the next: pure functions over G games, for every power at once.
+
+step reward = score of the position after the phase - score of the one before + what happened in it
+score       = 2.0 centre + 0.3 unit - 0.3 threat + 0.1 unit abroad            (dense)
+            = 0.5 unit + 0.5 + 2.0 if leading, else + 0.5 balance - 0.3 centre behind the leader;
+              - 0.3 threat + 0.1 unit abroad                                  (strategic)
+events      = 0.5 dislodged - 0.5 lost + 0.2 province new in its influence
+
+The weights are those of the system that the language models were trained with. Arrays as in `codes.py`: units uint8
+[G, 75], owner int8 [G, 34]; rewards are float64 [G, 7], whose rounding no comparison of two games notices.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import NOTHING
+from sparring.envs.diplomacy.board.tensors import State, board_tensors, count_powers, form_of, power_of
+from sparring.envs.diplomacy.rewards.scoring import count_centres
+
+PER_CENTRE, PER_UNIT, PER_DISLODGED, PER_LOST = 2.0, 0.3, 0.5, 0.5
+PER_PROVINCE, PER_THREAT, PER_UNIT_ABROAD = 0.2, 0.3, 0.1
+STRATEGIC_PER_UNIT, STRATEGIC_BASE, PER_LEAD, PER_CENTRE_BEHIND, PER_BALANCE = 0.5, 0.5, 2.0, 0.3, 0.5
+
+
+def step_rewards(before: State, after: State, results: Tensor, influence: Tensor, *, strategic: bool = False) -> Tensor:
+    """What each power earned in the phase between two positions; nothing in a game that was over before it.
+
+    `results` uint8 [G, 75] are the batch's, of this phase; `influence` [G, 75] is whose the provinces were before it.
+    """
+    score = strategic_standing if strategic else standing
+    change = score(after["units"], after["owner"]) - score(before["units"], before["owner"])
+    earned = change + events(before["units"], after["units"], results, influence)
+    return earned.masked_fill((before["done"] > 0).unsqueeze(1), 0.0)
+
+
+def standing(units: Tensor, owner: Tensor) -> Tensor:
+    """The dense score of a position: centres, units, threats and units abroad."""
+    held, there = count_centres(owner).double(), count_units(units).double()
+    return PER_CENTRE * held + PER_UNIT * there + tactical(units, owner)
+
+
+def strategic_standing(units: Tensor, owner: Tensor) -> Tensor:
+    """The same with the place among the powers instead of the number of centres.
+
+    A leader, ties included, has `PER_LEAD`; the others lose by the centre they are behind and gain by the balance.
+    """
+    behind, there = centres_behind(owner).double(), count_units(units).double()
+    trailing = PER_BALANCE * balance(owner).unsqueeze(1) - PER_CENTRE_BEHIND * behind
+    lead = torch.where(behind == 0, PER_LEAD, trailing)
+    return STRATEGIC_PER_UNIT * there + STRATEGIC_BASE + lead + tactical(units, owner)
+
+
+def centres_behind(owner: Tensor) -> Tensor:
+    """How many centres each power has fewer than the leader, int64 [G, 7]."""
+    held = count_centres(owner)
+    return held.max(dim=1, keepdim=True).values - held
+
+
+def balance(owner: Tensor) -> Tensor:
+    """How even those who own anything are, float64 [G]: 1 - std / mean of their centres, at least 0."""
+    held = count_centres(owner).double()
+    owning = held > 0
+    many = owning.sum(dim=1).clamp(min=1)
+    mean = (held.sum(dim=1) / many).clamp(min=1e-9)
+    variance = torch.where(owning, held - mean.unsqueeze(1), 0.0).square().sum(dim=1) / many
+    return (1.0 - variance.sqrt() / mean).clamp(min=0.0)
+
+
+def tactical(units: Tensor, owner: Tensor) -> Tensor:
+    """Own units not in a home centre of theirs, and own centres into which a unit of another power could move."""
+    return PER_UNIT_ABROAD * count_abroad(units).double() - PER_THREAT * count_threats(units, owner).double()
+
+
+def count_units(units: Tensor) -> Tensor:
+    """Units of each power on the board, int64 [G, 7]; those that have to retreat do not count."""
+    return count_powers(power_of(units))
+
+
+def count_abroad(units: Tensor) -> Tensor:
+    """Units of each power that are not in one of its home centres, int64 [G, 7]."""
+    powers = power_of(units)
+    return count_powers(torch.where(powers == board_tensors(units.device).home, NOTHING, powers))
+
+
+def count_threats(units: Tensor, owner: Tensor) -> Tensor:
+    """Centres of each power into which a unit of another could move by itself, int64 [G, 7]."""
+    places = torch.arange(codes.NUM_PROVINCES, device=units.device)
+    reaches = board_tensors(units.device).threatens[form_of(units).clamp_min(0), places]  # [G, 75, 34]
+    foreign = (units > 0).unsqueeze(2) & (power_of(units).unsqueeze(2) != owner.unsqueeze(1))
+    return count_powers(torch.where((reaches & foreign).any(dim=1), owner, NOTHING))
+
+
+def events(before: Tensor, after: Tensor, results: Tensor, influence: Tensor) -> Tensor:
+    """What a phase brought: units dislodged and lost, from its `results`, and provinces new in a power's influence.
+
+    `before` and `after` are the units [G, 75] around it, `influence` [G, 75] whose the provinces were before it.
+    """
+    dislodged = results >= codes.DISLODGED_FLAG
+    lost, gained = (
+        count_powers(torch.where(dislodged, powers, NOTHING)).double() for powers in (power_of(before), power_of(after))
+    )
+    now = influence_after(influence, after)
+    new = count_powers(torch.where(now == influence, NOTHING, now)).double()
+    return PER_DISLODGED * gained - PER_LOST * lost + PER_PROVINCE * new
+
+
+def influence_after(influence: Tensor, units: Tensor) -> Tensor:
+    """Whose each province is, int64 [G, 75]: of the power whose unit stands there, or stood there last; -1 nobody's."""
+    return torch.where(units > 0, power_of(units), influence)
+
+
+def first_influence(units: Tensor) -> Tensor:
+    """Influence where nothing is known of the past: home centres belong to their powers."""
+    return influence_after(board_tensors(units.device).home.expand(units.shape), units)

@@ -1,0 +1,1 @@
+"""Positions as prompts for language models."""

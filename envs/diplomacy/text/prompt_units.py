@@ -1,0 +1,57 @@
+"""The end of a prompt: whose turn it is, what is due, and the units (in winter the free homes) that lines are for.
+
+FRANCE : F BRE A MAR A PAR              compact, nothing more to show
+FRANCE                                  compact, with the number of orders and what lies around each unit
+F BRE 9 ENG GAS MAO PIC by ENG
+...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sparring.envs.diplomacy.board.board import location_name
+from sparring.envs.diplomacy.board.codes import RETREATS
+from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.envs.diplomacy.orders.notation import write_unit
+from sparring.envs.diplomacy.text.neighbourhoods import window_words, windows
+
+
+def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:
+    """What a power has to do with its units: "builds 2" in few words, else a sentence."""
+    if choices.winter:
+        verb = "build" if choices.winter > 0 else "disband"
+        return f"{verb}s {choices.lines}" if compact else f"{choices.lines} to {verb}, of these:"
+    if int(row["phase"]) in RETREATS:
+        return "retreats" if compact else "These units retreat or disband:"
+    return "" if compact else "These units move, hold, support or convoy:"
+
+
+def unit_lines(
+    row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool, counts: bool, near: bool, moves: bool
+) -> list[str]:
+    """A line for each slot of the choices: its name, how many orders it has, what is around it, and the orders."""
+    lines = unit_names(row, choices)
+    if counts:
+        form = "{} {}" if compact else "{} [{}]"
+        lines = [form.format(line, len(options)) for line, options in zip(lines, choices.options, strict=True)]
+    if near and choices.winter <= 0:  # where something is built there is no unit to look around yet
+        seen = [window_words(window, compact=compact) for window in windows(row, choices.power)]
+        lines = [f"{line}{' ' if compact else ': '}{words}" for line, words in zip(lines, seen, strict=True)]
+    if moves:
+        lines = [f"{line} = {_texts(options)}" for line, options in zip(lines, choices.options, strict=True)]
+    return lines
+
+
+def unit_names(row: Mapping[str, np.ndarray], choices: Choices) -> list[str]:
+    """What each slot of the choices is called: its unit, or the home centre where something may be built."""
+    if choices.winter > 0:
+        return [location_name(place) for place in choices.provinces]
+    units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
+    return [write_unit(int(units[place]), place) for place in choices.provinces]
+
+
+def _texts(options: tuple[Option, ...]) -> str:
+    return ", ".join(option.text for option in options)

@@ -1,0 +1,90 @@
+"""A game told in words, always the same ones for the same game: the phase, who holds what, and what may be ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.adjustments_due import due
+from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.orders.notation import write_order, write_unit
+
+SHOWN = 6
+"""Orders named beside one that is not legal."""
+
+
+def board_report(row: Mapping[str, np.ndarray]) -> str:
+    """The position of a game, from its rows: a line for the phase, then for every power its centres and units."""
+    year, phase = int(row["year"]), int(row["phase"])
+    lines = [f"{codes.phase_name(year, phase)}: {codes.PHASES[phase]} {year}"]
+    if row["done"]:
+        winner = int(row["winner"])
+        lines = [f"{year} is over: {f'{POWERS[winner]} has won' if winner >= 0 else 'a draw'}"]
+    lines += [_holdings(row, power) for power in range(codes.NUM_POWERS)]
+    if neutral := _centres(row, NOTHING):
+        lines.append(f"Nobody: centres {' '.join(neutral)}")
+    lost = np.flatnonzero(row["dislodged"]).tolist()
+    lines += [f"Dislodged: {_dislodged(row, place)}" for place in lost]
+    if contested := [location_name(place) for place, mark in enumerate(row["origin"]) if mark == codes.CONTESTED]:
+        lines += [f"Nobody may retreat to: {' '.join(contested)}"] if lost else []
+    if phase == codes.WINTER and not row["done"]:
+        units, owner = (torch.as_tensor(row[name]).unsqueeze(0) for name in ("units", "owner"))
+        lines += [_due(power, number) for power, number in enumerate(due(units, owner)[0].tolist()) if number]
+    return "\n".join(lines)
+
+
+def order_report(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray]) -> str:
+    """Legal orders as text, a line for every province in `listed`, in the sequence of the lists."""
+    units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
+    lines = []
+    for place, orders in sorted(listed.items()):
+        words = [order_words(order, place, int(units[place])) for order in orders.tolist()]
+        lines.append(f"{location_name(place)}: {', '.join(words)}")
+    return "\n".join(["Legal orders:", *lines]) if lines else "Legal orders: none"
+
+
+def order_words(order: int, place: int, unit: int) -> str:
+    """One listed order of the unit with code `unit`, 0 for none, in a province; no order is a waive or keeps it."""
+    if order == codes.NO_ORDER:
+        return f"keep {write_unit(unit, place)}" if unit else "WAIVE"
+    return write_order(order, place, unit)
+
+
+def legal_alike(order: int, place: int, unit: int, listed: np.ndarray) -> str:
+    """What may be ordered in place of an order that is not legal: orders of its kind in `listed`, or any, as text."""
+    kinds = listed & codes.KIND_MASK
+    alike = listed[kinds == (order & codes.KIND_MASK)]
+    some = (alike if len(alike) else listed)[:SHOWN].tolist()
+    rest = max(len(alike) or len(listed), SHOWN) - SHOWN
+    words = ", ".join(order_words(other, place, unit) for other in some)
+    return f"{words} and {rest} more" if rest else words
+
+
+def _holdings(row: Mapping[str, np.ndarray], power: int) -> str:
+    centres = _centres(row, power)
+    powers = codes.power_of(row["units"])
+    units = [write_unit(int(row["units"][place]), place) for place in np.flatnonzero(powers == power).tolist()]
+    if not centres and not units:
+        return f"{POWERS[power]}: nothing"
+    return (
+        f"{POWERS[power]}: {len(centres)} centres {' '.join(centres)}; {len(units)} units {', '.join(units)}".rstrip()
+    )
+
+
+def _centres(row: Mapping[str, np.ndarray], power: int) -> list[str]:
+    board = standard_board()
+    return [location_name(int(board.centres[centre])) for centre in np.flatnonzero(row["owner"] == power)]
+
+
+def _dislodged(row: Mapping[str, np.ndarray], place: int) -> str:
+    unit, origin = int(row["dislodged"][place]), int(row["origin"][place])
+    attacker = POWERS[int(codes.power_of(row["units"][[place]])[0])]
+    came = f" from {location_name(origin)}" if origin < codes.NUM_PROVINCES else ""
+    return f"{POWERS[(unit - 1) % codes.NUM_POWERS]} {write_unit(unit, place)}, by {attacker}{came}"
+
+
+def _due(power: int, number: int) -> str:
+    return f"Due: {POWERS[power]} {'may build' if number > 0 else 'has to disband'} {abs(number)}"

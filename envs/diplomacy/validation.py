@@ -1,0 +1,54 @@
+"""What the faces of Diplomacy refuse in one line: numbers out of range, bots there are not, slips in options.
+
+Positions are looked at in `positions.py`, orders as text in `notation.py` and `submit.py`. No Warp and no torch here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError, choose, nearest
+from sparring.envs.diplomacy.board import codes
+
+RESET_OPTIONS = ("position",)
+
+
+def check_whole(name: str, value: Any, low: int, high: int) -> int:
+    """Return a whole number in [low, high] as an int; raises `InputError` for anything else, True and False too."""
+    try:
+        number = low - 1 if isinstance(value, bool | np.bool_) else index(value)
+    except TypeError:
+        number = low - 1
+    if not low <= number <= high:
+        raise InputError(f"{name}={value!r}: must be a whole number in [{low}, {high}]")
+    return number
+
+
+def check_players(players: np.ndarray) -> None:
+    """Refuse numbers [G, 7] that are neither a bot's nor `ACTIONS`."""
+    for game, power in np.argwhere((players < codes.ACTIONS) | (players >= len(codes.BOTS)))[:1].tolist():
+        bots = ", ".join(f"{number} {name}" for number, name in enumerate(codes.BOTS))
+        raise InputError(f"players[{game}, {power}]={players[game, power]}: choose from {codes.ACTIONS} none, {bots}")
+
+
+def reset_position(options: Mapping[str, Any] | None) -> Any:
+    """`position` of a reset's options; a slip of it is refused, other keys are somebody else's."""
+    given = dict(options or {})
+    for name in given:
+        short = len(str(name)) > 1 and any(option.startswith(str(name)) for option in RESET_OPTIONS)
+        if short or nearest(str(name), RESET_OPTIONS, likeness=0.7):
+            choose("reset option", str(name), RESET_OPTIONS)
+    return given.get("position")
+
+
+def check_row(name: str, values: Sequence[int] | np.ndarray, length: int, low: int, high: int) -> None:
+    """Refuse a row that has not `length` numbers, or a number that is not in [low, high]."""
+    row = np.asarray(values)
+    if row.shape != (length,):
+        raise InputError(f"{name}: shape {row.shape} is not ({length},)")
+    for place, value in enumerate(row.tolist()):
+        check_whole(f"{name}[{place}]", value, low, high)

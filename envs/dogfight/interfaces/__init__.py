@@ -1,0 +1,1 @@
+"""The dogfight as a Gymnasium environment, a vector environment and a PettingZoo environment."""

@@ -1,0 +1,113 @@
+"""Face 4: one match as a PettingZoo `ParallelEnv`, both seats open.
+
+`player_0` starts on the left, `player_1` on the right; both act in every step and both leave when the match ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from pettingzoo import ParallelEnv
+
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.interfaces.numpy_batch import (
+    RENDER_MODES,
+    MatchOptions,
+    NumpyBatch,
+    match_info,
+    match_seed,
+    near_regime,
+    render_fps,
+)
+from sparring.envs.dogfight.interfaces.spaces import action_space, check_actions, observation_space
+
+PLAYERS = ("player_0", "player_1")
+
+
+def parallel_env(**match: Any) -> DogfightParallelEnv:
+    """A dogfight with both seats open; `match` holds arguments of `MatchOptions`, as for `DogfightEnv`."""
+    return DogfightParallelEnv(**match)
+
+
+class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
+    """Two agents, `player_0` and `player_1`, with the actions, observations and rewards of `DogfightEnv`.
+
+    The step that ends the match puts `outcome` (1 win, 0 draw, -1 loss), `ticks`, `hp` and `opponent_hp` into each
+    agent's info. Raises `UnknownNameError` for an unknown argument.
+    """
+
+    metadata = {"name": "dogfight_v1", "render_modes": RENDER_MODES, "render_fps": 12, "is_parallelizable": True}  # noqa: RUF012
+
+    def __init__(self, **match: Any) -> None:
+        options = MatchOptions.of(match)
+        self._batch = NumpyBatch(1, options, rendered=1)
+        self._batch.set_bots(np.full((1, 2), rules.ACTIONS))
+        self._random = np.random.default_rng()
+        self.render_mode = options.render_mode
+        self.metadata = {**self.metadata, "render_fps": render_fps(options)}
+        self.possible_agents = list(PLAYERS)
+        self.agents: list[str] = []
+        # One space object per agent: seeding one must not reseed the other.
+        self.observation_spaces = {
+            agent: observation_space(options.rules, options.observe_physics) for agent in PLAYERS
+        }
+        self.action_spaces = {agent: action_space() for agent in PLAYERS}
+
+    def observation_space(self, agent: str) -> Box:
+        """The agent's observation space, the same object at every call."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Box:
+        """The agent's action space, the same object at every call."""
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+        """Start a new match; `options["regime"]` names its physics, other keys are not this environment's.
+
+        Raises `UnknownNameError` for a key that looks like a slip of it.
+        """
+        if seed is not None:
+            self._random = np.random.default_rng(seed)
+        self._batch.set_regime(near_regime(options))
+        obs = self._batch.reset(match_seed(seed, self._random))[0]
+        self.agents = list(PLAYERS)
+        return {agent: obs[seat].copy() for seat, agent in enumerate(PLAYERS)}, {agent: {} for agent in PLAYERS}
+
+    def step(
+        self, actions: dict[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """One decision of both players. Raises `ValueError` for a missing agent, a bad shape or a value not finite."""
+        if not self.agents:
+            raise ResetNeeded("no match is running: call reset() before step()")
+        step = self._batch.step(self._both(actions))
+        terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
+        over = terminated or truncated
+        obs = (step.final_obs if over else step.obs)[0]
+        if over:
+            self.agents = []
+        return (
+            {agent: obs[seat].copy() for seat, agent in enumerate(PLAYERS)},
+            {agent: float(step.reward[0, seat]) for seat, agent in enumerate(PLAYERS)},
+            dict.fromkeys(PLAYERS, terminated),
+            dict.fromkeys(PLAYERS, truncated),
+            {agent: match_info(step, seat) for seat, agent in enumerate(PLAYERS)},
+        )
+
+    def render(self) -> np.ndarray | None:
+        """A picture of the match, uint8 [H, W, 3]; None without a render mode."""
+        return None if self.render_mode is None else self._batch.frames()[0]
+
+    def close(self) -> None:
+        """Release the simulator."""
+        self._batch.close()
+
+    def _both(self, actions: dict[str, np.ndarray]) -> np.ndarray:
+        """Both players' actions [1, 2, 3], each checked under its agent's name."""
+        if set(actions) != set(PLAYERS):
+            raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(PLAYERS)}")
+        return np.stack([check_actions(actions[agent], (3,), whose=agent) for agent in PLAYERS])[None]

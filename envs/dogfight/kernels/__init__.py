@@ -1,0 +1,1 @@
+"""The simulator: Warp kernels and the functions they are made of."""

@@ -1,0 +1,208 @@
+"""The observation of one seat, written straight into the batch's buffer.
+
+Classic: 59 floats (46 without the physics parameters). Challenge: 56 floats a frame, four frames, newest first. The
+tables are in the docstring of `env.DogfightEnv`.
+"""
+
+import math
+
+import warp as wp
+
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.kernels.physics import wrap_dx
+from sparring.envs.dogfight.kernels.sensing import energy, look
+from sparring.envs.dogfight.kernels.state import SLOTS, Bullet, Clock, Fighter, Physics, Settings
+
+DISTANCE_SCALE = wp.constant(1.0 / 1000.0)
+HEIGHT_SCALE = wp.constant(1.0 / rules.HEIGHT)
+X_SCALE = wp.constant(1.0 / rules.HALF_WIDTH)
+SPEED_SCALE = wp.constant(1.0 / 250.0)
+ENERGY_SCALE = wp.constant(1.0 / (250.0**2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT))
+TURN_RATE_SCALE = wp.constant(1.0 / 4.0)
+INV_PI = wp.constant(1.0 / math.pi)
+MAX_BULLETS = wp.constant(rules.OBSERVED_BULLETS)
+FRAME = wp.constant(rules.CHALLENGE_FRAME_SIZE)
+FRAMES = wp.constant(rules.CHALLENGE_FRAMES)
+SCALES = [1.0 / parameter.normalizer for parameter in rules.PARAMETERS]
+
+
+@wp.func
+def bullet_distance(b: Bullet, me: Fighter, challenge: bool) -> float:
+    """Squared distance of a live bullet; infinity for a free slot."""
+    if b.life <= 0:
+        return wp.inf
+    dx = wrap_dx(b.x - me.x, challenge)
+    dy = b.y - me.y
+    return dx * dx + dy * dy
+
+
+@wp.func
+def write_bullets(
+    obs: wp.array3d[float],
+    match: int,
+    seat: int,
+    start: int,
+    me: Fighter,
+    bullets: wp.array2d[Bullet],
+    challenge: bool,
+) -> None:
+    """Eight bullets, nearest first (ties: lower slot first), four floats each; zeros where there is none."""
+    last = float(-1.0)
+    last_slot = int(-1)
+    searching = bool(True)
+    for k in range(MAX_BULLETS):
+        best = float(wp.inf)
+        best_slot = int(-1)
+        if searching:
+            for s in range(2 * SLOTS):
+                d = bullet_distance(bullets[match, s], me, challenge)
+                if d < best and (d > last or (d == last and s > last_slot)):
+                    best = d
+                    best_slot = s
+        at = start + 4 * k
+        if best_slot >= 0:
+            b = bullets[match, best_slot]
+            dx = wrap_dx(b.x - me.x, challenge)
+            dy = b.y - me.y
+            obs[match, seat, at] = dx * DISTANCE_SCALE
+            obs[match, seat, at + 1] = dy * DISTANCE_SCALE
+            obs[match, seat, at + 2] = wp.where(best_slot / SLOTS == seat, 1.0, 0.0)
+            obs[match, seat, at + 3] = wp.atan2(dy, dx) * INV_PI
+            last = best
+            last_slot = best_slot
+        else:
+            searching = False
+            for j in range(4):
+                obs[match, seat, at + j] = 0.0
+
+
+@wp.func
+def write_physics(obs: wp.array3d[float], match: int, seat: int, start: int, p: Physics) -> None:
+    """The 13 parameters, each divided by its normalizer."""
+    obs[match, seat, start] = p.gravity * wp.static(SCALES[0])
+    obs[match, seat, start + 1] = p.drag_coeff * wp.static(SCALES[1])
+    obs[match, seat, start + 2] = p.turn_bleed_coeff * wp.static(SCALES[2])
+    obs[match, seat, start + 3] = p.max_speed * wp.static(SCALES[3])
+    obs[match, seat, start + 4] = p.min_speed * wp.static(SCALES[4])
+    obs[match, seat, start + 5] = p.max_thrust * wp.static(SCALES[5])
+    obs[match, seat, start + 6] = p.bullet_speed * wp.static(SCALES[6])
+    obs[match, seat, start + 7] = p.gun_cooldown_ticks * wp.static(SCALES[7])
+    obs[match, seat, start + 8] = p.bullet_lifetime_ticks * wp.static(SCALES[8])
+    obs[match, seat, start + 9] = p.max_hp * wp.static(SCALES[9])
+    obs[match, seat, start + 10] = p.max_turn_rate * wp.static(SCALES[10])
+    obs[match, seat, start + 11] = p.min_turn_rate * wp.static(SCALES[11])
+    obs[match, seat, start + 12] = p.rear_aspect_cone * wp.static(SCALES[12])
+
+
+@wp.func
+def write_self(obs: wp.array3d[float], match: int, seat: int, me: Fighter, p: Physics) -> None:
+    """My own six numbers, the first of both layouts."""
+    obs[match, seat, 0] = me.speed / p.max_speed
+    obs[match, seat, 1] = me.cos_yaw
+    obs[match, seat, 2] = me.sin_yaw
+    obs[match, seat, 3] = float(me.hp) / p.max_hp
+    obs[match, seat, 4] = float(me.cooldown) / p.gun_cooldown_ticks
+    obs[match, seat, 5] = me.y * HEIGHT_SCALE
+
+
+@wp.func
+def write_other(
+    obs: wp.array3d[float], match: int, seat: int, start: int, dx: float, dy: float, d: float, it: Fighter, p: Physics
+) -> None:
+    """The opponent's seven numbers: where it is from me, how it flies, its hp, the distance."""
+    obs[match, seat, start] = dx * DISTANCE_SCALE
+    obs[match, seat, start + 1] = dy * DISTANCE_SCALE
+    obs[match, seat, start + 2] = it.speed / p.max_speed
+    obs[match, seat, start + 3] = it.cos_yaw
+    obs[match, seat, start + 4] = it.sin_yaw
+    obs[match, seat, start + 5] = float(it.hp) / p.max_hp
+    obs[match, seat, start + 6] = d * DISTANCE_SCALE
+
+
+@wp.func
+def write_classic(
+    obs: wp.array3d[float],
+    match: int,
+    seat: int,
+    me: Fighter,
+    it: Fighter,
+    p: Physics,
+    bullets: wp.array2d[Bullet],
+    clock: Clock,
+    settings: Settings,
+) -> None:
+    """The 59 (46) floats of classic rules."""
+    dx = it.x - me.x
+    dy = it.y - me.y
+    write_self(obs, match, seat, me, p)
+    write_other(obs, match, seat, 6, dx, dy, wp.sqrt(dx * dx + dy * dy), it, p)
+    write_bullets(obs, match, seat, 13, me, bullets, False)
+    obs[match, seat, 45] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
+    if settings.observe_physics:
+        write_physics(obs, match, seat, 46, p)
+
+
+@wp.func
+def write_challenge(
+    obs: wp.array3d[float],
+    match: int,
+    seat: int,
+    me: Fighter,
+    it: Fighter,
+    p: Physics,
+    bullets: wp.array2d[Bullet],
+    clock: Clock,
+    settings: Settings,
+) -> None:
+    """The newest frame of 56 floats under challenge rules."""
+    s = look(me, it, True)
+    write_self(obs, match, seat, me, p)
+    obs[match, seat, 6] = me.x * X_SCALE
+    obs[match, seat, 7] = energy(me, p.gravity) * ENERGY_SCALE
+    write_other(obs, match, seat, 8, s.dx, s.dy, s.distance, it, p)
+    obs[match, seat, 15] = wp.clamp(clock.closing * SPEED_SCALE, -1.0, 1.0)
+    obs[match, seat, 16] = wp.clamp(it.turn_rate * TURN_RATE_SCALE, -1.0, 1.0)
+    obs[match, seat, 17] = energy(it, p.gravity) * ENERGY_SCALE
+    off_its_nose = wp.atan2(s.its_side, s.its_ahead) * INV_PI
+    obs[match, seat, 18] = off_its_nose
+    write_bullets(obs, match, seat, 19, me, bullets, True)
+    obs[match, seat, 51] = wp.atan2(s.side, s.ahead) * INV_PI
+    obs[match, seat, 52] = off_its_nose
+    obs[match, seat, 53] = (me.speed * me.cos_yaw - it.speed * it.cos_yaw) * SPEED_SCALE
+    obs[match, seat, 54] = (me.speed * me.sin_yaw - it.speed * it.sin_yaw) * SPEED_SCALE
+    obs[match, seat, 55] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
+
+
+@wp.func
+def shift_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
+    """Make room for a new frame: every frame moves one place back and the oldest falls out."""
+    for k in range(FRAME * (FRAMES - 1)):
+        at = FRAME * FRAMES - 1 - k
+        obs[match, seat, at] = obs[match, seat, at - FRAME]
+
+
+@wp.func
+def clear_older_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
+    """Zero all frames but the newest."""
+    for k in range(FRAME * (FRAMES - 1)):
+        obs[match, seat, FRAME + k] = 0.0
+
+
+@wp.func
+def observe(
+    obs: wp.array3d[float],
+    match: int,
+    seat: int,
+    me: Fighter,
+    it: Fighter,
+    p: Physics,
+    bullets: wp.array2d[Bullet],
+    clock: Clock,
+    settings: Settings,
+) -> None:
+    """Write one seat's observation after a step."""
+    if settings.challenge:
+        shift_frames(obs, match, seat)
+        write_challenge(obs, match, seat, me, it, p, bullets, clock, settings)
+    else:
+        write_classic(obs, match, seat, me, it, p, bullets, clock, settings)

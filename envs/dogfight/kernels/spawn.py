@@ -1,0 +1,91 @@
+"""How a match begins: draw the physics, place the fighters, forget what the bots remembered.
+
+Random numbers are counter-based: a match's draws depend on (seed, match id, how many matches this place has begun), so
+neither the batch size nor the order of threads can change them. The draws are the same whatever the ranges are.
+"""
+
+import math
+
+import warp as wp
+
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.kernels.state import BotMemory, Fighter, Physics
+
+CHALLENGE_GRAVITY = wp.constant(rules.CHALLENGE_GRAVITY)
+SPAWN_X = wp.constant(rules.SPAWN_X)
+SPAWN_Y = wp.constant(rules.SPAWN_Y)
+SPAWN_SPEED = wp.constant(rules.SPAWN_SPEED)
+LOW_SPEED_MARGIN = wp.constant(rules.SPAWN_SPEED_MARGIN)
+HIGH_SPEED = wp.constant(rules.SPAWN_SPEED_HIGH)
+
+
+@wp.func
+def whole(value: float, high: float) -> float:
+    """A draw from [low, high + 1) as an integer of low..high, so that both ends come equally often."""
+    return wp.min(wp.floor(value), high)
+
+
+@wp.func
+def draw_physics(rng: wp.uint32, ranges: wp.array2d[float], challenge: bool) -> Physics:
+    """One match's parameters; `ranges` [13, 2] in the order of `rules.PARAMETERS`. Challenge rules fix the gravity."""
+    p = Physics()
+    # How hard the fighters fall.
+    p.gravity = wp.randf(rng, ranges[0, 0], ranges[0, 1])
+    if challenge:
+        p.gravity = CHALLENGE_GRAVITY
+    # How fast speed decays without thrust, and how much of it a turn costs.
+    p.drag_coeff = wp.randf(rng, ranges[1, 0], ranges[1, 1])
+    p.turn_bleed_coeff = wp.randf(rng, ranges[2, 0], ranges[2, 1])
+    # The speed envelope and what the engine can do within it.
+    p.max_speed = wp.randf(rng, ranges[3, 0], ranges[3, 1])
+    p.min_speed = wp.randf(rng, ranges[4, 0], ranges[4, 1])
+    p.max_thrust = wp.randf(rng, ranges[5, 0], ranges[5, 1])
+    # The gun: how far ahead to aim, how often to fire, how far a bullet reaches.
+    p.bullet_speed = wp.randf(rng, ranges[6, 0], ranges[6, 1])
+    p.gun_cooldown_ticks = whole(wp.randf(rng, ranges[7, 0], ranges[7, 1] + 1.0), ranges[7, 1])
+    p.bullet_lifetime_ticks = whole(wp.randf(rng, ranges[8, 0], ranges[8, 1] + 1.0), ranges[8, 1])
+    # How many hits a fighter takes.
+    p.max_hp = whole(wp.randf(rng, ranges[9, 0], ranges[9, 1] + 1.0), ranges[9, 1])
+    # How tightly it turns when slow and when fast.
+    p.max_turn_rate = wp.randf(rng, ranges[10, 0], ranges[10, 1])
+    p.min_turn_rate = wp.randf(rng, ranges[11, 0], ranges[11, 1])
+    # How much of its rear is armoured.
+    p.rear_aspect_cone = wp.randf(rng, ranges[12, 0], ranges[12, 1])
+    return p
+
+
+@wp.func
+def place(x: float, y: float, yaw: float, speed: float, p: Physics) -> Fighter:
+    """A fresh fighter at full hp with its gun ready."""
+    f = Fighter()
+    f.x = x
+    f.y = y
+    f.cos_yaw = wp.cos(yaw)
+    f.sin_yaw = wp.sin(yaw)
+    f.speed = speed
+    f.hp = wp.int16(p.max_hp)
+    return f
+
+
+@wp.func
+def spawn(rng: wp.uint32, seat: int, p: Physics, fixed: bool) -> Fighter:
+    """Seat 0 starts on the left, seat 1 on the right; one draw of |x| for both, the rest for each."""
+    side = wp.where(seat == 0, -1.0, 1.0)
+    if fixed:
+        return place(side * SPAWN_X, SPAWN_Y, wp.where(seat == 0, 0.0, math.pi), SPAWN_SPEED, p)
+    x = side * wp.randf(rng, 100.0, 300.0)
+    # The other seat's draws are skipped, so that both seats can call this with the same generator.
+    for _ in range(3 * seat):
+        wp.randf(rng)
+    y = wp.randf(rng, 150.0, 450.0)
+    yaw = wp.randf(rng, -math.pi, math.pi)
+    speed = wp.randf(rng, p.min_speed + LOW_SPEED_MARGIN, HIGH_SPEED)
+    return place(x, y, yaw, speed, p)
+
+
+@wp.func
+def fresh_memory() -> BotMemory:
+    """A bot's memory at the start of a match; the first dodge flips the direction before use."""
+    m = BotMemory()
+    m.evade_direction = wp.int16(1)
+    return m

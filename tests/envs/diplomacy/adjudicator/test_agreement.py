@@ -1,0 +1,182 @@
+"""The same orders given to the `diplomacy` package, a few hundred phases; `diplomacy_agreement.py` does thousands."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
+
+from benchmarks.diplomacy_agreement import ALL_STYLES, report, sample
+from benchmarks.diplomacy_match import Crowds, Match
+from benchmarks.diplomacy_peer import Games, Peer
+from benchmarks.diplomacy_readings import (
+    HEAD_ON,
+    INTENT,
+    NO_FLEET,
+    OWN_ATTACK,
+    OWN_SUPPORT,
+    RETREAT,
+    ROUTES,
+    SIEGE,
+    readings,
+)
+from benchmarks.diplomacy_tally import rings
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import COAST, INLAND, POWERS, SEA, standard_board
+from sparring.envs.diplomacy.orders.notation import read_order, read_unit
+
+
+@pytest.fixture(scope="module")
+def tallies():
+    return sample(list(ALL_STYLES), phases=400, seeds=[11], games=16)
+
+
+def test_every_difference_is_explained(tallies):
+    unexplained = [text for tally in tallies.values() for text in tally.unexplained]
+    assert not unexplained, "\n".join(unexplained)
+
+
+def test_every_kind_of_phase_was_compared(tallies):
+    phases = sum((tally.phases for tally in tallies.values()), start=type(tallies["drawn"].phases)())
+    assert sum(phases.values()) >= 400
+    assert set(phases) == {"M", "R", "A"}
+
+
+def test_most_phases_agree(tallies):
+    for style, tally in tallies.items():
+        differ = tally.events["differences"] / sum(tally.phases.values())
+        assert differ < (0.35 if style in ("drawn", "crowds") else 0.15), style
+
+
+def test_both_take_the_same_orders_for_legal(tallies):
+    for style, tally in tallies.items():
+        assert tally.events["orders refused by the package"] == 0, style
+        assert tally.events["orders void"] == 0 or style == "crowds", style
+        assert tally.events["other legal orders listed by one alone"] == 0, style
+    assert sum(tally.events["legal orders listed by both"] for tally in tallies.values()) > 10_000
+
+
+def test_the_report_says_how_many_were_compared(tallies):
+    text = "\n".join(report(tallies))
+    assert "| all | " in text
+    assert "unexplained" in text
+
+
+def phase(*lines):
+    """Units and orders from lines such as "FRANCE A PAR - BUR"."""
+    units, orders = np.zeros(75, dtype=np.uint8), np.zeros(75, dtype=np.int32)
+    for line in lines:
+        power, _, text = line.partition(" ")
+        place, code = read_unit(" ".join(text.split()[:2]), POWERS.index(power))
+        units[place], orders[place] = code, read_order(text).order
+    return units, orders
+
+
+def reasons(*lines):
+    return {name for reading in readings(*phase(*lines)) for name in reading.reasons}
+
+
+def test_a_reason_is_looked_for_only_where_it_could_matter():
+    assert reasons("FRANCE A PAR - BUR", "FRANCE A MAR S PAR - BUR") == set()
+    assert reasons("FRANCE A BRE - PIC VIA", "FRANCE F ENG H") == {NO_FLEET}
+    assert reasons("FRANCE A BRE - PIC", "FRANCE F ENG C A BRE - PIC") == {INTENT}
+    attack = ("ITALY A VEN - TRI VIA", "ITALY F ADR C A VEN - TRI", "AUSTRIA A BUD S VEN - TRI", "AUSTRIA F TRI H")
+    assert reasons(*attack) == {OWN_SUPPORT}
+    crossing = ("ITALY A VEN - TRI", "ITALY A ROM S TRI - VEN", "AUSTRIA F TRI - VEN", "AUSTRIA A BUD S VEN - TRI")
+    assert reasons(*crossing) == {HEAD_ON}
+
+
+EXAMPLES = {
+    NO_FLEET: ("FRANCE A BRE - PIC VIA", "FRANCE F ENG H"),
+    INTENT: ("FRANCE A BRE - PIC", "FRANCE F ENG C A BRE - PIC", "ENGLAND A PIC - BRE"),
+    OWN_SUPPORT: (
+        *("ITALY A VEN - TRI VIA", "ITALY F ADR C A VEN - TRI"),
+        *("AUSTRIA A BUD S VEN - TRI", "AUSTRIA F TRI H"),
+    ),
+    OWN_ATTACK: (
+        *("ENGLAND A LON - NWY VIA", "ENGLAND F NTH C A LON - NWY", "ENGLAND F ENG S HOL - NTH"),
+        "GERMANY F HOL - NTH",
+    ),
+    HEAD_ON: (
+        *("ITALY A VEN - TRI", "ITALY F ADR S VEN - TRI", "ITALY A ROM S TRI - VEN"),
+        *("AUSTRIA F TRI - VEN", "AUSTRIA A BUD S VEN - TRI"),
+    ),
+    RETREAT: (
+        *("ENGLAND A WAL - POR VIA", "ENGLAND F IRI C A WAL - POR", "ENGLAND F MAO C A WAL - POR"),
+        *("ENGLAND F SPA/SC S WAL - POR", "FRANCE A POR H"),
+    ),
+    SIEGE: (
+        *("GERMANY F YOR - NTH", "GERMANY F DEN S YOR - NTH", "AUSTRIA F HEL - NTH", "AUSTRIA F HOL S HEL - NTH"),
+        *("ENGLAND F NTH C A BEL - YOR", "ENGLAND A BEL - YOR", "ENGLAND A LON S BEL - YOR"),
+    ),
+    ROUTES: (
+        *("ENGLAND A POR - LVP VIA", "ENGLAND F MAO C A POR - LVP"),
+        *("ENGLAND F IRI C A POR - LVP", "ENGLAND F NAO C A POR - LVP"),
+        *("FRANCE F ENG - MAO", "FRANCE F NAF S ENG - MAO"),
+        *("FRANCE A LON - WAL", "GERMANY A LVP S LON - WAL", "ENGLAND A WAL H"),
+    ),
+}
+"""The shortest position for each reason, as `docs/results/diplomacy_agreement.md` tells them."""
+
+
+@pytest.mark.parametrize("reason", EXAMPLES)
+def test_every_reason_has_an_example(reason):
+    match = Crowds(1, seed=1)
+    units, orders = phase(*EXAMPLES[reason])
+    match.play(units[None], orders[None])
+    assert dict(match.tally.differences) == {reason: 1}
+    assert not match.tally.unexplained
+    match.close()
+
+
+def test_a_wrong_adjudicator_is_found_out(monkeypatch):
+    """Were a support lost on the way to us, this would say so."""
+    match = Match(8, "supports", seed=2)
+    process = match.batch.process
+
+    def forgetful():
+        match.batch.orders[:, :38] = 0
+        process()
+
+    monkeypatch.setattr(match.batch, "process", forgetful)
+    for _ in range(6):
+        match.step()
+    assert match.tally.unexplained
+    match.close()
+
+
+def test_civil_disorder_takes_the_same_units():
+    """Random winters in which nobody orders anything and most have too many units."""
+    chance, batch = Random(5), DiplomacyBatch(200, threads=1)
+    units, owner = np.zeros((200, 75), dtype=np.uint8), np.full((200, 34), -1)
+    for row, centres in zip(units, owner, strict=True):
+        for place in chance.sample(range(75), 28):
+            row[place] = codes.unit_code(chance.randrange(7), chance.choice(forms(place)))
+        centres[:] = [chance.randrange(7) if chance.random() < 0.5 else -1 for _ in centres]
+    batch.load(position(units, owner, year=1901, phase=codes.WINTER))
+    ours, gone = Games(batch), 0
+    peers = [Peer() for _ in range(200)]
+    for game, peer in enumerate(peers):
+        peer.place(ours.standing(game), ours.centres(game), "W1901A")
+    before = [ours.standing(game) for game in range(200)]
+    batch.process()
+    for game, peer in enumerate(peers):
+        assert ours.standing(game) == peer.process().units
+        gone += len(before[game] - ours.standing(game))
+    batch.close()
+    assert gone > 1000
+
+
+def forms(place):
+    """What may stand in a province."""
+    board = standard_board()
+    fleets = [codes.FLEET_FORM + 1, codes.FLEET_FORM + 2] if board.coasts_of[place] else [codes.FLEET_FORM]
+    return {INLAND: [codes.ARMY_FORM], COAST: [codes.ARMY_FORM, *fleets], SEA: fleets}[int(board.terrain[place])]
+
+
+def test_rings_are_circles_of_moves():
+    assert rings({1: 2, 2: 3, 3: 1, 4: 1}) == 1
+    assert rings({1: 2, 2: 1, 5: 6, 6: 5, 7: 8}) == 2
+    assert rings({1: 2, 2: 3}) == 0

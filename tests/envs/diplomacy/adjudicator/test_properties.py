@@ -1,0 +1,230 @@
+"""What holds of every phase, whatever is ordered: of random games from the opening, and of crowds at sea."""
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.diplomacy_crowds import crowds
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, position
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import COAST, INLAND, SEA, standard_board
+from sparring.envs.diplomacy.board.tensors import form_of
+
+GAMES, PHASES = 96, 40
+BOARD = standard_board()
+MOVEMENT = (codes.SPRING, codes.FALL)
+SPRING = (codes.SPRING, codes.SPRING_RETREATS)
+EVERYTHING = (*STATE, "orders", "results")
+
+
+def copies(batch, names=EVERYTHING):
+    return {name: getattr(batch, name).clone() for name in names}
+
+
+def same(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def play(batch, phases, seed=0):
+    """Random phases one by one: what stood before, orders included, and what stands after."""
+    for phase in range(phases):
+        batch.draw_orders(seed + phase)
+        before = copies(batch)
+        batch.process()
+        batch.check()
+        yield before, copies(batch)
+
+
+@pytest.fixture(scope="module")
+def course():
+    """Every phase of random games, some of which end."""
+    batch = DiplomacyBatch(GAMES, last_year=1909, threads=1)
+    yield list(play(batch, PHASES))
+    batch.close()
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    """Movement phases of crowds with orders that meet, before and after."""
+    units, orders = crowds(300, seed=5)
+    batch = DiplomacyBatch(300, threads=1)
+    batch.load(position(units, np.full((300, codes.NUM_CENTRES), -1), year=1901, phase=codes.SPRING))
+    batch.orders.copy_(torch.as_tensor(orders))
+    before = copies(batch)
+    batch.process()
+    batch.check()
+    yield before, copies(batch)
+    batch.close()
+
+
+def number(units):
+    return (units > 0).sum(dim=1)
+
+
+def in_phase(before, phases):
+    """Games that are in one of these phases and go on, bool [G]."""
+    return torch.isin(before["phase"], torch.tensor(phases, dtype=torch.int8)) & (before["done"] == 0)
+
+
+def test_the_course_has_every_phase_and_an_end(course):
+    for phase in range(5):
+        assert any(in_phase(before, (phase,)).any() for before, _ in course)
+    assert course[-1][1]["done"].any()
+    assert sum(int((before["done"] == 0).sum()) for before, _ in course) > 2000
+
+
+def test_no_drawn_order_is_void(course):
+    for before, after in course:
+        ordered = (before["orders"] != 0) & (before["done"] == 0)[:, None]
+        assert not (ordered & (after["results"] % codes.DISLODGED_FLAG == codes.VOID)).any()
+
+
+def test_every_unit_that_can_has_a_drawn_order(course):
+    for before, _ in course:
+        moving = in_phase(before, MOVEMENT)
+        assert torch.equal(before["orders"][moving] != 0, before["units"][moving] != 0)
+        leaving = in_phase(before, (codes.SPRING_RETREATS, codes.FALL_RETREATS))
+        assert torch.equal(before["orders"][leaving] != 0, before["dislodged"][leaving] != 0)
+
+
+def check_conserved(before, after):
+    """Each power has as many units after movement as before, but for those that were dislodged and are gone."""
+    lost = torch.where(after["results"] >= codes.DISLODGED_FLAG, before["units"], 0)
+    moving = in_phase(before, MOVEMENT)
+    for power in range(codes.NUM_POWERS):
+        stood, gone, stands = (
+            torch.as_tensor(codes.power_of(rows.numpy()) == power).sum(dim=1)
+            for rows in (before["units"], lost, after["units"])
+        )
+        assert torch.equal((stood - gone)[moving], stands[moving])
+    assert (number(after["dislodged"]) <= number(lost))[moving].all()
+
+
+def test_movement_conserves_units(course, crowd):
+    for before, after in (*course, crowd):
+        check_conserved(before, after)
+
+
+def test_retreats_add_no_more_than_were_dislodged(course):
+    for before, after in course:
+        left = in_phase(before, (codes.SPRING_RETREATS, codes.FALL_RETREATS))
+        arrived = number(after["units"]) - number(before["units"])
+        assert ((arrived >= 0) & (arrived <= number(before["dislodged"])))[left].all()
+        kept = before["units"] == after["units"]
+        assert (kept | (before["units"] == 0))[left].all()
+
+
+def test_units_stand_where_they_can(course, crowd):
+    terrain = torch.as_tensor(BOARD.terrain.copy())
+    split = torch.tensor([bool(coasts) for coasts in BOARD.coasts_of])
+    for _, after in (*course, crowd):
+        for rows in (after["units"], after["dislodged"]):
+            form = form_of(rows)
+            assert not ((form >= codes.FLEET_FORM) & (terrain == INLAND)).any()
+            assert not ((form == codes.ARMY_FORM) & (terrain == SEA)).any()
+            assert not ((form > codes.FLEET_FORM) & ~(split & (terrain == COAST))).any()
+            assert not ((form == codes.FLEET_FORM) & split).any()
+
+
+def test_centres_change_hands_in_fall_alone(course):
+    for before, after in course:
+        other = (before["owner"] != after["owner"]).any(dim=1)
+        assert not (other & in_phase(before, (*SPRING, codes.WINTER))).any()
+        fresh = after["owner"][before["owner"] != after["owner"]]
+        assert (fresh >= 0).all()
+
+
+def test_a_centre_belongs_to_who_is_in_it_after_fall(course):
+    centres = torch.as_tensor(BOARD.centres.copy()).long()
+    for before, after in course:
+        over = in_phase(before, (codes.FALL, codes.FALL_RETREATS)) & (after["phase"] != codes.FALL_RETREATS)
+        holder = torch.as_tensor(codes.power_of(after["units"][:, centres].numpy())).to(torch.int8)
+        right = torch.where(holder >= 0, holder, before["owner"])
+        assert torch.equal(after["owner"][over], right[over])
+
+
+def test_after_winter_nobody_has_more_units_than_centres(course):
+    for before, after in course:
+        winter = in_phase(before, (codes.WINTER,))
+        for power in range(codes.NUM_POWERS):
+            units = torch.as_tensor(codes.power_of(after["units"].numpy()) == power).sum(dim=1)
+            assert (units <= (after["owner"] == power).sum(dim=1))[winter].all()
+
+
+def test_a_phase_forgets_its_orders(course):
+    for before, after in course:
+        assert not after["orders"][before["done"] == 0].any()
+
+
+def test_a_game_that_is_over_stays_as_it_is(course):
+    for before, after in course:
+        over = before["done"] == 1
+        assert all(torch.equal(before[name][over], after[name][over]) for name in EVERYTHING)
+
+
+def again(before, rows, threads):
+    """Carry out the phases of some games once more, in another batch."""
+    batch = DiplomacyBatch(len(rows), last_year=1909, threads=threads)
+    batch.load({name: before[name][rows] for name in STATE})
+    batch.orders.copy_(before["orders"][rows])
+    batch.process()
+    found = copies(batch)
+    batch.close()
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_neighbours_places_and_threads_do_not_matter(course, threads):
+    shuffled = torch.randperm(GAMES, generator=torch.Generator().manual_seed(threads))
+    for before, after in course[::5]:
+        if not before["done"].any():
+            assert same(again(before, shuffled, threads), {name: after[name][shuffled] for name in EVERYTHING})
+
+
+def test_a_game_alone_goes_the_same_way(course):
+    for phase, (before, after) in enumerate(course[:20]):
+        rows = torch.tensor([phase % GAMES])
+        assert same(again(before, rows, 1), {name: after[name][rows] for name in EVERYTHING})
+
+
+def test_a_crowd_comes_to_the_same_twice(crowd):
+    before, after = crowd
+    assert same(again(before, torch.arange(300), 2), after)
+
+
+def test_draws_depend_on_the_place_in_the_batch_and_the_seed_alone(course):
+    small, large = DiplomacyBatch(3, last_year=1909, threads=1), DiplomacyBatch(GAMES, last_year=1909, threads=3)
+    for (_, left), (_, right), (_, first) in zip(play(small, 10), play(large, 10), course, strict=False):
+        assert same(right, first)
+        assert same(left, {name: right[name][:3] for name in EVERYTHING})
+    small.close()
+    large.close()
+
+
+def renamed(units, names):
+    """Unit codes with every power renamed."""
+    power, form = codes.power_of(units.numpy()), form_of(units).numpy()
+    return torch.as_tensor(np.where(power < 0, 0, 1 + names[power] + codes.NUM_POWERS * form)).to(torch.uint8)
+
+
+def rename_owners(owner, names):
+    return torch.as_tensor(np.where(owner.numpy() < 0, -1, names[owner.numpy()])).to(torch.int8)
+
+
+def test_powers_are_equal(course, crowd):
+    """Movement and retreats know no power by name; winter does, by its home centres."""
+    chance = np.random.default_rng(3)
+    for before, after in (*course, crowd):
+        if (before["phase"] == codes.WINTER).all() or before["done"].any():
+            continue
+        names = chance.permutation(codes.NUM_POWERS)
+        other = dict(before)
+        for rows in ("units", "dislodged"):
+            other[rows] = renamed(before[rows], names)
+        other["owner"] = rename_owners(before["owner"], names)
+        found = again(other, torch.arange(len(before["phase"])), 1)
+        peaceful = before["phase"] != codes.WINTER
+        assert torch.equal(found["units"][peaceful], renamed(after["units"], names)[peaceful])
+        assert torch.equal(found["dislodged"][peaceful], renamed(after["dislodged"], names)[peaceful])
+        assert torch.equal(found["owner"][peaceful], rename_owners(after["owner"], names)[peaceful])
+        assert torch.equal(found["results"][peaceful], after["results"][peaceful])

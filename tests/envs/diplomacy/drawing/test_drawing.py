@@ -1,0 +1,178 @@
+"""The drawing against the board: what touches on it, and along which shores, and where things stand."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.board.board import COAST, SEA, standard_board
+from sparring.envs.diplomacy.drawing.drawing_file import NOBODY, read_strokes
+from sparring.envs.diplomacy.drawing.outlines import (
+    COAST_LINE,
+    HEIGHT,
+    SEA_BORDER,
+    STANDARD_DRAWING,
+    WIDTH,
+    drawing_of,
+    project,
+    standard_drawing,
+)
+from sparring.envs.diplomacy.drawing.polygons import area, contains, cut_up, soften
+
+BOARD, DRAWING = standard_board(), standard_drawing()
+INDEX = {code: number for number, code in enumerate(BOARD.provinces)}
+SEAS = {code for code, terrain in zip(BOARD.provinces, BOARD.terrain, strict=True) if terrain == SEA}
+
+
+def pairs(matrix):
+    """Pairs of codes that an adjacency [n, n] of locations joins."""
+    found = zip(*np.nonzero(matrix), strict=True)
+    codes = [tuple(sorted(BOARD.locations[place][:3] for place in pair)) for pair in found]
+    return {pair for pair in codes if pair[0] != pair[1]}
+
+
+def touching():
+    return {tuple(sorted(border.between)) for border in DRAWING.borders if NOBODY not in border.between}
+
+
+# ---- what touches
+
+
+def test_provinces_touch_exactly_where_the_board_says():
+    assert touching() == pairs(BOARD.army_next) | pairs(BOARD.fleet_next)
+
+
+def test_a_land_border_comes_down_to_the_sea_exactly_where_fleets_sail_along_the_shore():
+    shore = {tuple(end) for b in DRAWING.borders if b.kind == COAST_LINE for end in (b.line[0], b.line[-1])}
+    found = set()
+    for border in DRAWING.borders:
+        both = sorted(border.between)
+        if not SEAS & set(both) and NOBODY not in both and {tuple(border.line[0]), tuple(border.line[-1])} & shore:
+            found.add(tuple(both))
+    coastal = {code for code in INDEX if BOARD.terrain[INDEX[code]] == COAST}
+    assert found == {pair for pair in pairs(BOARD.fleet_next) if set(pair) <= coastal}
+
+
+def test_every_province_is_one_piece():
+    assert sorted(DRAWING.outlines) == list(BOARD.provinces)
+    assert len(DRAWING.nowhere) == 2  # Switzerland and the desert
+
+
+def test_borders_are_of_the_kind_of_what_they_part():
+    for border in DRAWING.borders:
+        seas = len(SEAS & set(border.between))
+        assert {0: "land", 1: "coast", 2: "sea"}[seas] == border.kind
+    assert Counter(border.kind for border in DRAWING.borders)[SEA_BORDER] > 20
+
+
+# ---- where things stand
+
+
+@pytest.mark.parametrize("points", ["units", "centres"])
+def test_units_and_centres_stand_in_their_provinces(points):
+    owners = {"units": range(75), "centres": BOARD.centres}[points]
+    for number, province in enumerate(owners):
+        code = BOARD.provinces[province]
+        place = getattr(DRAWING, points)[number]
+        within = [c for c, outline in DRAWING.outlines.items() if contains(outline, place)]
+        assert within == [code], f"{points} of {code}"
+
+
+def test_fleets_on_a_coast_stand_close_to_it():
+    for location in range(75, 81):
+        outline = DRAWING.outlines[BOARD.locations[location][:3]]
+        assert np.hypot(*(outline - DRAWING.units[location]).T).min() < 26
+
+
+def test_everything_is_in_the_frame():
+    for points in (DRAWING.units, DRAWING.labels, DRAWING.centres):
+        assert (points > 14).all()
+        assert (points < np.array([WIDTH, HEIGHT]) - 14).all()
+
+
+def test_units_do_not_cover_each_other():
+    gaps = np.hypot(*np.moveaxis(DRAWING.units[:, None] - DRAWING.units[None], -1, 0)) + 999 * np.eye(81)
+    assert gaps.min() > 24
+
+
+def test_the_frame_is_filled():
+    corners = [(1, 1), (WIDTH - 1, 1), (1, HEIGHT - 1), (WIDTH - 1, HEIGHT - 1)]
+    outlines = [*DRAWING.outlines.values(), *DRAWING.nowhere]
+    assert [sum(contains(outline, corner) for outline in outlines) for corner in corners] == [1, 1, 1, 1]
+
+
+# ---- how it is made
+
+
+def test_the_projection_keeps_east_and_north():
+    x, y = project(np.array([[13.0, 47.0], [14.0, 47.0], [13.0, 48.0], [13.0, 62.0], [13.0, 63.0]])).T
+    assert (x[0], y[0]) == (548, 592)
+    assert x[1] > x[0]
+    assert y[0] - y[2] > 1.3 * (y[3] - y[4]) > 0
+
+
+def square(x, size=1.0):
+    return np.array([[x, 0.0], [x + size, 0.0], [x + size, size], [x, size], [x, 0.0]])
+
+
+def test_two_squares_with_a_common_side_are_two_faces():
+    faces = cut_up([square(0.0), square(1.0)[[0, 1, 2, 3]]])
+    assert len(faces.faces) == 3
+    assert abs(area(faces.outline(0))) == 2
+    assert [abs(area(faces.outline(face))) for face in (1, 2)] == [1, 1]
+    assert sorted(sorted(sides) for sides in faces.sides()) == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_cut_corners_keep_the_ends():
+    chain = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    assert soften(chain, 1).tolist() == [[0, 0], [0.75, 0], [1, 0.25], [1, 1]]
+    assert soften(chain[:2]).tolist() == chain[:2].tolist()
+
+
+# ---- what is wrong in a file
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[lnes]", "did you mean '\\[lines\\]'"),
+        ("x: 1,2 3,4", "before the first section"),
+        ("[lines]\nx: 1,2 3", "line 2: '3' is no point"),
+        ("[lines]\nx: 1,2", "at least 2 points"),
+        ("[places]\nPAR 1,2\nPAR 1,2", "line 3: PAR is here twice"),
+        ("[places]\nPAR", "write a code and where"),
+    ],
+)
+def test_a_slip_is_answered_with_its_line(tmp_path, text, complaint):
+    file = tmp_path / "drawing.txt"
+    file.write_text(text + "\n")
+    with pytest.raises(InputError, match=complaint):
+        read_strokes(file)
+
+
+def test_a_missing_border_is_noticed():
+    strokes = read_strokes(STANDARD_DRAWING)
+    strokes.lines = [line for line in strokes.lines if not ends_in(line, (-2.0, 50.6), (-1.9, 52.3))]
+    with pytest.raises(InputError, match="LON and WAL lie in one province"):
+        drawing_of(strokes)
+
+
+def ends_in(line, *points):
+    return all(any(np.allclose(end, point) for end in (line[0], line[-1])) for point in points)
+
+
+def test_no_line_crosses_another():
+    """Softened as they are drawn; pieces that share an end may touch there."""
+    pieces = np.array([pair for border in DRAWING.borders for pair in pairwise(border.line.tolist())])
+    start, end = pieces[:, 0], pieces[:, 1]
+
+    def side(a, b, c):
+        return np.sign(
+            (b[..., 0] - a[..., 0]) * (c[..., 1] - a[..., 1]) - (b[..., 1] - a[..., 1]) * (c[..., 0] - a[..., 0])
+        )
+
+    a, b, c, d = start[:, None], end[:, None], start[None], end[None]
+    crossing = (side(a, b, c) * side(a, b, d) < 0) & (side(c, d, a) * side(c, d, b) < 0)
+    assert [(pieces[i].tolist(), pieces[j].tolist()) for i, j in zip(*np.nonzero(crossing), strict=True)] == []

@@ -1,0 +1,161 @@
+"""Pictures of positions: what stands where in which colours, and the marks that orders leave."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparring.envs.diplomacy.batch import opening
+from sparring.envs.diplomacy.board.board import find_location, standard_board
+from sparring.envs.diplomacy.drawing import palette
+from sparring.envs.diplomacy.drawing.arrows import ARROW, RING, dashes, marks
+from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, standard_drawing
+from sparring.envs.diplomacy.drawing.render import draw_phase, draw_position
+from sparring.envs.diplomacy.records.order_outcomes import deeds
+from tests.envs.diplomacy.scenes import owner_row, play, unit_row
+
+ROOT = Path(__file__).resolve().parents[4]
+BOARD, DRAWING = standard_board(), standard_drawing()
+NOBODY = np.full(34, -1)
+NONE = np.zeros(75, dtype=int)
+
+
+def around(picture, place, radius=9):
+    """How often each colour is there around a place of the drawing."""
+    x, y = (round(float(value)) for value in place)
+    window = picture[max(y - radius, 0) : y + radius, max(x - radius, 0) : x + radius]
+    return Counter(map(tuple, window.reshape(-1, 3).tolist()))
+
+
+def marks_of(units, orders):
+    phases = play(units, orders)
+    return {mark.deed.text: mark for mark in marks(phases[0], deeds(phases[0], phases[1]))}
+
+
+@pytest.mark.parametrize("size", [(1200, 1000), (600, 500), (401, 777)])
+def test_a_picture_has_the_asked_size(size):
+    picture = draw_position(NONE, NOBODY, size=size)
+    assert picture.shape == (size[1], size[0], 3)
+    assert picture.dtype == np.uint8
+
+
+def test_a_picture_may_not_be_tiny():
+    with pytest.raises(ValueError, match="64"):
+        draw_position(NONE, NOBODY, size=(600, 20))
+
+
+def test_every_unit_of_the_opening_stands_in_its_colour():
+    start = opening()
+    picture = draw_position(start["units"][0].numpy(), start["owner"][0].numpy())
+    for power, _, location in BOARD.start:
+        assert around(picture, DRAWING.units[location])[palette.POWER_COLORS[power]] > 40
+
+
+@pytest.mark.parametrize("coast", ["STP/NC", "STP/SC", "SPA/NC", "BUL/EC"])
+def test_a_fleet_stands_on_its_coast(coast):
+    picture = draw_position(unit_row({"Russia": f"F {coast}"}), NOBODY)
+    color = palette.POWER_COLORS[5]
+    assert around(picture, DRAWING.units[find_location(coast)])[color] > 40
+    assert around(picture, DRAWING.units[find_location(coast[:3])])[color] == 0
+
+
+def test_armies_and_fleets_look_different():
+    army, fleet = (draw_position(unit_row({"Italy": unit}), NOBODY) for unit in ("A ROM", "F ROM"))
+    assert (army != fleet).any(axis=-1).sum() > 60
+
+
+def test_land_takes_on_its_owners_colour():
+    picture = draw_position(NONE, owner_row({"Turkey": "SPA"}))
+    near_madrid = DRAWING.labels[find_location("SPA")] + (30, 12)
+    assert around(picture, near_madrid, 3).most_common(1)[0][0] == palette.land_color(6)
+    assert around(picture, DRAWING.units[find_location("BOH")], 3).most_common(1)[0][0] == palette.LAND
+    assert around(picture, DRAWING.units[find_location("NTH")], 3).most_common(1)[0][0] == palette.SEA
+
+
+def test_a_dislodged_unit_is_beside_the_one_that_came():
+    units = {"France": "A BUR", "Germany": "A MUN, A RUH"}
+    phases = play(units, {"Germany": "A MUN - BUR, A RUH S A MUN - BUR"}, {})
+    picture = draw_phase(phases[1])
+    colors = around(picture, DRAWING.units[find_location("BUR")], 20)
+    assert colors[palette.POWER_COLORS[2]] > 20
+    assert colors[palette.POWER_COLORS[3]] > 40
+    assert colors[palette.FAILURE] > 5
+
+
+def test_orders_leave_marks_and_failures_red_ones():
+    units = {"France": "A PAR, A MAR", "Germany": "A MUN"}
+    fine = play(units, {"France": "A PAR - PIC, A MAR - SPA"})
+    bounced = play(units, {"France": "A PAR - BUR", "Germany": "A MUN - BUR"})
+    plain = draw_phase(fine[0])
+    assert not (plain == palette.FAILURE).all(axis=-1).any()
+    assert (draw_phase(*fine) != plain).any(axis=-1).sum() > 300
+    assert (draw_phase(*bounced) == palette.FAILURE).all(axis=-1).sum() > 20
+
+
+# ---- marks
+
+
+def test_a_move_points_to_its_goal_and_a_bounce_breaks_off():
+    units = {"France": "A PAR", "Germany": "A MUN"}
+    move = marks_of(units, {"France": "A PAR - PIC"})["A PAR - PIC"]
+    assert move.head == ARROW
+    assert move.cross is None
+    assert 10 < np.hypot(*(move.line[-1] - DRAWING.units[find_location("PIC")])) < 18
+    bounce = marks_of(units, {"France": "A PAR - BUR", "Germany": "A MUN - BUR"})["A MUN - BUR"]
+    assert bounce.head != ARROW
+    assert np.hypot(*(bounce.cross - DRAWING.units[find_location("BUR")])) > 25
+
+
+def test_two_that_change_places_do_not_hide_each_other():
+    units = {"France": "A PAR", "Germany": "A BUR"}
+    found = marks_of(units, {"France": "A PAR - BUR", "Germany": "A BUR - PAR"})
+    there, back = (np.array([np.median(found[text].line, axis=0)]) for text in ("A PAR - BUR", "A BUR - PAR"))
+    assert np.hypot(*(there - back).T) > 6
+
+
+def test_an_army_at_sea_goes_by_way_of_the_fleet():
+    units = {"England": "A LON, F NTH", "France": "A BEL"}
+    orders = {"England": "A LON - BEL VIA, F NTH C A LON - BEL", "France": "A BEL - HOL"}
+    found = marks_of(units, orders)
+    way = found["A LON - BEL VIA"].line
+    assert np.hypot(*(way - DRAWING.units[find_location("NTH")]).T).min() < 6
+    assert found["F NTH C A LON - BEL"].head == RING
+
+
+def test_supports_run_to_the_unit_or_to_the_middle_of_the_move():
+    units = {"France": "A PAR, A MAR, A BUR", "Germany": "A RUH, A MUN, F KIE"}
+    orders = {"France": "A PAR S A BUR, A MAR S A BUR", "Germany": "A RUH S A MUN - BUR, A MUN - BUR"}
+    found = marks_of(units, orders)
+    burgundy, munich = (DRAWING.units[find_location(code)] for code in ("BUR", "MUN"))
+    assert np.hypot(*(found["A PAR S BUR"].line[-1] - burgundy)) < 20
+    middle = found["A RUH S MUN - BUR"].line[-1]
+    assert np.hypot(*(middle - (burgundy + munich) / 2)) < 25
+
+
+def test_dashes_cover_their_share_of_a_line():
+    pieces = dashes(np.array([[0.0, 0.0], [50.0, 0.0], [50.0, 50.0]]), 6, 4)
+    lengths = [np.hypot(*np.diff(piece, axis=0).T).sum() for piece in pieces]
+    assert lengths == pytest.approx([6] * 10)
+    assert pieces[-1][-1].tolist() == [50, 46]
+
+
+def test_everything_stays_within_the_frame():
+    start = opening()["units"][0].numpy()
+    assert draw_position(start, NOBODY, size=(WIDTH, HEIGHT)).shape == (HEIGHT, WIDTH, 3)
+
+
+@pytest.mark.parametrize("heavy", ["torch", "warp"])
+def test_drawing_needs_neither_torch_nor_warp(heavy):
+    code = f"import sys, envs.diplomacy.drawing.render; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_orders_that_lead_nowhere_are_drawn_as_well():
+    orders = {"France": "A PAR - PAR, A BRE - BRE VIA, F ENG C A BRE - BRE, A GAS S A MOS - SEV"}
+    phases = play({"France": "A PAR, A BRE, A GAS, F ENG"}, orders)
+    for mark in marks(phases[0], deeds(phases[0], phases[1])):
+        assert np.isfinite(mark.line).all()
+    assert draw_phase(*phases).any()

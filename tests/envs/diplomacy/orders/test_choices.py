@@ -1,0 +1,73 @@
+"""Every joint order has exactly one sequence of lines, and a sequence's orders are what the adjudicator carries out."""
+
+import numpy as np
+
+from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, Option, choices
+
+
+def sequences(asked: Choices) -> list[tuple[str, ...]]:
+    """All complete answers, by walking the menus."""
+    found = [((), -1)]
+    for line in range(asked.lines):
+        found = [((*texts, option.text), option.slot) for texts, last in found for option in asked.menu(line, last)]
+    return [texts for texts, _ in found]
+
+
+def winter(kinds: list[list[str]], lines: int, sign: int) -> Choices:
+    options = tuple(tuple(Option(text, 1, slot) for text in texts) for slot, texts in enumerate(kinds))
+    return Choices(0, tuple(range(len(kinds))), options, lines, sign)
+
+
+def test_builds_have_one_sequence_for_every_set_of_them():
+    found = sequences(winter([["A BUD B"], ["A TRI B", "F TRI B"], ["A VIE B"]], 2, 1))
+    one = [("A BUD B", WAIVE), ("A TRI B", WAIVE), ("F TRI B", WAIVE), ("A VIE B", WAIVE)]
+    two = [("A BUD B", "A TRI B"), ("A BUD B", "F TRI B"), ("A BUD B", "A VIE B")]
+    two += [("A TRI B", "A VIE B"), ("F TRI B", "A VIE B")]
+    assert sorted(found) == sorted([(WAIVE, WAIVE), *one, *two])
+
+
+def test_disbands_are_every_set_of_the_number_due_and_no_unit_twice():
+    found = sequences(winter([["A BUD D"], ["A TRI D"], ["A VIE D"], ["A ROM D"]], 3, -1))
+    assert len(found) == len(set(found)) == 4
+    assert all(len(set(texts)) == 3 for texts in found)
+
+
+def test_random_answers_are_carried_out_as_written():
+    batch, rng, phases = DiplomacyBatch(12, last_year=1905, threads=1), np.random.default_rng(1), set()
+    while not bool(batch.done.all()):
+        batch.orders.zero_()
+        before = [{name: getattr(batch, name)[game].numpy().copy() for name in STATE} for game in range(12)]
+        for game, row in enumerate(before):
+            if not row["done"]:
+                phases.add(int(row["phase"]))
+                batch.orders[game] = batch.orders.new_tensor(random_orders(row, batch.legal_orders(game), rng))
+        batch.process()
+        batch.check()
+        check_winters(before, batch.units.numpy())
+    batch.close()
+    assert phases == {codes.SPRING, codes.SPRING_RETREATS, codes.FALL, codes.FALL_RETREATS, codes.WINTER}
+
+
+def random_orders(row: dict, listed: dict, rng: np.random.Generator) -> np.ndarray:
+    """Orders [75] of all powers, each line drawn from its menu."""
+    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    for power in range(codes.NUM_POWERS):
+        asked, chosen, last = choices(row, listed, power), [], -1
+        for line in range(asked.lines):
+            menu = asked.menu(line, last)
+            chosen.append(menu[rng.integers(len(menu))])
+            last = chosen[-1].slot
+        asked.write(chosen, orders)
+        row.setdefault("built", {})[power] = sum(option.text != WAIVE for option in chosen) * asked.winter
+    return orders
+
+
+def check_winters(before: list[dict], after: np.ndarray) -> None:
+    """In winter every power has as many units more or fewer as it wrote lines."""
+    for row, units in zip(before, after, strict=True):
+        if not row["done"] and int(row["phase"]) == codes.WINTER:
+            for power, built in row["built"].items():
+                old, new = ((codes.power_of(board) == power).sum() for board in (row["units"], units))
+                assert new - old == built

@@ -1,0 +1,152 @@
+"""What a model writes is read as what it meant, whatever it is, and always comes to a legal answer."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.orders import completion
+from sparring.envs.diplomacy.orders.choices import WAIVE
+from sparring.envs.diplomacy.orders.completion import parse, write
+from tests.envs.diplomacy.text.asking import ask, draw, random_decisions, scene
+
+MOVES = ask(scene({"france": "A MAR, F BRE, A PAR", "germany": "A MUN"}), "FRANCE")
+RETREAT = ask(
+    scene({"germany": "A BUR"}, phase=codes.FALL_RETREATS, dislodged={"FRANCE A BUR": "MUN"}, contested=["PAR"]),
+    "FRANCE",
+)
+BUILDS = ask(scene({"france": "A BUR"}, phase=codes.WINTER), "FRANCE")
+DISBANDS = ask(scene({"france": "A BUR, F BRE, A PAR"}, owner={"germany": "BRE, MAR"}, phase=codes.WINTER), "FRANCE")
+ALL = (MOVES, RETREAT, BUILDS, DISBANDS)
+
+
+def texts(reading):
+    return [option.text for option in reading.chosen]
+
+
+def is_legal(reading, choices):
+    """Walks the menus, as a constrained sampler does."""
+    last = -1
+    for line, option in enumerate(reading.chosen):
+        if option not in choices.menu(line, last):
+            return False
+        last = option.slot
+    return len(reading.chosen) == choices.lines
+
+
+def test_what_was_written_is_read_in_random_games_of_all_phases():
+    rng, phases = np.random.default_rng(3), set()
+    for row, choices, _ in random_decisions():
+        chosen = draw(choices, rng)
+        reading = parse(write(chosen), choices)
+        assert reading.chosen == chosen
+        assert reading.orders_extracted == reading.orders_expected == choices.lines
+        assert not reading.problems
+        phases.add(int(row["phase"]))
+    assert phases == set(range(len(codes.PHASES)))
+
+
+def test_a_completion_is_lines_and_the_closing_tag():
+    chosen = parse("A MAR - BUR\nF BRE H\nA PAR S MAR - BUR", MOVES).chosen
+    assert write(chosen) == "F BRE H\nA MAR - BUR\nA PAR S MAR - BUR\n</orders>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A MAR - BUR\nF BRE H\nA PAR S A MAR - BUR\n</orders>",
+        "<orders>\nA PAR S A MAR - BUR\nA MAR - BUR\nF BRE H\n</orders>\nThat is all. A PAR H",
+        "I think: A PAR H\n<orders>\n1. army marseilles -> burgundy\n2. fleet Brest holds\n- A PAR S MAR - BUR",
+        "a mar-bur; f bre h; a par s a mar - bur",
+    ],
+)
+def test_orders_are_found_in_any_wording(text):
+    reading = parse(text, MOVES)
+    assert texts(reading) == ["F BRE H", "A MAR - BUR", "A PAR S MAR - BUR"]
+    assert (reading.orders_extracted, reading.orders_expected, reading.empty, reading.partial) == (3, 3, False, False)
+
+
+def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
+    reading = parse("A MAR - LON\nA MUN H\nF BRE - ENG\nF BRE - MAO\nhello", MOVES)
+    assert texts(reading) == ["F BRE - ENG", "A MAR H", "A PAR H"]
+    assert (reading.orders_extracted, reading.partial, reading.empty) == (1, True, False)
+    assert [line.text for line in reading.problems] == ["A MAR - LON", "A MUN H", "F BRE - MAO", "hello"]
+    assert [line.problem for line in reading.problems[:3]] == [
+        "is not legal in MAR now",
+        "FRANCE has nothing to order in MUN",
+        "BRE has an order already; the first one counts",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "</orders>\nA PAR H", "I surrender.", "\x00\ud800", "WAIVE"])
+def test_an_answer_without_orders_is_empty(text):
+    reading = parse(text, MOVES)
+    assert reading.empty
+    assert not reading.partial
+    assert texts(reading) == ["F BRE H", "A MAR H", "A PAR H"]
+
+
+def test_a_retreat_that_is_missing_is_a_disband():
+    assert texts(parse("A BUR R PAR", RETREAT)) == ["A BUR D"]
+    assert texts(parse("A BUR R GAS", RETREAT)) == ["A BUR R GAS"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "extracted"),
+    [
+        ("F BRE B\nA PAR B", ["F BRE B", "A PAR B"], 2),
+        ("A PAR B\nF BRE B\nA MAR B", ["F BRE B", "A PAR B"], 2),
+        ("build army paris", ["A PAR B", WAIVE], 1),
+        ("WAIVE\nA PAR B", ["A PAR B", WAIVE], 2),
+        ("waive\npass\nwaive", [WAIVE, WAIVE], 2),
+        ("F PAR B", [WAIVE, WAIVE], 0),
+    ],
+)
+def test_builds(text, wanted, extracted):
+    reading = parse(text, BUILDS)
+    assert (texts(reading), reading.orders_extracted) == (wanted, extracted)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "extracted"),
+    [
+        ("A PAR D\nF BRE D", ["F BRE D", "A PAR D"], 2),
+        ("A PAR D", ["F BRE D", "A PAR D"], 1),
+        ("", ["F BRE D", "A BUR D"], 0),
+        ("A BUR D\nA PAR D\nF BRE D", ["A BUR D", "A PAR D"], 2),
+    ],
+)
+def test_disbands(text, wanted, extracted):
+    reading = parse(text, DISBANDS)
+    assert (texts(reading), reading.orders_extracted) == (wanted, extracted)
+
+
+ORDERS = [option.text for choices in ALL for options in choices.options for option in options]
+LINES = st.one_of(st.text(max_size=60), st.sampled_from([*ORDERS, WAIVE, "<orders>", "</orders>", "A", "F BRE -"]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(LINES, max_size=12).map("\n".join), st.sampled_from(ALL))
+def test_any_text_comes_to_a_legal_answer(text, choices):
+    reading = parse(text, choices)
+    assert is_legal(reading, choices)
+    assert 0 <= reading.orders_extracted <= reading.orders_expected == choices.lines
+    assert reading.empty == (reading.orders_extracted == 0)
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000_000, "A PAR J\n" * 1_000_000, "<orders>" * 1_000_000, ";" * 10_000_000])
+def test_of_ten_megabytes_no_more_than_100_short_lines_are_read(text, monkeypatch):
+    read, read_order = [], completion.read_order
+    monkeypatch.setattr(completion, "read_order", lambda line: read.append(len(line)) or read_order(line))
+    reading = parse(text, MOVES)
+    assert reading.empty
+    assert len(reading.problems) <= 100
+    assert len(read) <= 100
+    assert max(read, default=0) <= 100
+
+
+def test_a_position_without_lines_needs_no_answer():
+    nothing = ask(scene({"france": "A PAR, A MAR, F BRE"}, phase=codes.WINTER), "FRANCE")
+    reading = parse("A PAR H", nothing)
+    assert (reading.chosen, reading.empty, reading.partial) == ((), False, False)

@@ -1,0 +1,179 @@
+"""Orders as people write them: what is understood, what comes back, and what is said of the rest."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import ARMY, FLEET, POWERS, find_location, location_name, standard_board
+from sparring.envs.diplomacy.orders.notation import (
+    OrderError,
+    place_unit,
+    read_order,
+    read_unit,
+    unit_location,
+    unit_name,
+    write_order,
+    write_unit,
+)
+
+WORDS = [
+    *("A", "F", "PAR", "BUR", "STP/SC", "STP(NC)", "SPAIN", "Mid-Atlantic", "-", "->", "to", "S", "H", "C", "R", "D"),
+    *("B", "VIA", "convoy", "holds", "WAIVE", "(", "/", ".", ";", "*", "7"),
+]
+
+
+def packed(kind, target="", other="", *, via=False):
+    """An order from the names of its places."""
+    places = (find_location(name) if name else 0 for name in (target, other))
+    return codes.pack(kind, *places, via=via)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "order"),
+    [
+        ("A PAR H", "PAR", packed(codes.HOLD)),
+        ("army Paris holds.", "PAR", packed(codes.HOLD)),
+        ("PAR stand", "PAR", packed(codes.HOLD)),
+        ("A PAR - BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("a par-bur", "PAR", packed(codes.MOVE, "BUR")),
+        ("A Paris -> Burgundy", "PAR", packed(codes.MOVE, "BUR")),
+        ("A Paris→Burgundy", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR – BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR \N{MINUS SIGN} BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR\N{NON-BREAKING HYPHEN}BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR => BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("Army Paris moves to Burgundy", "PAR", packed(codes.MOVE, "BUR")),
+        ("A PAR to BUR", "PAR", packed(codes.MOVE, "BUR")),
+        ("A LON - NWY VIA", "LON", packed(codes.MOVE, "NWY", via=True)),
+        ("A LON - NWY via convoy", "LON", packed(codes.MOVE, "NWY", via=True)),
+        ("F STP/SC-BOT", "STP/SC", packed(codes.MOVE, "BOT")),
+        ("F St. Petersburg (south coast) - Gulf of Bothnia", "STP/SC", packed(codes.MOVE, "BOT")),
+        ("F Mid-Atlantic Ocean - Spain (sc)", "MAO", packed(codes.MOVE, "SPA/SC")),
+        ("A PAR S A MAR", "PAR", packed(codes.SUPPORT, "MAR")),
+        ("A PAR S MAR H", "PAR", packed(codes.SUPPORT, "MAR")),
+        ("A PAR supports army Marseilles moves to Burgundy", "PAR", packed(codes.SUPPORT_MOVE, "BUR", "MAR")),
+        ("A PAR S MAR-BUR", "PAR", packed(codes.SUPPORT_MOVE, "BUR", "MAR")),
+        ("F NTH C A LON - NWY", "NTH", packed(codes.CONVOY, "NWY", "LON")),
+        ("F North Sea convoys London to Norway", "NTH", packed(codes.CONVOY, "NWY", "LON")),
+        ("A MUN R BER", "MUN", packed(codes.RETREAT, "BER")),
+        ("A MUN retreats to BER", "MUN", packed(codes.RETREAT, "BER")),
+        ("A MUN D", "MUN", packed(codes.DISBAND)),
+        ("remove A MUN", "MUN", packed(codes.DISBAND)),
+        ("A PAR B", "PAR", codes.pack(codes.BUILD, find_location("PAR"), 0)),
+        ("build F STP/NC", "STP/NC", codes.pack(codes.BUILD, find_location("STP/NC"), 1)),
+    ],
+)
+def test_orders_are_read_as_people_write_them(text, place, order):
+    read = read_order(text)
+    assert (location_name(read.location), codes.unpack(read.order)) == (place, codes.unpack(order))
+
+
+@pytest.mark.parametrize("text", ["WAIVE", "waive", " Pass "])
+def test_a_waive_is_no_order(text):
+    assert read_order(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "an empty order: write one such as 'A PAR - BUR', or leave it out"),
+        (" . ", "an empty order: write one such as 'A PAR - BUR', or leave it out"),
+        ("A PAR", "order 'A PAR': says nothing to do; add H, - and a place, S, C, R, D or B"),
+        ("A PAR -", "order 'A PAR -': breaks off where a place should be"),
+        ("A PAR S A", "order 'A PAR S A': breaks off where a place should be"),
+        ("F NTH C A LON", "order 'F NTH C A LON': says no destination; write F NTH C A LON - NWY"),
+        ("PAR B", "order 'PAR B': does not say what to build; write A or F, as in A PAR B"),
+        ("A PAR H A MAR H", "order 'A PAR H A MAR H': cannot be read from 'A MAR H' on"),
+        ("A LON - NTH - NWY", "order 'A LON - NTH - NWY': cannot be read from '- NWY' on"),
+        (
+            "A PARR H",
+            "order 'A PARR H': unknown province 'PARR': write a code or a name, as in PAR, STP/NC, North Sea; "
+            "did you mean 'PAR'?",
+        ),
+        ("F STP/EC - BOT", "order 'F STP/EC - BOT': unknown coast 'STP/EC': choose from STP/NC, STP/SC"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line(text, said):
+    with pytest.raises(OrderError) as caught:
+        read_order(text)
+    assert str(caught.value) == said
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)))
+def test_any_text_is_an_order_or_an_error_of_one_line(text):
+    read, problem = None, ""
+    try:
+        read = read_order(text)
+    except OrderError as error:
+        problem = str(error)
+    assert problem.isprintable()
+    assert read is None or 0 <= read.province < codes.NUM_PROVINCES
+
+
+def test_every_listed_order_is_read_back_as_it_was_written():
+    """All legal orders of a game, in every kind of phase."""
+    batch, kinds = DiplomacyBatch(1, threads=1, last_year=1907), set()
+    batch.players[0, ::2] = codes.BOTS.index("dumbbot")
+    for step in range(40):
+        standing = batch.units[0] if not bool(batch.dislodged.any()) else batch.dislodged[0]
+        for province, listed in batch.legal_orders(0).items():
+            for order in listed[listed != codes.NO_ORDER].tolist():
+                read = read_order(write_order(order, province, int(standing[province])))
+                assert (read.province, read.order) == (province, order)
+                kinds.add(order & codes.KIND_MASK)
+        batch.draw_orders(step)
+        batch.process()
+    batch.close()
+    assert kinds == set(range(codes.HOLD, codes.KINDS))
+
+
+def test_every_unit_is_read_back_as_it_was_written():
+    for form, place in ((0, "PAR"), (0, "STP"), (1, "NTH"), (1, "BRE"), (2, "BUL/EC"), (3, "STP/SC")):
+        for power in range(codes.NUM_POWERS):
+            province, code = find_location(place[:3]), codes.unit_code(power, form)
+            text = write_unit(code, province)
+            assert text == f"{'AFFF'[form]} {place}"
+            assert read_unit(text, power) == (province, code)
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        ("PAR", "unit 'PAR': write A or F and a place, as in A PAR or F STP/SC"),
+        ("A NTH", "unit 'A NTH': an army stands on land and on no coast, as in A PAR or A STP"),
+        ("A STP/NC", "unit 'A STP/NC': an army stands on land and on no coast, as in A PAR or A STP"),
+        ("F MUN", "unit 'F MUN': a fleet stands at sea or on a coast; MUN is inland"),
+        ("F SPA", "unit 'F SPA': say which coast, F SPA/NC or F SPA/SC"),
+    ],
+)
+def test_units_that_cannot_stand_there_are_refused(unit, said):
+    with pytest.raises(OrderError) as caught:
+        read_unit(unit, POWERS.index("FRANCE"))
+    assert str(caught.value) == said
+
+
+def test_a_fleet_has_the_form_of_its_coast():
+    units = [place_unit("", 0, "F", find_location(place))[1] for place in ("NTH", "SPA/NC", "SPA/SC")]
+    assert [(unit - 1) // codes.NUM_POWERS for unit in units] == [1, 2, 3]
+
+
+def test_a_unit_has_one_name_wherever_it_is_written():
+    """Every unit of the board: named by kind and place, written from its code, in its order, and where it is built."""
+    board, written = standard_board(), 0
+    for kind, location in product((ARMY, FLEET), range(codes.NUM_LOCATIONS)):
+        province, name = int(board.province_of[location]), unit_name(kind, location)
+        try:
+            assert read_unit(name, 0)[0] == province
+        except OrderError:
+            continue
+        unit = read_unit(name, 0)[1]
+        assert (write_unit(unit, province), unit_location(unit, province)) == (name, location)
+        assert write_order(codes.pack(codes.HOLD), province, unit) == f"{name} H"
+        assert write_order(codes.pack(codes.BUILD, location, kind), province, 0) == f"{name} B"
+        written += 1
+    assert written == 56 + 19 + 39 + 6  # armies on land; fleets at sea, on whole coasts, and on coasts of split ones

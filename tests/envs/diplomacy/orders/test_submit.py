@@ -1,0 +1,116 @@
+"""What a power writes, line by line: what is put into the game, and what is answered."""
+
+import numpy as np
+import pytest
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
+from sparring.envs.diplomacy.orders.notation import write_order
+from sparring.envs.diplomacy.orders.submit import submit
+from tests.envs.diplomacy.scenes import owner_row, unit_row
+
+BOARD = standard_board()
+FRANCE = POWERS.index("FRANCE")
+
+
+def hand_in(lines, *, phase, units=None, dislodged=None, owner=None):
+    """The orders that came of France's lines, by place, and what was wrong with each line."""
+    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    standing, away = unit_row(units or {}), unit_row(dislodged or {})
+    rows = {"units": standing, "dislodged": away, "owner": owner_row(owner)}
+    answers = submit(orders, lines, power=FRANCE, phase=phase, **rows)
+    unit, places = np.where(away > 0, away, standing), np.flatnonzero(orders).tolist()
+    given = {location_name(place): write_order(int(orders[place]), place, int(unit[place])) for place in places}
+    assert [line.text for line in answers] == lines
+    return given, [line.problem for line in answers]
+
+
+def test_a_mistake_in_one_line_spoils_no_other():
+    lines = ["A PAR - BUR", "A MUN H", "A MAR", "PAR S A MAR", "", "F BRE - ENG"]
+    given, problems = hand_in(lines, phase=codes.SPRING, units={"France": "A PAR, A MAR, F BRE", "Germany": "A MUN"})
+    assert given == {"PAR": "A PAR - BUR", "BRE": "F BRE - ENG"}
+    assert problems == [
+        "",
+        "FRANCE has no unit in MUN that could be ordered",
+        "order 'A MAR': says nothing to do; add H, - and a place, S, C, R, D or B",
+        "the unit in PAR has an order already; the first one counts",
+        "an empty order: write one such as 'A PAR - BUR', or leave it out",
+        "",
+    ]
+
+
+def test_who_retreats_is_the_dislodged_unit():
+    standing = {"France": "A PAR", "Germany": "A BUR"}
+    lines = ["A PAR R PIC", "A BUR R GAS"]
+    given, problems = hand_in(lines, phase=codes.FALL_RETREATS, units=standing, dislodged={"France": "A BUR"})
+    assert given == {"BUR": "A BUR R GAS"}
+    assert problems == ["FRANCE has no unit in PAR that could be ordered", ""]
+
+
+def test_builds_are_made_in_the_order_written_as_long_as_any_are_due():
+    lines = ["WAIVE", "F BRE B", "A PAR B", "A MAR B"]
+    given, problems = hand_in(lines, phase=codes.WINTER, units={"France": "A BUR"})
+    assert given == {"BRE": "F BRE B", "PAR": "A PAR B"}
+    assert problems == ["", "", "", "FRANCE has no further build to make"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("F PAR B", "unit 'F PAR B': a fleet stands at sea or on a coast; PAR is inland"),
+        ("A BRE/NC B", "order 'A BRE/NC B': unknown coast 'BRE/NC': choose from BRE alone"),
+        ("A BUR B", "BUR is no free home centre of FRANCE"),
+        ("A MAR B", "MAR is no free home centre of FRANCE"),
+        ("A LON B", "LON is no free home centre of FRANCE"),
+        ("A MAR D", "FRANCE has no disband to make"),
+        ("A MAR - BUR", "order 'A MAR - BUR': winter has builds and disbands alone, as in A PAR B or A PAR D"),
+    ],
+)
+def test_a_line_that_builds_nothing_takes_no_build_away(line, problem):
+    given, problems = hand_in([line, "F BRE B"], phase=codes.WINTER, units={"France": "A MAR, A BUR"})
+    assert given == {"BRE": "F BRE B"}
+    assert problems == [problem, ""]
+
+
+def test_where_nothing_is_due_in_winter():
+    """Five centres, five units: a move is no disband, and there was none before the first."""
+    rows = {"units": {"France": "A PAR, A MAR, F BRE"}, "owner": {"France": "PAR, MAR, BRE"}}
+    lines = ["A PAR - BUR", "A PAR D", "A PAR B"]
+    given, problems = hand_in(lines, phase=codes.WINTER, **rows)
+    assert given == {}
+    assert problems == [
+        "order 'A PAR - BUR': winter has builds and disbands alone, as in A PAR B or A PAR D",
+        "FRANCE has no disband to make",
+        "FRANCE has no build to make",
+    ]
+
+
+def test_a_fleet_is_built_on_a_coast_that_is_said():
+    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    rows = {"units": unit_row({}), "dislodged": unit_row({}), "owner": owner_row(None)}
+    power = POWERS.index("RUSSIA")
+    lines = submit(orders, ["F STP B", "A STP/SC B", "F STP/SC B"], power=power, phase=codes.WINTER, **rows)
+    assert [line.problem for line in lines] == [
+        "unit 'F STP B': say which coast, F STP/NC or F STP/SC",
+        "unit 'A STP/SC B': an army stands on land and on no coast, as in A PAR or A STP",
+        "",
+    ]
+    assert codes.unpack(int(orders[BOARD.provinces.index("STP")]))[:3] == (codes.BUILD, 80, 1)
+
+
+@pytest.mark.parametrize("line", ["A PAR H", "A PAR - BUR", "A MUN D", "A PAR B"])
+def test_a_line_that_disbands_nothing_takes_no_disband_away(line):
+    units = {"France": "A PAR, A MAR, F BRE, A GAS", "Germany": "A MUN"}
+    given, problems = hand_in([line, "A MAR D", "A GAS D"], phase=codes.WINTER, units=units)
+    assert given == {"MAR": "A MAR D"}
+    assert problems[0] != ""
+    assert problems[1:] == ["", "FRANCE has no further disband to make"]
+
+
+def test_one_text_instead_of_a_list_is_refused():
+    orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
+    rows = {"units": unit_row({"France": "A PAR"}), "dislodged": unit_row({}), "owner": owner_row(None)}
+    with pytest.raises(InputError, match="lines='A PAR H': give a list of orders, one a line"):
+        submit(orders, "A PAR H", power=FRANCE, phase=codes.SPRING, **rows)
+    assert not orders.any()

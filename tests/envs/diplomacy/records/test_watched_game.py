@@ -1,0 +1,91 @@
+"""One game of a batch kept while somebody else plays it, and saved with the names of who played."""
+
+import pytest
+import torch
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.records.history import History, WatchedBatch
+from sparring.envs.diplomacy.records.saved_game import load, load_players, read_players, save, write_game
+from tests.envs.diplomacy.records.test_saved_game import PACKAGE, same
+
+
+@pytest.fixture(scope="module")
+def game():
+    """Game 2 of four to the end of 1903, after another one that must be forgotten."""
+    batch = WatchedBatch(4, watched=2, threads=1, last_year=1903)
+    for _ in range(2):
+        batch.reset()
+        while not bool(batch.done.all()):
+            batch.draw_orders(4)
+            batch.process()
+    yield batch.past()
+    batch.close()
+
+
+def test_a_watched_game_has_the_past_that_a_history_has(game):
+    batch = DiplomacyBatch(4, threads=1, last_year=1903)
+    history = History(batch)
+    for _ in range(len(game) + 3):
+        batch.draw_orders(4)
+        history.process()
+    assert int(game[-1].position["done"]) == 1
+    assert same(game, history.game(2))
+    batch.close()
+
+
+def test_a_game_that_waits_for_others_is_not_kept():
+    """As the learner's table does it, which sets games aside by `done` while others retreat."""
+    batch = WatchedBatch(1, threads=1)
+    batch.done.fill_(1)
+    batch.process()
+    batch.done.zero_()
+    assert len(batch.past()) == 1
+    batch.process()
+    assert torch.equal(batch.past()[0].position["units"], batch.units)
+    assert len(batch.past()) == 2
+    batch.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "forgets"),
+    [
+        (lambda batch: batch.reset(), True),
+        (lambda batch: batch.load(opening()), True),
+        (lambda batch: batch.set_position(1, opening()), True),
+        (lambda batch: batch.set_position(0, opening()), False),
+        (lambda batch: batch.copy([0], torch.tensor([1])), True),
+        (lambda batch: batch.copy([1, 1], [0, 2]), False),
+        (lambda batch: batch.copy([1], [1]), False),
+    ],
+)
+def test_what_was_kept_is_of_one_game(change, forgets):
+    """A game that is set from outside has not come to where it is by what was played before; it can be saved all the
+    same, which two games after one another cannot."""
+    batch = WatchedBatch(3, watched=1, threads=1)
+    for _ in range(2):
+        batch.draw_orders(4)
+        batch.process()
+    change(batch)
+    batch.draw_orders(5)
+    batch.process()
+    assert len(batch.past()) == (2 if forgets else 4)
+    assert write_game(batch.past())
+    batch.close()
+
+
+def test_only_a_game_of_the_batch_can_be_watched():
+    with pytest.raises(InputError, match=r"game=4: must be a whole number in \[0, 3\]"):
+        WatchedBatch(4, watched=4, threads=1)
+
+
+def test_who_played_is_saved_where_it_is_known(game, tmp_path):
+    path = tmp_path / "game.json"
+    names = ("dumbbot", "", 'a "b" \n', "dumbbot", "", "", "x")
+    save(path, game, players=names)
+    assert load_players(path) == names
+    assert same(load(path), game)
+    save(path, game)
+    assert load_players(path) == ("",) * 7
+    assert "players" not in write_game(game)
+    assert read_players(PACKAGE) == ("",) * 7

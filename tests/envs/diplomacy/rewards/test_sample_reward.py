@@ -1,0 +1,116 @@
+"""Rewards of a language model's decisions, against sums done by hand."""
+
+import pytest
+import torch
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards.sample_reward import (
+    balance_bonus,
+    discounted,
+    elo_reward,
+    expected_ranks,
+    leader_gap,
+    sample_rewards,
+)
+
+OWNER = torch.tensor([[0] * 10 + [1] * 7 + [2] * 6 + [3] * 1 + [-1] * 10])
+NO_UNITS = torch.zeros((1, 75), dtype=torch.uint8)
+END = {"units": NO_UNITS, "dislodged": NO_UNITS, "owner": OWNER}
+# Of 10, 7, 6 and 1 centres the mean is 6 and the standard deviation sqrt((16 + 1 + 0 + 25) / 4).
+BALANCE = 1 - 10.5**0.5 / 6
+# Alive with 0.5, 2 for a centre, and by place 50, 25, 15, 10; three are eliminated.
+SCORES = [70.5, 39.5, 27.5, 12.5, -30.0, -30.0, -30.0]
+GAPS = [0.0, 0.0, -1 / 18, -6 / 18, -7 / 18, -7 / 18, -7 / 18]
+TERMS = [0.3 * gap + 0.2 * (BALANCE if power else 0.0) for power, gap in enumerate(GAPS)]
+EQUAL = torch.full((1, 7), 1000.0)
+
+
+def earned(*phases):
+    """Step rewards [T, 1, 7], the first power's being as given, the second's twice that."""
+    steps = torch.zeros(len(phases), 1, 7, dtype=torch.float64)
+    steps[:, 0, 0], steps[:, 0, 1] = torch.tensor(phases), 2 * torch.tensor(phases)
+    return steps
+
+
+def test_more_than_three_centres_behind_the_leader_cost():
+    assert leader_gap(OWNER)[0].tolist() == pytest.approx(GAPS)
+    assert (leader_gap(OWNER) <= 0).all()
+
+
+def test_balance_is_for_those_who_do_not_lead():
+    assert balance_bonus(OWNER)[0].tolist() == pytest.approx([0.0] + [BALANCE] * 6)
+    tied = torch.tensor([[0] * 5 + [1] * 5 + [2] * 2 + [-1] * 22])
+    assert balance_bonus(tied)[0].tolist() == pytest.approx([0, 0] + [1 - 2**0.5 / 4] * 5)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "expected"), [(0.0, [1.0, 2.0, 4.0]), (0.5, [1 + 1 + 1, 2 + 2, 4]), (1.0, [7.0, 6.0, 4.0])]
+)
+def test_later_steps_count_less_with_every_phase(gamma, expected):
+    steps = earned(1.0, 2.0, 4.0)
+    assert discounted(steps, gamma)[:, 0, 0].tolist() == pytest.approx(expected)
+    assert steps[:, 0, 0].tolist() == [1.0, 2.0, 4.0]
+
+
+def test_dense_rewards_by_hand():
+    steps = earned(1.0, -2.0)
+    found = sample_rewards(steps, END, RewardRules(reward_discount_gamma=0.9))
+    late = [0.2 * score + terms for score, terms in zip(SCORES, TERMS, strict=True)]
+    assert found[0, 0].tolist() == pytest.approx([late[0] + 0.8 * -0.8, late[1] + 0.8 * -1.6, *late[2:]])
+    assert found[1, 0].tolist() == pytest.approx([late[0] - 0.8 * 2.0, late[1] - 0.8 * 4.0, *late[2:]])
+    # The immediate step alone, unless told otherwise.
+    assert sample_rewards(steps, END, RewardRules())[0, 0, 0] == pytest.approx(late[0] + 0.8 * 1.0)
+
+
+def test_sparse_rewards_are_the_same_for_every_decision_whatever_its_step():
+    rules = RewardRules(use_trajectory_level_rewards=True)
+    found = sample_rewards(earned(1.0, -2.0, 5.0), END, rules)
+    assert found.shape == (3, 1, 7)
+    for phase in found:
+        expected = [score + terms for score, terms in zip(SCORES, TERMS, strict=True)]
+        assert phase[0].tolist() == pytest.approx(expected)
+
+
+def test_expected_places_by_hand():
+    assert expected_ranks(EQUAL)[0].tolist() == pytest.approx([4.0] * 7)
+    # 400 points are odds of ten to one: against six such opponents 7 - 6 * 10 / 11, and 7 - 1 / 11 - 5 / 2 for them.
+    ahead = torch.tensor([[1400.0, 1000, 1000, 1000, 1000, 1000, 1000]])
+    assert expected_ranks(ahead)[0].tolist() == pytest.approx([7 - 60 / 11] + [4.5 - 1 / 11] * 6)
+    assert expected_ranks(torch.tensor([[900.0, 1234, 1000, 555, 1001, 2000, 1e9]])).sum() == pytest.approx(28.0)
+
+
+def test_elo_conditioning_pays_for_places_better_than_expected():
+    ratings = torch.tensor([[1400.0, 1000, 1000, 1000, 1000, 1000, 1000]])
+    places = [1, 2, 3, 4, 5, 5, 5]
+    expected = [7 - 60 / 11] + [4.5 - 1 / 11] * 6
+    for scale in (0.5, 2.0):
+        worth = [2 * scale * (hoped - place) for hoped, place in zip(expected, places, strict=True)]
+        assert elo_reward(OWNER, ratings, scale)[0].tolist() == pytest.approx(worth)
+        for sparse in (False, True):
+            options = {"use_trajectory_level_rewards": sparse, "elo_scale": scale}
+            without = sample_rewards(earned(1.0, 2.0), END, RewardRules(**options))
+            rules = RewardRules(use_elo_conditioned_rewards=True, **options)
+            change = sample_rewards(earned(1.0, 2.0), END, rules, ratings=ratings) - without
+            assert [phase[0].tolist() for phase in change] == [pytest.approx(worth)] * 2
+
+
+def test_stronger_opponents_make_the_same_place_worth_more():
+    stronger, weaker = EQUAL.clone(), EQUAL.clone()
+    stronger[0, 1:], weaker[0, 1:] = 1200.0, 800.0
+    found = [float(elo_reward(OWNER, ratings, 0.5)[0, 0]) for ratings in (weaker, EQUAL, stronger)]
+    assert found == sorted(found)
+    assert found[2] - found[0] > 2.0
+
+
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [
+        (None, r"ratings: missing; Elo-conditioned rewards need one per power, \(1, 7\)"),
+        (torch.full((7,), 1000.0), r"ratings: of shape \(7,\); .* need one per power, \(1, 7\)"),
+        (torch.full((1, 7), float("nan")), "ratings: not all are finite; give Elo points"),
+    ],
+)
+def test_ratings_that_cannot_be_used_are_refused(ratings, message):
+    with pytest.raises(InputError, match=message):
+        sample_rewards(earned(1.0), END, RewardRules(use_elo_conditioned_rewards=True), ratings=ratings)

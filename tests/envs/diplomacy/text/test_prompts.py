@@ -1,0 +1,155 @@
+"""Prompts say what they are meant to, word for word, and depend on nothing but the position and the rules."""
+
+from dataclasses import replace
+
+import pytest
+
+from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.text.prompts import PromptRules, board_text, render, static_prefix
+from tests.envs.diplomacy.text.asking import ask, random_decisions, scene
+
+COMPACT, FULL = PromptRules(), PromptRules(compact=False)
+MOVES = scene({"france": "A PAR, F BRE", "germany": "A BUR, F KIE", "russia": "F STP/NC"}, year=1903)
+
+
+def body(row, power, rules=COMPACT):
+    """A prompt without what all prompts begin with."""
+    prefix, text = static_prefix(rules), render(row, POWERS.index(power), ask(row, power), rules, last_year=1910)
+    assert text.startswith(prefix)
+    return text[len(prefix) :]
+
+
+BOARD = """\
+spring 1903 of 1910
+AUSTRIA 3 BUD TRI VIE :
+ENGLAND 3 EDI LON LVP :
+FRANCE 3 BRE MAR PAR : F BRE A PAR
+GERMANY 3 BER KIE MUN : A BUR F KIE
+ITALY 3 NAP ROM VEN :
+RUSSIA 4 MOS SEV STP WAR : F STP/NC
+TURKEY 3 ANK CON SMY :
+nobody 12 BEL BUL DEN GRE HOL NWY POR RUM SER SPA SWE TUN
+"""
+
+
+def test_a_compact_prompt():
+    assert body(MOVES, "FRANCE") == BOARD + "FRANCE : F BRE A PAR\n<orders>\n"
+    assert static_prefix(COMPACT) == "Diplomacy\n"
+
+
+def test_a_retreat():
+    row = scene(
+        {"germany": "A BUR", "italy": "A MAR"},
+        phase=codes.FALL_RETREATS,
+        dislodged={"FRANCE A BUR": "MUN", "FRANCE A MAR": "PIE"},
+        contested=["PAR", "GAS"],
+    )
+    lines = body(row, "FRANCE").splitlines()
+    assert lines[0] == "fall retreats 1901 of 1910"
+    assert lines[-5:] == [
+        "dislodged FRANCE A BUR from MUN",
+        "dislodged FRANCE A MAR from PIE",
+        "contested GAS PAR",
+        "FRANCE retreats : A BUR A MAR",
+        "<orders>",
+    ]
+
+
+def test_winter():
+    row = scene({"france": "A BUR", "germany": "A MUN, A BER, F KIE, F DEN"}, phase=codes.WINTER)
+    assert body(row, "FRANCE").splitlines()[-2] == "FRANCE builds 2 : BRE MAR PAR"
+    assert body(row, "GERMANY").splitlines()[-2] == "GERMANY disbands 1 : A BER F DEN F KIE A MUN"
+
+
+WINDOWS = """\
+FRANCE
+F BRE 13 ENG GAS MAO PIC
+A PAR 7 BRE FRANCE F FRANCE BUR A GERMANY GAS PIC by BUR
+<orders>
+"""
+
+
+def test_windows_and_counts_stand_behind_each_unit():
+    rules = replace(COMPACT, show_map_windows=True, show_action_counts=True)
+    counts = [len(options) for options in ask(MOVES, "FRANCE").options]
+    assert body(MOVES, "FRANCE", rules) == BOARD + WINDOWS.replace("13", str(counts[0])).replace("7", str(counts[1]))
+
+
+def test_without_the_board_there_is_what_one_owns():
+    rules = replace(COMPACT, show_board_context=False)
+    assert body(MOVES, "FRANCE", rules) == (
+        "spring 1903 of 1910\nFRANCE 3 BRE MAR PAR : F BRE A PAR\nFRANCE : F BRE A PAR\n<orders>\n"
+    )
+
+
+def test_valid_moves_are_all_of_them():
+    lines = body(MOVES, "FRANCE", replace(COMPACT, show_valid_moves=True)).splitlines()
+    for line, options in zip(lines[-3:-1], ask(MOVES, "FRANCE").options, strict=True):
+        assert line.split(" = ")[1].split(", ") == [option.text for option in options]
+        assert len(options) > 5
+
+
+FULL_END = """\
+The game ends after 1910.
+You are FRANCE. These units move, hold, support or convoy:
+F BRE: ENG, GAS, MAO, PIC
+A PAR: BRE (FRANCE, F FRANCE), BUR (A GERMANY), GAS, PIC; threatened from BUR
+<orders>
+"""
+
+
+def test_a_full_prompt_has_instructions_and_sentences():
+    rules = replace(FULL, show_map_windows=True)
+    text = body(MOVES, "FRANCE", rules)
+    assert text.startswith("S1903M: spring 1903\nAUSTRIA: 3 centres BUD TRI VIE; 0 units\n")
+    assert text.endswith(FULL_END)
+    assert "one order a line" in static_prefix(FULL)
+    hidden = body(MOVES, "FRANCE", replace(FULL, show_board_context=False))
+    assert hidden.startswith(
+        "It is spring 1903.\nThe game ends after 1910.\nFRANCE 3 BRE MAR PAR : F BRE A PAR\nYou are"
+    )
+
+
+def test_full_prompts_ask_for_what_is_due():
+    winter = scene({"france": "A BUR", "germany": "A MUN, A BER, F KIE, F DEN"}, phase=codes.WINTER)
+    assert body(winter, "FRANCE", FULL).endswith("You are FRANCE. 2 to build, of these:\nBRE\nMAR\nPAR\n<orders>\n")
+    assert "You are GERMANY. 1 to disband, of these:\nA BER\n" in body(winter, "GERMANY", FULL)
+    retreat = scene({"germany": "A BUR"}, phase=codes.SPRING_RETREATS, dislodged={"FRANCE A BUR": "MUN"})
+    assert body(retreat, "FRANCE", FULL).endswith("These units retreat or disband:\nA BUR\n<orders>\n")
+
+
+SWITCHES = ("show_valid_moves", "show_board_context", "show_map_windows", "show_action_counts")
+
+
+@pytest.mark.parametrize("compact", [True, False])
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_every_switch_changes_the_prompt(switch, compact):
+    rules = PromptRules(compact=compact)
+    turned = replace(rules, **{switch: not getattr(rules, switch)})
+    assert body(MOVES, "FRANCE", turned) != body(MOVES, "FRANCE", rules)
+
+
+ALL_RULES = [replace(rules, **{switch: not getattr(rules, switch)}) for rules in (COMPACT, FULL) for switch in SWITCHES]
+
+
+def test_prompts_of_games_share_the_prefix_and_a_positions_prompts_the_board():
+    for row, choices, _ in random_decisions(games=1):
+        for rules in (COMPACT, FULL, *ALL_RULES):
+            shared = static_prefix(rules) + board_text(row, rules, last_year=1905)
+            text = render(row, choices.power, choices, rules, last_year=1905)
+            assert text.startswith(shared)
+            assert text.endswith("\n<orders>\n")
+            assert render(row, choices.power, choices, rules, last_year=1905) == text
+
+
+def test_nothing_to_order_is_no_question():
+    row = scene({"france": "A PAR"}, phase=codes.FALL_RETREATS)
+    with pytest.raises(ValueError, match="FRANCE has nothing to order"):
+        render(row, 2, ask(row, "FRANCE"), COMPACT, last_year=1910)
+
+
+def test_rules_are_those_of_the_configuration():
+    model = LanguageModelConfig(compact=False, show_board_context=False, show_map_windows=True)
+    assert PromptRules.of(model) == PromptRules(compact=False, show_board_context=False, show_map_windows=True)
