@@ -20,7 +20,7 @@ if __name__ == "__main__":  # Run as a script, perhaps before anything is instal
 
 import yaml
 
-from sparring.agents.early import check_early
+from sparring.agents.run.preflight import check_early
 from sparring.agents.trainers import trainer
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.status import LOADING, say

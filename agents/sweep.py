@@ -18,7 +18,7 @@ from typing import Any
 import hydra
 import yaml
 
-from sparring.agents.run_folder import RunFolder, made_up_name
+from sparring.agents.run.folder import RunFolder, made_up_name
 from sparring.agents.trainers import trainer
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
@@ -105,7 +105,7 @@ def _train(run: RunConfig) -> dict[str, Any]:
 
 def _result(run: RunConfig) -> dict[str, Any]:
     """How far the run came, and its mean win rate or return as its last checkpoint says."""
-    from sparring.agents.checkpoint import CheckpointError, load_checkpoint
+    from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 
     folder = RunFolder(ROOT / run.checkpoint_dir / run.name)
     try:

@@ -21,7 +21,7 @@ def trainer(name: str) -> Callable[[RunConfig], Path]:
     if name == "grpo":
         return _language("sparring.agents.grpo.loop", name)
     if name == "clone":
-        return _language("sparring.agents.llm.clone", name)
+        return _language("sparring.agents.llm.cloning.loop", name)
     from sparring.agents.ppo.loop import train
 
     return train
@@ -31,7 +31,7 @@ def _sb3() -> Callable[[RunConfig], Path]:
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise InputError("trainer=sb3: learns in one process; start it without torchrun, or use trainer=ppo")
     try:
-        from sparring.agents.sb3 import train
+        from sparring.agents.baselines.sb3 import train
     except ModuleNotFoundError as error:
         raise InputError(f'trainer=sb3 needs {error.name}: pip install -e ".[sb3]"') from error
     return train

@@ -13,26 +13,26 @@ import numpy as np
 import torch
 
 import sparring.agents.grpo.learner
-import sparring.agents.llm.sampling
+import sparring.agents.llm.decoding.sampling
 from benchmarks.llm_work import BETA, LAST_YEAR, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
 from sparring.agents.grpo.learner import Learner, Sample
-from sparring.agents.grpo.plan import RolloutPlan, draw_plan
-from sparring.agents.grpo.rollout import Rollouts
-from sparring.agents.llm.adapters import BASE, Adapters
+from sparring.agents.grpo.rollouts.plan import RolloutPlan, draw_plan
+from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.constraint import Constraint, Walks
-from sparring.agents.llm.context import Context
-from sparring.agents.llm.prefill import CacheCounts
+from sparring.agents.llm.decoding.constraint import Constraint, Walks
+from sparring.agents.llm.decoding.kv_cache import Context
+from sparring.agents.llm.decoding.prefill import CacheCounts
+from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.load import load
 from sparring.configs.schema import RunConfig
-from sparring.curriculum.league import new_league
-from sparring.curriculum.matchmaking import Opponents
+from sparring.curriculum.league.league import new_league
+from sparring.curriculum.league.matchmaking import Opponents
 
 MODEL_CALLS = (
     (Context, "read"),
-    (sparring.agents.llm.sampling, "allowed_logits"),
+    (sparring.agents.llm.decoding.sampling, "allowed_logits"),
     (sparring.agents.grpo.learner, "score"),
     (torch.Tensor, "backward"),
 )

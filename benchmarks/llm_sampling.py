@@ -25,12 +25,12 @@ import torch
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.agents.llm.backend import Decision, Request
-from sparring.agents.llm.bot_games import BotDecision, BotGames
-from sparring.agents.llm.constraint import Constraint, Walks
-from sparring.agents.llm.context import Context
-from sparring.agents.llm.prefill import CacheCounts
-from sparring.agents.llm.tiny import build_tiny
-from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.cloning.bot_games import BotDecision, BotGames
+from sparring.agents.llm.decoding.constraint import Constraint, Walks
+from sparring.agents.llm.decoding.kv_cache import Context
+from sparring.agents.llm.decoding.prefill import CacheCounts
+from sparring.agents.llm.models.tiny import build_tiny
+from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.orders.completion import parse
 from sparring.envs.diplomacy.text.prompts import PromptRules, render

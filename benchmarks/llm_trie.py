@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from benchmarks.llm_work import LAST_YEAR, Size, begin
-from sparring.agents.llm.constraint import Constraint
-from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.envs.diplomacy.orders.choices import Choices, choices

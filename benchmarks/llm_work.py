@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from sparring.agents.llm.backend import Request
-from sparring.agents.llm.bot_games import BotDecision, BotGames
-from sparring.agents.llm.lora import LoraShape
-from sparring.agents.llm.tiny import build_tiny
-from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.cloning.bot_games import BotDecision, BotGames
+from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.llm.models.tiny import build_tiny
+from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
 from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 LAST_YEAR = 1910

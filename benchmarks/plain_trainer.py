@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal
 
-from sparring.agents.duel import Duel
+from sparring.agents.play.duel import Duel
 from sparring.configs.schema import PPOConfig
 
 

@@ -23,9 +23,9 @@ from scipy import stats
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from sparring.agents.checkpoint import load_checkpoint
-from sparring.agents.ppo.gymnasium_task import GymnasiumEnvs
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.loop import train
+from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
 from sparring.configs.load import load
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain

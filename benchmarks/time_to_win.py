@@ -121,8 +121,8 @@ def clock(path: Path) -> dict[int, float]:
 
 def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """The deterministic policy's share of games won, by bot."""
-    from sparring.agents.machine import set_threads
-    from sparring.agents.matches import Setting, play
+    from sparring.agents.distributed.threads import set_threads
+    from sparring.agents.play.matches import Setting, play
     from sparring.eval.entrants import load_policy
 
     set_threads(args.threads)

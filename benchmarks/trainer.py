@@ -144,9 +144,9 @@ def own_parts(update: dict[str, float], steps: int) -> Parts:
 
 
 def sb3(options: list[str]) -> list[Parts]:
-    """SB3's PPO on the `VecEnv` of `agents/sb3.py`, timed where its callbacks stand."""
+    """SB3's PPO on the `VecEnv` of `agents/baselines/sb3.py`, timed where its callbacks stand."""
+    from sparring.agents.baselines.sb3 import Curriculum, make_model
     from sparring.agents.ppo.run import Run
-    from sparring.agents.sb3 import Curriculum, make_model
 
     class Timed(Curriculum):
         """Notes when rollouts begin and end."""
@@ -180,7 +180,7 @@ def plain(options: list[str]) -> list[Parts]:
     import numpy as np
 
     from benchmarks.plain_trainer import PlainTrainer
-    from sparring.agents.machine import set_threads
+    from sparring.agents.distributed.threads import set_threads
     from sparring.agents.ppo.run import Run
 
     config = configuration(options, "ppo.precision=fp32")

@@ -180,7 +180,7 @@ class LeagueConfig:
 
     matchmaking: str = option("category", MATCHMAKINGS)
     """category: by the shares below; win_rate: self_play's share, the others by how often they are beaten; rating: by
-    how near their Elo is. `curriculum/matchmaking.py` has the rules."""
+    how near their Elo is. `curriculum/league/matchmaking.py` has the rules."""
     self_play: float = option(0.30, PROBABILITY)
     peer: float = option(0.30, PROBABILITY)
     exploitable: float = option(0.35, PROBABILITY)

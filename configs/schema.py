@@ -232,7 +232,7 @@ class EvaluationConfig:
 
 @dataclass
 class GuardConfig:
-    """What happens when an update breaks the policy; the ladder is in `agents/guard.py`."""
+    """What happens when an update breaks the policy; the ladder is in `agents/run/guard.py`."""
 
     enabled: bool = True
     restore_kl: float = option(10.0, "[1, 1000000]")

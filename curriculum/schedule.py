@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
-from sparring.curriculum.mix import shares
+from sparring.curriculum.opponent_mix import shares
 from sparring.curriculum.randomization import Randomization
 
 

@@ -14,10 +14,10 @@ from itertools import combinations
 import numpy as np
 from tqdm import tqdm
 
-from sparring.agents.matches import Contestant, MatchResults, Setting, play
-from sparring.agents.policy import Policy
+from sparring.agents.play.matches import Contestant, MatchResults, Setting, play
+from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
+from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.entrants import Entrant
 from sparring.eval.replay import Recorder, Recording

@@ -46,7 +46,7 @@ def use_machine(options: PlayOptions) -> tuple[str, int]:
     # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     say(LOADING, shown=not options.quiet)
-    from sparring.agents.machine import set_threads
+    from sparring.agents.distributed.threads import set_threads
     from sparring.configs.core.device import choose_device
 
     return str(choose_device(options.device)), set_threads(options.threads)

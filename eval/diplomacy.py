@@ -31,7 +31,7 @@ from sparring.eval.diplomacy_rivals import find_rivals
 from sparring.eval.diplomacy_tables import references_json, references_markdown, to_json, to_markdown
 
 if TYPE_CHECKING:
-    from sparring.curriculum.league import League
+    from sparring.curriculum.league.league import League
 
 __all__ = ["main", "read_options"]
 LEAGUE = "league.json"
@@ -113,7 +113,7 @@ def _show_league(options: Options, text: str) -> int:
 
 def _read_league(text: str) -> tuple[str, League]:
     """A run's name and its league, the run given by its name or folder."""
-    from sparring.curriculum.league_file import LeagueFile
+    from sparring.curriculum.league.file import LeagueFile
 
     folder = find.find_folder(text, find.CHECKPOINTS, holding=LEAGUE)
     if folder is None:

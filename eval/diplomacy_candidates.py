@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.run_folder import FINAL, RunFolder
+from sparring.agents.run.folder import FINAL, RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.serialization import from_plain
@@ -21,7 +21,7 @@ from sparring.eval.proposals import DIPLOMACY_GAME
 NAMED = ("tiny", "smollm2")
 MODEL_FILE, MODEL_FOLDER = "config.json", "final"
 ADAPTER = "sparring-adapter"
-"""The format that an adapter's file says; `agents.llm.adapter_file` needs packages that a policy does without."""
+"""The format in an adapter's file; `agents.llm.models.adapter_file` needs packages that a policy does without."""
 
 
 def find_candidate(text: str) -> Path | str:

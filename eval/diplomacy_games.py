@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
-from sparring.curriculum.league import BASE_MODEL
+from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.diplomacy_last_year import last_year_of
@@ -18,7 +18,7 @@ from sparring.eval.diplomacy_models import LanguagePlayer, load
 from sparring.eval.diplomacy_options import Options
 
 if TYPE_CHECKING:
-    from sparring.agents.ppo.network import ActorCritic
+    from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.envs.diplomacy.batch import DiplomacyBatch
     from sparring.eval.one_against_six import Record
 
@@ -51,7 +51,7 @@ def play(options: Options, found: Path | str | None, rivals: Mapping[str, Path])
     `found` is who --ckpt means, and `rivals` are the adapters among --opponents, by name.
     Raises `InputError` for who cannot play.
     """
-    from sparring.agents.machine import set_threads
+    from sparring.agents.distributed.threads import set_threads
     from sparring.configs.core.device import choose_device
 
     device, threads = str(choose_device(options.device)), set_threads(options.threads)
@@ -86,7 +86,7 @@ def _play_cells(options: Options, network: ActorCritic | None, device: str, thre
     """Bots, or a policy, against six bots of a kind."""
     from tqdm import tqdm
 
-    from sparring.agents.diplomacy_matches import play_against
+    from sparring.agents.play.diplomacy_matches import play_against
     from sparring.envs.diplomacy.records.history import WatchedBatch
     from sparring.eval.one_against_six import play_cell, record
 

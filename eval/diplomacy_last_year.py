@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.run_folder import RunFolder
+from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
 from sparring.envs.diplomacy.validation import check_whole

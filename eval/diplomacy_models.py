@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.curriculum.league import BASE_MODEL
+from sparring.curriculum.league.league import BASE_MODEL
 from sparring.eval import find
 from sparring.eval.diplomacy_candidates import ADAPTER, MODEL_FOLDER, NAMED, config_of, content_of, has_config
 from sparring.eval.diplomacy_players import load_policy
@@ -24,7 +24,7 @@ from sparring.eval.diplomacy_settings import Settings, configured, is_server, mo
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Backend
-    from sparring.agents.ppo.network import ActorCritic
+    from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.envs.diplomacy.text.prompts import PromptRules
 
 POLICY = "--ckpt"
@@ -88,7 +88,7 @@ def _served_model(url: str, temperature: float, settings: Settings) -> LanguageP
 
 def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -> LanguagePlayer:
     """A model without an adapter, which is its own base model."""
-    from sparring.agents.llm.models import load_model
+    from sparring.agents.llm.models.load import load_model
 
     model, tokenizer = load_model(config, device=device)
     about = {"model": find.display_path(Path(config.name)) if config.name not in NAMED else config.name}
@@ -99,11 +99,11 @@ def _adapted_model(
     path: Path, content: dict[str, Any], temperature: float, device: str, rivals: Mapping[str, Path]
 ) -> LanguagePlayer:
     """The adapter on its model, the model as it is without it, and other adapters on it."""
-    from sparring.agents.llm.models import check_packages, load_model
+    from sparring.agents.llm.models.load import check_packages, load_model
 
     check_packages()
-    from sparring.agents.llm.adapter_file import adapter_of
-    from sparring.agents.llm.adapters import BASE, LEARNER, Adapters
+    from sparring.agents.llm.models.adapter_file import adapter_of
+    from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
 
     config = config_of(path.parent)
     model, tokenizer = load_model(config, device=device)
@@ -127,7 +127,7 @@ def _player(
     about: dict[str, Any],
 ) -> LanguagePlayer:
     """A backend for every name in `playing`, all on one model."""
-    from sparring.agents.llm.constraint import Constraint
+    from sparring.agents.llm.decoding.constraint import Constraint
     from sparring.agents.llm.transformers_backend import TransformersBackend
     from sparring.envs.diplomacy.text.prompts import PromptRules
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sparring.envs.diplomacy.records.timeline import Odds, Phase
 
 if TYPE_CHECKING:
-    from sparring.agents.llm.alternatives import LineOdds
     from sparring.agents.llm.backend import Decision, Request
-    from sparring.agents.llm.seats import Seat
+    from sparring.agents.llm.decoding.option_logprobs import LineOdds
+    from sparring.agents.llm.order_requests import Seat
     from sparring.agents.llm.transformers_backend import TransformersBackend
 
 MOST = 5

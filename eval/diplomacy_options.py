@@ -9,7 +9,7 @@ from pathlib import Path
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.schema import DEVICE
-from sparring.curriculum.league import BASE_MODEL
+from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.eval.diplomacy_settings import Settings, read_settings
 from sparring.eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names

@@ -19,8 +19,8 @@ from sparring.eval.parser import read_names
 from sparring.eval.proposals import DIPLOMACY_POLICIES, trains_language_model
 
 if TYPE_CHECKING:
-    from sparring.agents.diplomacy_matches import Seat
-    from sparring.agents.ppo.network import ActorCritic
+    from sparring.agents.play.diplomacy_matches import Seat
+    from sparring.agents.policies.actor_critic import ActorCritic
 
 STEWARD = "dumbbot"
 """Gives a policy's retreats and winter orders, which it does not give itself, where no bot plays the other powers."""
@@ -90,7 +90,7 @@ def load_seats(players: Sequence[Player]) -> list[Seat]:
 
 def load_policy(path: Path) -> ActorCritic:
     """The network of a checkpoint for Diplomacy; raises `InputError` where there is none."""
-    from sparring.agents.checkpoint import load_checkpoint
+    from sparring.agents.policies.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(path)
     if checkpoint.contract["id"] != ENV_ID:

@@ -96,7 +96,7 @@ def read_options(arguments: Sequence[str]) -> Options:
 
 def play(options: Options, cast: Sequence[Player]) -> list[Record]:
     """One game, from the beginning to its end."""
-    from sparring.agents.diplomacy_matches import play_seats
+    from sparring.agents.play.diplomacy_matches import play_seats
     from sparring.envs.diplomacy.records.history import WatchedBatch
 
     seats = load_seats(cast)

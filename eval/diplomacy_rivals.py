@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError, UnknownNameError, suggestion
-from sparring.curriculum.league import BASE_MODEL
+from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.eval.diplomacy_candidates import ADAPTER, config_of, content_of, find_candidate, has_config
 from sparring.eval.diplomacy_options import Options
 
 if TYPE_CHECKING:
-    from sparring.agents.llm.adapter_file import AdapterFile
-    from sparring.agents.llm.adapters import Adapters
+    from sparring.agents.llm.models.adapter_file import AdapterFile
+    from sparring.agents.llm.models.adapters import Adapters
     from sparring.configs.language import LanguageModelConfig
 
 INSTEAD = "play each against the same bots and compare the tables"
@@ -72,7 +72,7 @@ def _find(name: str) -> Path:
 
 
 def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
-    from sparring.agents.llm.adapter_file import adapter_of
+    from sparring.agents.llm.models.adapter_file import adapter_of
     from sparring.envs.diplomacy.text.prompts import PromptRules
 
     content = content_of(path)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from sparring.curriculum.fixed_references import reference_table
+from sparring.curriculum.league.reference_players import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.eval.diplomacy_options import Options
@@ -16,7 +16,7 @@ from sparring.eval.parser import WIDTH
 from sparring.eval.tables import percent, table
 
 if TYPE_CHECKING:
-    from sparring.curriculum.league import League
+    from sparring.curriculum.league.league import League
     from sparring.eval.one_against_six import Record, Side
 
 SCHEMA_VERSION = 2

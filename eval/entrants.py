@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from sparring.agents.checkpoint import CheckpointError, load_checkpoint
-from sparring.agents.env_version import OldVersionError, admitted, is_old, old_version_message
-from sparring.agents.matches import Contestant
-from sparring.agents.policy import Policy
-from sparring.agents.ppo.network import ActorCritic
-from sparring.agents.sb3_weights import read_zip
+from sparring.agents.baselines.sb3_weights import read_zip
+from sparring.agents.play.matches import Contestant
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
+from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
 from sparring.eval.find import ONNX, Player, display_name

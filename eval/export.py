@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     checkpoint, out = _read(arguments)
-    from sparring.agents.checkpoint import load_checkpoint
+    from sparring.agents.policies.checkpoint import load_checkpoint
     from sparring.eval.onnx_file import read_onnx
     from sparring.eval.onnx_model import export
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from sparring.agents.run_folder import FINAL
+from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import UnknownNameError, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
 from sparring.envs.dogfight.rules import BOTS

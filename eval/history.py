@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sparring.agents.logger import EVENTS, METRICS
+from sparring.agents.run.logger import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, suggestion
 from sparring.eval.find import CHECKPOINTS, find_folder
 

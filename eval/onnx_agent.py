@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import torch
 
-from sparring.agents.policy import Policy
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
 from sparring.eval.onnx_actor import OnnxActor
 from sparring.eval.onnx_file import MAX_BYTES, MAX_PARAMETERS, OnnxFile

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sparring.agents.checkpoint import Checkpoint
-from sparring.agents.policy import Policy
-from sparring.agents.ppo.network import ActorCritic, Residual
+from sparring.agents.policies.actor_critic import ActorCritic, Residual
+from sparring.agents.policies.checkpoint import Checkpoint
+from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight.mirror import Mirror

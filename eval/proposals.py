@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.run_folder import FINAL
+from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import suggestion
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.configs.serialization import read_yaml

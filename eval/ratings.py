@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.curriculum.sprt import SCORES
+from sparring.curriculum.ratings.sprt import SCORES
 from sparring.envs.dogfight.rules import BOTS
 
 if TYPE_CHECKING:

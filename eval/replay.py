@@ -1,4 +1,4 @@
-"""Watch a match in a browser: a recorder for `agents.matches.play`, and a self-contained HTML page of its recordings.
+"""Watch a match in a browser: a recorder for `agents.play.matches.play`, and a self-contained HTML page.
 
 The page (`replay.html`) carries everything in itself and asks the network for nothing. Of each match it holds the
 fighters' flight at 40 samples a second, as base64 of 16-bit integers (about 100 KB for 90 s), and what happens as
@@ -52,7 +52,7 @@ class Recording:
 class Recorder:
     """Keeps the first match of each of the first `games` places of a batch that traces at least as many.
 
-    Call it after every step, as `agents.matches.play(..., recorder=...)` does.
+    Call it after every step, as `agents.play.matches.play(..., recorder=...)` does.
     """
 
     def __init__(self, games: int) -> None:
@@ -81,7 +81,7 @@ class Recorder:
     def recordings(
         self, *, left: str, right: str, title: str = "", rules: str = "classic", regime: str = "default"
     ) -> list[Recording]:
-        """The recorded matches, one for each place, of `left` against `right` as `agents.matches.play` seats them.
+        """The recorded matches, one for each place, of `left` against `right` as `agents.play.matches.play` seats them.
 
         That is, seats are swapped in the second half of the batch. Raises `ValueError` where a match has not ended.
         """

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
-from sparring.agents.run_folder import FINAL
+from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.eval.command import (

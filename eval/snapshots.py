@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sparring.agents.checkpoint import CheckpointError
-from sparring.agents.policy import Policy
-from sparring.agents.ppo.networks import build_network
-from sparring.agents.run_folder import FINAL
+from sparring.agents.policies.checkpoint import CheckpointError
+from sparring.agents.policies.networks import build_network
+from sparring.agents.policies.policy import Policy
+from sparring.agents.run.folder import FINAL
 from sparring.curriculum.pool import INDEX, Pool
 from sparring.eval.entrants import Entrant, load_policy
 from sparring.eval.find import display_name

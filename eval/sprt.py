@@ -1,4 +1,4 @@
-"""The sequential test (`curriculum/sprt.py`) on the command line: its options read, its answer told."""
+"""The sequential test (`curriculum/ratings/sprt.py`) on the command line: its options read, its answer told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict
+from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, Verdict
 from sparring.eval.tables import notes_markdown
 
 

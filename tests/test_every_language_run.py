@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from sparring.agents.grpo.loop import train
-from sparring.agents.llm.adapter_file import load_adapter, save_adapter
-from sparring.agents.llm.adapters import Adapters
-from sparring.agents.llm.lora import LoraShape
+from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.models.adapters import Adapters
+from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.load import load, runs
-from sparring.curriculum.league import CHALLENGER
-from sparring.curriculum.league_file import LeagueFile
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 

@@ -9,7 +9,7 @@ from itertools import groupby
 import pytest
 
 from sparring import train as command
-from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.loop import train
 from sparring.configs.load import load, runs
 from sparring.configs.schema import DOGFIGHT
@@ -22,7 +22,7 @@ SMALL = (
     *("env.num_envs=14", "ppo.rollout_steps=4", "ppo.minibatch_size=56", "ppo.epochs=1"),
 )
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
-"""The others have tests of their own, such as tests/agents/llm/test_clone.py."""
+"""The others have tests of their own, such as tests/agents/llm/cloning/test_clone.py."""
 THREE_PHASES = [run for run in PPO if len(load([f"+run={run}"]).phases) == 3]
 
 

@@ -21,9 +21,9 @@ from sparring.configs.schema import (
     SelfPlayConfig,
     StageConfig,
 )
-from sparring.curriculum.matchmaking import CATEGORIES
+from sparring.curriculum.league.matchmaking import CATEGORIES
 from sparring.envs.dogfight.rules import BOTS, REGIMES
-from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"

@@ -16,8 +16,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sparring.agents.duel import FIRST_SLOT, Duel
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.play.duel import FIRST_SLOT, Duel
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.run import Run
 from sparring.configs.load import load

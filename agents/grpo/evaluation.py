@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from sparring.agents.llm.adapters import BASE, LEARNER, Adapters
-from sparring.agents.llm.constraint import Constraint
+from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.games import Cast, one_against_six, play_games
+from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.schema import RunConfig
-from sparring.curriculum.league import BASE_MODEL, CHALLENGER
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.rewards.scoring import count_centres, solos

@@ -19,18 +19,18 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 
-from sparring.agents.grpo.beta import Beta
-from sparring.agents.grpo.importance import check_agreement, correction
-from sparring.agents.grpo.kl import k3_times_ratio, kl_to_reference
-from sparring.agents.grpo.loss import Terms, policy_loss
-from sparring.agents.grpo.loss_metrics import loss_metrics
-from sparring.agents.grpo.provenance import LogProbs, Source
-from sparring.agents.grpo.reference import Reference, in_place_of
-from sparring.agents.grpo.tally import Tally
-from sparring.agents.grpo.tokens import Tokens, Totals
+from sparring.agents.grpo.objective.beta import Beta
+from sparring.agents.grpo.objective.importance import check_agreement, correction
+from sparring.agents.grpo.objective.kl import k3_times_ratio, kl_to_reference
+from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
+from sparring.agents.grpo.objective.loss import Terms, policy_loss
+from sparring.agents.grpo.objective.loss_metrics import loss_metrics
+from sparring.agents.grpo.objective.reference import Reference, in_place_of
+from sparring.agents.grpo.objective.tokens import Tokens, Totals
+from sparring.agents.grpo.step_stats import Tally
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.scoring import Scores, score
-from sparring.agents.llm.token_batch import TokenBatch, collate
+from sparring.agents.llm.decoding.scoring import Scores, score
+from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
 from sparring.configs.schema import RunConfig
 
 DR_GRPO_LENGTH = 64
@@ -43,7 +43,7 @@ COMPARED = 16
 
 @dataclass(frozen=True)
 class GuardLimits:
-    """What `agents.guard.Guard` asks of a learner's configuration."""
+    """What `agents.run.guard.Guard` asks of a learner's configuration."""
 
     target_kl: float
 

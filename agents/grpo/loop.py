@@ -13,25 +13,25 @@ from typing import NoReturn
 
 import torch
 
-from sparring.agents.grpo.advantages import advantages
 from sparring.agents.grpo.evaluation import Check
-from sparring.agents.grpo.groups import group_ids, mixed_share
-from sparring.agents.grpo.importance import DisagreementError
 from sparring.agents.grpo.learner import Sample
-from sparring.agents.grpo.rollout import RolloutBatch
-from sparring.agents.grpo.rollout_metrics import rollout_metrics
+from sparring.agents.grpo.objective.advantages import advantages
+from sparring.agents.grpo.objective.groups import group_ids, mixed_share
+from sparring.agents.grpo.objective.importance import DisagreementError
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch
+from sparring.agents.grpo.rollouts.rollout_metrics import rollout_metrics
+from sparring.agents.grpo.rollouts.worker import Task
 from sparring.agents.grpo.run import Run
-from sparring.agents.grpo.worker import Task
-from sparring.agents.guard import GAVE_UP, LearningFailed, Verdict
-from sparring.agents.interrupt import Stopped, StopRequest
+from sparring.agents.run.guard import GAVE_UP, LearningFailed, Verdict
+from sparring.agents.run.signals import Stopped, StopRequest
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import RunConfig
-from sparring.curriculum.games import Game, ranks
-from sparring.curriculum.league import CHALLENGER, is_due
-from sparring.curriculum.league_metrics import league_metrics
-from sparring.curriculum.matchmaking import Opponents
+from sparring.curriculum.league.league import CHALLENGER, is_due
+from sparring.curriculum.league.matchmaking import Opponents
+from sparring.curriculum.league.metrics import league_metrics
+from sparring.curriculum.ratings.game_results import Game, ranks
 from sparring.envs.diplomacy.board.codes import SOLO
 
 

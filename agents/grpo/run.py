@@ -10,32 +10,32 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.grpo.evaluation import Evaluation
 from sparring.agents.grpo.learner import Learner
-from sparring.agents.grpo.plan import RolloutPlan, draw_plan
-from sparring.agents.grpo.players import ModelPlayer
-from sparring.agents.grpo.prefetch import InProcess, Workers
+from sparring.agents.grpo.rollouts.adapter_worker import ModelPlayer
+from sparring.agents.grpo.rollouts.plan import RolloutPlan, draw_plan
+from sparring.agents.grpo.rollouts.rollout_workers import InProcess, Workers
+from sparring.agents.grpo.rollouts.worker import Task
 from sparring.agents.grpo.training_state import capture, check_base, restore, summary
-from sparring.agents.grpo.worker import Task
-from sparring.agents.guard import Guard
-from sparring.agents.llm.adapter_file import load_adapter, save_adapter
-from sparring.agents.llm.adapters import BASE, AdapterError, Adapters
-from sparring.agents.llm.head import check_finite
-from sparring.agents.llm.identity import base_identity, first_identity
-from sparring.agents.llm.lora import LoraShape
-from sparring.agents.llm.models import load_model
-from sparring.agents.machine import keep_freed_memory, make_deterministic, set_threads
-from sparring.agents.run_home import Home
-from sparring.agents.state_folder import TrainingState
+from sparring.agents.llm.decoding.output_layer import check_finite
+from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters
+from sparring.agents.llm.models.identity import base_identity, first_identity
+from sparring.agents.llm.models.load import load_model
+from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.run.guard import Guard
+from sparring.agents.run.session import Home
+from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.tensor_file import pack
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import RunConfig
-from sparring.curriculum.inheritance import inherit
-from sparring.curriculum.league import League, enter_checkpoint, new_league
-from sparring.curriculum.league_file import LeagueFile
-from sparring.curriculum.league_json import read_league
-from sparring.curriculum.matchmaking import draw_opponents
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.inheritance import inherit
+from sparring.curriculum.league.league import League, enter_checkpoint, new_league
+from sparring.curriculum.league.matchmaking import draw_opponents
+from sparring.curriculum.league.serialization import read_league
 
 
 class Run:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from sparring.agents.grpo.stored_plans import read_plan, write_plan
-from sparring.agents.grpo.worker import Task
-from sparring.agents.inexact import machine
-from sparring.agents.llm.identity import identity_like
-from sparring.agents.state_folder import StateError, TrainingState
-from sparring.curriculum.league_json import read_league, write_league
+from sparring.agents.grpo.rollouts.plan_io import read_plan, write_plan
+from sparring.agents.grpo.rollouts.worker import Task
+from sparring.agents.llm.models.identity import identity_like
+from sparring.agents.run.resume_fidelity import machine
+from sparring.agents.run.states import StateError, TrainingState
+from sparring.curriculum.league.serialization import read_league, write_league
 
 if TYPE_CHECKING:
     from sparring.agents.grpo.run import Run

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from sparring.agents.llm.backend import Backend, Decision, Request
-from sparring.agents.llm.seats import Seat, mix, seat_bots, seats
+from sparring.agents.llm.order_requests import Seat, mix, seat_bots, seats
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.text.prompts import PromptRules

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.llm.alternatives import LineOdds, line_odds
 from sparring.agents.llm.backend import Decision, PromptError, Request, check_temperature
-from sparring.agents.llm.constraint import Constraint, Steps, Walks
-from sparring.agents.llm.context import check_context
-from sparring.agents.llm.draws import seeds_of
-from sparring.agents.llm.dropout import without_dropout
-from sparring.agents.llm.head import check_head, plain
-from sparring.agents.llm.line_tokens import beginning, encode
-from sparring.agents.llm.prefill import CacheCounts
-from sparring.agents.llm.sampling import sample
+from sparring.agents.llm.decoding.constraint import Constraint, Steps, Walks
+from sparring.agents.llm.decoding.dropout import without_dropout
+from sparring.agents.llm.decoding.kv_cache import check_context
+from sparring.agents.llm.decoding.line_tokens import beginning, encode
+from sparring.agents.llm.decoding.option_logprobs import LineOdds, line_odds
+from sparring.agents.llm.decoding.output_layer import check_head, plain
+from sparring.agents.llm.decoding.prefill import CacheCounts
+from sparring.agents.llm.decoding.sampling import sample
+from sparring.agents.llm.decoding.seeded_sampling import seeds_of
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.board.board import POWERS
 

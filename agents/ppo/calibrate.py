@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import torch
 
+from sparring.agents.ppo.learner import Learner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.run import Run, make_rollout
-from sparring.agents.ppo.task import SEEDS, make_task
-from sparring.agents.ppo.update import Learner
+from sparring.agents.ppo.tasks.task import SEEDS, make_task
 
 FEWEST_STEPS = 16
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sparring.agents.guard import GAVE_UP, LearningFailed, Verdict
-from sparring.agents.interrupt import Stopped, StopRequest
+from sparring.agents.distributed.processes import Processes, joined
 from sparring.agents.ppo.calibrate import estimate_seconds
-from sparring.agents.ppo.parallel import Processes, joined
+from sparring.agents.ppo.peer_loss import salvaging
 from sparring.agents.ppo.run import Run
-from sparring.agents.ppo.salvage import salvaging
-from sparring.agents.progress import forecast
-from sparring.agents.stopwatch import Stopwatch
+from sparring.agents.run.guard import GAVE_UP, LearningFailed, Verdict
+from sparring.agents.run.progress import forecast
+from sparring.agents.run.signals import Stopped, StopRequest
+from sparring.agents.run.timer import Stopwatch
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import EventConfig, RunConfig
 from sparring.curriculum.schedule import Plan, Position

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.agents.duel import FIRST_SLOT, Tally
-from sparring.agents.ppo.selfplay import SelfPlay
-from sparring.curriculum.league import CHALLENGER, win_rates
+from sparring.agents.play.duel import FIRST_SLOT, Tally
+from sparring.agents.ppo.self_play import SelfPlay
+from sparring.curriculum.league.league import CHALLENGER, win_rates
 from sparring.curriculum.schedule import Plan
 from sparring.envs.dogfight.rules import BOTS
 

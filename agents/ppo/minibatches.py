@@ -14,9 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sparring.agents.ppo.parallel import Processes
+from sparring.agents.distributed.processes import Processes
+from sparring.agents.distributed.shards import Share
 from sparring.agents.ppo.rollout import Samples
-from sparring.agents.ppo.share import Share
 from sparring.configs.schema import PPOConfig
 
 ADVANTAGE_EPSILON = 1e-5

@@ -1,7 +1,7 @@
 """May the learner join the pool? Only if a sequential test of seat-swapped games finds it beats the newest snapshot.
 
-H0: it is no stronger; H1: it is `promotion_elo` stronger (curriculum/sprt.py). Both sample their actions, as they do in
-training, under the physics of the day.
+H0: it is no stronger; H1: it is `promotion_elo` stronger (curriculum/ratings/sprt.py). Both sample their actions, as
+they do in training, under the physics of the day.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sparring.agents.matches import Setting, play
-from sparring.agents.policy import Policy
-from sparring.agents.ppo.network import ActorCritic
-from sparring.agents.ppo.networks import build_network
+from sparring.agents.play.matches import Setting, play
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import build_network
+from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import SelfPlayConfig
-from sparring.curriculum.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
+from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
 
 GAMES_AT_ONCE = 64
 

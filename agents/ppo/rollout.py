@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from sparring.agents.distributed.shards import Noise
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.gae import gae
-from sparring.agents.ppo.network import ActorCritic
-from sparring.agents.ppo.share import Noise
 
 VALUE_CHUNK = 8192
 """Observations per critic forward: few enough to stay near the caches and to bound the memory of activations."""

@@ -14,31 +14,31 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.agents.checkpoint import CheckpointError, save_checkpoint
-from sparring.agents.guard import Guard
-from sparring.agents.logger import open_logger, silent_logger
-from sparring.agents.machine import keep_freed_memory, make_deterministic, set_threads
-from sparring.agents.ppo.network import ActorCritic
-from sparring.agents.ppo.networks import build_network
-from sparring.agents.ppo.parallel import ALONE, Processes
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.shards import Noise
+from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
+from sparring.agents.policies.networks import build_network
+from sparring.agents.ppo.learner import Learner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.share import Noise
-from sparring.agents.ppo.task import Task, make_task
+from sparring.agents.ppo.tasks.task import Task, make_task
 from sparring.agents.ppo.training_state import capture, has_episodes, inexact_reasons, restore, summary
-from sparring.agents.ppo.update import Learner
-from sparring.agents.progress import Progress
-from sparring.agents.run_folder import RunFolder
-from sparring.agents.run_home import begins_anew, open_home
-from sparring.agents.run_lock import RunLock
-from sparring.agents.state_folder import TrainingState
+from sparring.agents.run.folder import RunFolder
+from sparring.agents.run.guard import Guard
+from sparring.agents.run.lock import RunLock
+from sparring.agents.run.logger import open_logger, silent_logger
+from sparring.agents.run.progress import Progress
+from sparring.agents.run.session import begins_anew, open_home
+from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.schedule import Plan, Position, Schedule
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
-"""Of these, `agents.ppo.task.SEEDS` are the task's."""
+"""Of these, `agents.ppo.tasks.task.SEEDS` are the task's."""
 
 
 class Run:

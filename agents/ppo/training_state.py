@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparring.agents.generator_state import restore_generator
-from sparring.agents.inexact import inexact, machine
+from sparring.agents.distributed.generator_state import restore_generator
+from sparring.agents.run.resume_fidelity import inexact, machine
 from sparring.curriculum.schedule import Position
 
 if TYPE_CHECKING:

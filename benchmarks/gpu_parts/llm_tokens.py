@@ -15,12 +15,12 @@ import torch
 from benchmarks.gpu_parts.part import Found, PartOptions, wait
 from benchmarks.llm_work import TEMPERATURE, Size, requests_of
 from sparring.agents.llm.backend import STOP, Decision, Request
-from sparring.agents.llm.constraint import Constraint
-from sparring.agents.llm.head import ModelError
-from sparring.agents.llm.models import load_model
-from sparring.agents.llm.scoring import score
-from sparring.agents.llm.token_batch import collate
-from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.decoding.scoring import score
+from sparring.agents.llm.decoding.token_batch import collate
+from sparring.agents.llm.models.load import load_model
+from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import LanguageModelConfig
 

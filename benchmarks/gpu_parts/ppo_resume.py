@@ -75,14 +75,14 @@ def config(options: PartOptions, folder: str, name: str, updates: int) -> RunCon
 
 def policy(folder: Path) -> dict[str, Any]:
     """The tensors of a run's final policy."""
-    from sparring.agents.checkpoint import load_checkpoint
+    from sparring.agents.policies.checkpoint import load_checkpoint
 
     return {name: value.clone() for name, value in load_checkpoint(folder / "final.pt").network.state_dict().items()}
 
 
 def newest_state(folder: Path) -> dict[str, Any]:
     """What the newest training state holds, flat, without what names its folder or its time."""
-    from sparring.agents.state_folder import read_state
+    from sparring.agents.run.states import read_state
 
     newest = max(path for path in (folder / "state").iterdir() if path.is_dir())
     return flatten({key: value for key, value in read_state(newest).content.items() if key != "logger"})

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.learner import Learner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Samples
-from sparring.agents.ppo.update import Learner
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 OBS, SAMPLES, WARM_UP = 59, 512, 1

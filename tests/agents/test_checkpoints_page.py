@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
+from sparring.agents.policies.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
 from sparring.agents.ppo.loop import train
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import EvaluationConfig

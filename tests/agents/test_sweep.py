@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sparring import train
-from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.sweep import table
 from sparring.configs.core.errors import InputError
 from sparring.configs.sweep import FOLDER, launchers, read_sweep

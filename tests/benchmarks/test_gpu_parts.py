@@ -21,8 +21,8 @@ from benchmarks.gpu_parts import (
 )
 from benchmarks.gpu_parts.agreement import Agreement
 from benchmarks.gpu_parts.part import PartOptions
+from sparring.agents.ppo.learner import Learner
 from sparring.agents.ppo.precision import Autocast
-from sparring.agents.ppo.update import Learner
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
@@ -179,7 +179,7 @@ def test_a_scaler_that_stands_still_is_found(monkeypatch):
 
 
 def test_bounds_that_are_not_kept_are_found(monkeypatch):
-    monkeypatch.setattr("sparring.agents.ppo.network.ActorCritic.clamp_log_std", lambda self: None)
+    monkeypatch.setattr("sparring.agents.policies.actor_critic.ActorCritic.clamp_log_std", lambda self: None)
     assert not precision_probe.probe("fp32", "cpu", 1)["log_std driven up stays at its bound"]
 
 

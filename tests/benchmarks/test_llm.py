@@ -12,8 +12,8 @@ import pytest
 from benchmarks import llm, llm_ours, llm_trie
 from benchmarks.llm_work import Size, requests_of
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.line_tokens import LineTokens, probes
-from sparring.agents.llm.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.decoding.line_tokens import LineTokens, probes
+from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from sparring.agents.checkpoint import save_checkpoint
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.rules import ENV_ID, VERSION
 from sparring.eval import find

@@ -3,13 +3,13 @@
 import torch
 import yaml
 
-from sparring.agents.llm.adapter_file import save_adapter
-from sparring.agents.llm.adapters import Adapters
-from sparring.agents.llm.lora import LoraShape
-from sparring.agents.llm.models import load_model
+from sparring.agents.llm.models.adapter_file import save_adapter
+from sparring.agents.llm.models.adapters import Adapters
+from sparring.agents.llm.models.load import load_model
+from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.serialization import to_plain
-from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparring.agents.matches import Setting
-from sparring.agents.policy import PolicyError
+from sparring.agents.play.matches import Setting
+from sparring.agents.policies.policy import PolicyError
 from sparring.configs.core.errors import UnknownNameError
 from sparring.eval.arena import EvaluationError, Plan, evaluate, ladder, make_setting, play_cell
 from sparring.eval.entrants import Entrant, load_policy

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from sparring.agents.llm.games import one_against_six
-from sparring.curriculum.fixed_references import reference_table
-from sparring.curriculum.games import Game
-from sparring.curriculum.league import enter_checkpoint, new_league, record
-from sparring.curriculum.league_file import LeagueFile
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import enter_checkpoint, new_league, record
+from sparring.curriculum.league.reference_players import reference_table
+from sparring.curriculum.ratings.game_results import Game
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval import find
 from sparring.eval.diplomacy import main, read_options

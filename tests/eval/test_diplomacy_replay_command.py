@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparring.agents.checkpoint import save_checkpoint
-from sparring.agents.ppo.order_network import OrderNetwork
+from sparring.agents.policies.checkpoint import save_checkpoint
+from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING
 from sparring.configs.schema import NetworkConfig

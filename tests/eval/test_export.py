@@ -8,9 +8,9 @@ import onnx
 import pytest
 import torch
 
-from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
-from sparring.agents.policy import Policy
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import NetworkConfig
 from sparring.eval import onnx_model as module
 from sparring.eval.export import main

@@ -8,8 +8,8 @@ import pytest
 import torch
 import yaml
 
-from sparring.agents.checkpoint import CheckpointError, save_checkpoint
-from sparring.agents.ppo.order_network import OrderNetwork
+from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
+from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, EnvConfig, NetworkConfig, RunConfig
 from sparring.configs.serialization import to_plain

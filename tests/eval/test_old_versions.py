@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.eval import payoff

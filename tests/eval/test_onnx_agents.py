@@ -9,8 +9,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from sparring.agents.checkpoint import load_checkpoint
-from sparring.agents.policy import Policy
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.eval.entrants import load_policy
 from sparring.eval.onnx_actor import OnnxActor, probe_observations, same_actions

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.eval import payoff
 from sparring.eval.onnx_model import export
 from sparring.eval.run import main

@@ -6,8 +6,8 @@ import pytest
 import torch
 from PIL import Image
 
-from sparring.agents.checkpoint import load_checkpoint, save_checkpoint
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.configs.core.status import LOADING
 from sparring.configs.schema import NetworkConfig
 from sparring.curriculum.pool import Pool

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.matches import play
-from sparring.agents.policy import Policy
+from sparring.agents.play.matches import play
+from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight.rules import BOTS
 from sparring.eval.tables import wilson
 

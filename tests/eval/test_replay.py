@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sparring.agents.matches import Setting, play
+from sparring.agents.play.matches import Setting, play
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from sparring.eval.gif import HOLD_MS, write_gif

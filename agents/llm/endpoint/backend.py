@@ -22,10 +22,10 @@ from sparring.agents.llm.endpoint.failure import EndpointError
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
 from sparring.agents.llm.endpoint.meter import Meter
+from sparring.agents.llm.endpoint.probe import checked_spelling, trial
+from sparring.agents.llm.endpoint.request_writer import Writer, Writing
 from sparring.agents.llm.endpoint.retry import Patience, Persistence
-from sparring.agents.llm.endpoint.trial import checked_spelling, trial
-from sparring.agents.llm.endpoint.writing import Writer, Writing
-from sparring.agents.llm.models import model_folder, read_tokenizer
+from sparring.agents.llm.models.load import model_folder, read_tokenizer
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.schema import RunConfig

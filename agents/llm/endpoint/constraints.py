@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sparring.agents.llm.constraint import Automaton
+from sparring.agents.llm.decoding.constraint import Automaton
 from sparring.envs.diplomacy.orders.choices import Choices, Option
 
 FOR_GUIDANCE = "%llguidance {}"

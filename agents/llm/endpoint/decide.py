@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from sparring.agents.llm.backend import FALLBACK, Decision
-from sparring.agents.llm.constraint import Steps
-from sparring.agents.llm.endpoint.exact import logprobs_of
+from sparring.agents.llm.decoding.constraint import Steps
+from sparring.agents.llm.endpoint.locked_constraint import Spelling
+from sparring.agents.llm.endpoint.logprob_check import logprobs_of
 from sparring.agents.llm.endpoint.meter import Meter
-from sparring.agents.llm.endpoint.spelling import Spelling
-from sparring.agents.llm.endpoint.writing import Writing
+from sparring.agents.llm.endpoint.request_writer import Writing
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.completion import parse
 

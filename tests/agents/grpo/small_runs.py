@@ -3,8 +3,8 @@
 import json
 
 from sparring.agents.grpo.loop import train
-from sparring.agents.llm.adapter_file import load_adapter
-from tests.agents.grpo.small_games import small_config
+from sparring.agents.llm.models.adapter_file import load_adapter
+from tests.agents.grpo.rollouts.small_games import small_config
 
 CLOCKS = ("_time_s", "_overlap_s", "_total_s", "time/")
 

@@ -7,12 +7,12 @@ import torch
 
 from sparring.agents.grpo import loop
 from sparring.agents.grpo.evaluation import OPPONENTS, Evaluation, measured
-from sparring.agents.llm.adapter_file import load_adapter
-from sparring.agents.llm.adapters import Adapters
-from sparring.agents.llm.lora import LoraShape
-from sparring.agents.llm.models import load_model
+from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import Adapters
+from sparring.agents.llm.models.load import load_model
+from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.core.errors import InputError
-from tests.agents.grpo.small_games import small_config
+from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 
 CHECKED = ("evaluation.every=2", "evaluation.games=7", "env.last_year=1901")

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from sparring.agents.grpo import loop
-from sparring.agents.grpo.players import ModelPlayer
-from sparring.agents.grpo.prefetch import InProcess
+from sparring.agents.grpo.rollouts.adapter_worker import ModelPlayer
+from sparring.agents.grpo.rollouts.rollout_workers import InProcess
 from sparring.agents.grpo.run import Run
-from tests.agents import victims
+from tests.agents.faults import victims
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
 

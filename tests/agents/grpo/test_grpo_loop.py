@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sparring.agents.grpo.worker import Worker
-from sparring.curriculum.league_file import LeagueFile
+from sparring.agents.grpo.rollouts.worker import Worker
+from sparring.curriculum.league.file import LeagueFile
 from tests.agents.grpo.small_runs import rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
 

@@ -8,13 +8,13 @@ import torch
 
 from sparring.agents.grpo.learner import Learner
 from sparring.agents.grpo.loop import train
-from sparring.agents.grpo.rollout import Rollouts
-from sparring.agents.llm.adapter_file import load_adapter, save_adapter
-from sparring.agents.llm.adapters import AdapterError, Adapters
-from sparring.agents.llm.lora import LoraShape
-from sparring.curriculum.league import CHALLENGER
-from sparring.curriculum.league_file import LeagueFile
-from tests.agents.grpo.small_games import small_config
+from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.models.adapters import AdapterError, Adapters
+from sparring.agents.llm.models.lora import LoraShape
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import CHALLENGER
+from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from sparring import train
-from sparring.agents.llm.identity import base_identity, first_identity
-from sparring.agents.run_folder import RunFolder
-from sparring.agents.state_folder import StateFolder
+from sparring.agents.llm.models.identity import base_identity, first_identity
+from sparring.agents.run.folder import RunFolder
+from sparring.agents.run.states import StateFolder
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.league import BASE_MODEL
-from sparring.curriculum.league_file import LeagueFile
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import BASE_MODEL
 from tests.agents.grpo.small_runs import events, rows, run
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.grpo.groups import group_ids
 from sparring.agents.grpo.learner import Sample
+from sparring.agents.grpo.objective.groups import group_ids
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from tests.agents.grpo.small_games import plan_of, small_config, toy_learner, toy_rollouts
+from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_learner, toy_rollouts
 from tests.agents.llm.toys import llama, word_tokenizer
 
 

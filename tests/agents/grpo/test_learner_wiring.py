@@ -10,7 +10,7 @@ import torch
 from sparring.agents.grpo.learner import Sample
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from tests.agents.grpo.small_games import toy_learner
+from tests.agents.grpo.rollouts.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 
 WHOLE = ("grpo.target_kl=0", "grpo.minibatch_samples=1000")

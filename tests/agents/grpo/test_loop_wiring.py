@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparring.agents.grpo.groups import BeforeMove
 from sparring.agents.grpo.loop import _learn
-from sparring.agents.grpo.rollout import RolloutBatch, Turn
+from sparring.agents.grpo.objective.groups import BeforeMove
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Turn
 from sparring.agents.llm.backend import Decision
 from sparring.configs.language import GRPOConfig
 

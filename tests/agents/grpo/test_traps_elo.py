@@ -2,13 +2,13 @@
 
 import torch
 
-from sparring.agents.grpo.advantages import advantages
-from sparring.agents.grpo.plan import draw_plan
+from sparring.agents.grpo.objective.advantages import advantages
+from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.configs.language import GRPOConfig
-from sparring.curriculum.games import Game
-from sparring.curriculum.league import CHALLENGER, new_league, record
+from sparring.curriculum.league.league import CHALLENGER, new_league, record
+from sparring.curriculum.ratings.game_results import Game
 from sparring.envs.diplomacy.rewards.sample_reward import elo_reward
-from tests.agents.grpo.small_games import bots_everywhere
+from tests.agents.grpo.rollouts.small_games import bots_everywhere
 
 HERO = 0
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.grpo.importance import DisagreementError
 from sparring.agents.grpo.learner import Sample
+from sparring.agents.grpo.objective.importance import DisagreementError
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import AGGREGATIONS
-from tests.agents.grpo.small_games import toy_learner
+from tests.agents.grpo.rollouts.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 
 TEMPERATURE = 0.8

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.grpo.advantages import advantages
 from sparring.agents.grpo.learner import Sample
+from sparring.agents.grpo.objective.advantages import advantages
 from sparring.agents.llm.backend import FALLBACK, Request
 from sparring.agents.llm.endpoint.decide import Judge
 from sparring.agents.llm.endpoint.meter import Meter
-from sparring.agents.llm.endpoint.writing import Writing
+from sparring.agents.llm.endpoint.request_writer import Writing
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import GRPOConfig
 from sparring.envs.diplomacy.board import codes

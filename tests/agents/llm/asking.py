@@ -7,8 +7,8 @@ from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
 from sparring.configs.language import EndpointConfig
-from tests.agents.llm.loopback_model import LoopbackModel, byte_tokenizer
-from tests.agents.llm.loopback_server import Loopback
+from tests.agents.llm.endpoint.loopback_model import LoopbackModel, byte_tokenizer
+from tests.agents.llm.endpoint.loopback_server import Loopback
 from tests.agents.llm.toys import random_choices
 
 PATIENT = {"timeout_seconds": 30.0, "total_seconds": 60.0, "concurrency": 4}

@@ -7,7 +7,7 @@ import pytest
 
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.bot_backend import BotBackend
-from sparring.agents.llm.bot_games import BotGames
+from sparring.agents.llm.cloning.bot_games import BotGames
 from sparring.agents.llm.policy import LLMPolicy, Player
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy.board.board import POWERS

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from sparring.agents.state_folder import read_state
+from sparring.agents.run.states import read_state
 from sparring.configs.schema import (
     EnvConfig,
     EvaluationConfig,

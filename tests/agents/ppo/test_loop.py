@@ -6,13 +6,13 @@ import signal
 import pytest
 import torch
 
-from sparring.agents.checkpoint import load_checkpoint
-from sparring.agents.interrupt import Stopped
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import loop
-from sparring.agents.ppo.checks import Checks
+from sparring.agents.ppo.evaluation import Checks
 from sparring.agents.ppo.loop import anneal, train
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.run_folder import RunFolderError
+from sparring.agents.run.folder import RunFolderError
+from sparring.agents.run.signals import Stopped
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
 from sparring.configs.serialization import to_plain

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparring.agents.duel import FIRST_SLOT, Tally
+from sparring.agents.play.duel import FIRST_SLOT, Tally
 from sparring.agents.ppo.metrics import curriculum_metrics, rollout_metrics
 from sparring.configs.schema import PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.schedule import Schedule

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.learner import Learner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Samples
-from sparring.agents.ppo.update import Learner
 from sparring.configs.schema import NetworkConfig, PPOConfig
 from tests.agents.ppo import plain_ppo
 

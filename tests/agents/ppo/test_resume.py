@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparring.agents.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.loop import train
-from sparring.agents.run_folder import RunFolder
-from sparring.agents.run_lock import RunLock, RunLockedError
-from sparring.agents.state_folder import StateError
+from sparring.agents.run.folder import RunFolder
+from sparring.agents.run.lock import RunLock, RunLockedError
+from sparring.agents.run.states import StateError
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.resume_changes import drift
 from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed

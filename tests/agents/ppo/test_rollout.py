@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.gae import gae
-from sparring.agents.ppo.network import ActorCritic
 from sparring.agents.ppo.rollout import Rollout
 from sparring.configs.schema import NetworkConfig
 

@@ -5,10 +5,10 @@ import time
 import pytest
 import torch
 
-from sparring.agents.machine import set_threads
-from sparring.agents.ppo import dogfight_task
+from sparring.agents.distributed.threads import set_threads
 from sparring.agents.ppo import run as module
 from sparring.agents.ppo.run import SEED_USES, Run, derive_seeds
+from sparring.agents.ppo.tasks import dogfight
 from sparring.configs.core import status
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.core.errors import ConfigError
@@ -61,13 +61,13 @@ def test_every_use_of_chance_has_its_own_seed():
 def test_a_simulator_that_takes_long_to_load_is_explained_where_progress_is_shown(
     progress, tmp_path, monkeypatch, capsys
 ):
-    make_batch = dogfight_task.make_batch
+    make_batch = dogfight.make_batch
 
     def slowly(*arguments, **options):
         time.sleep(0.3)
         return make_batch(*arguments, **options)
 
     monkeypatch.setattr(status, "PATIENCE", 0.05)
-    monkeypatch.setattr(dogfight_task, "make_batch", slowly)
+    monkeypatch.setattr(dogfight, "make_batch", slowly)
     Run(config(tmp_path, logger=LoggerConfig(progress=progress))).close()
     assert (status.COMPILING in capsys.readouterr().err) is progress

@@ -2,9 +2,9 @@
 
 import torch
 
-from sparring.agents.ppo.network import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.learner import Learner
 from sparring.agents.ppo.precision import Autocast
-from sparring.agents.ppo.update import Learner
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
 

@@ -1,0 +1,1 @@
+"""Stable-Baselines3 beside our own trainer."""

@@ -1,0 +1,195 @@
+"""The known baseline: Stable-Baselines3's PPO on the same matches, under the same curriculum, beside our own trainer.
+
+`trainer=sb3` takes the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
+keeps policies as it goes. What it cannot have is refused: self-play, residual blocks, a learning rate that follows the
+KL, resuming. Checks while it trains, the guard and saving on Ctrl-C are our trainer's alone. SB3 knows one kind of
+distribution at a time, so shooting is a third Gaussian (fire where it is above 0) instead of a Bernoulli, and bounds no
+standard deviation. What it leaves are ordinary checkpoints.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.vec_env import VecEnv
+
+from sparring.agents.baselines.sb3_weights import ACTIVATIONS, to_actor_critic
+from sparring.agents.play.duel import Duel
+from sparring.agents.ppo.loop import anneal
+from sparring.agents.ppo.run import Run
+from sparring.agents.ppo.tasks.dogfight import DogfightTask
+from sparring.agents.run.preflight import check_sb3
+from sparring.agents.run.timer import Stopwatch
+from sparring.configs.schema import EventConfig, PPOConfig, RunConfig
+from sparring.curriculum.schedule import Plan
+from sparring.envs.dogfight.interfaces.spaces import action_space
+
+
+class DuelVecEnv(VecEnv):
+    """A `Duel` as SB3 wants it: numpy in and out, a dict per match, finished matches begun anew in the same step."""
+
+    def __init__(self, duel: Duel, action_box: Box) -> None:
+        self.duel = duel
+        reach = np.full(duel.batch.obs_dim, np.inf, dtype=np.float32)
+        super().__init__(duel.num_envs, Box(-reach, reach), action_box)
+
+    def reset(self) -> np.ndarray:
+        """Observations [N, D] of the matches as they stand."""
+        return self.duel.obs.cpu().numpy().copy()
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Take actions [N, 3]; the simulator clamps them."""
+        self._actions = torch.as_tensor(actions, dtype=torch.float32, device=self.duel.device)
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Play the step; `infos` of matches that ended carry their last observation and whether time ran out."""
+        tensors = self.duel.step(self._actions)
+        obs, reward, terminated, truncated = (tensor.cpu().numpy().copy() for tensor in tensors)
+        done = terminated | truncated
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        final_obs = self.duel.final_obs.cpu().numpy() if done.any() else obs
+        for match in np.flatnonzero(done):
+            infos[match]["terminal_observation"] = final_obs[match].copy()
+            infos[match]["TimeLimit.truncated"] = bool(truncated[match])
+        return obs, reward, done, infos
+
+    def close(self) -> None:
+        """Nothing of its own to release."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """The same value for every match."""
+        return [getattr(self, attr_name, None)] * self.num_envs
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Refused: matches have no attributes of their own."""
+        raise AttributeError("matches have no attributes of their own")
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """Refused: matches have no methods of their own."""
+        raise AttributeError("matches have no methods of their own")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """No match is wrapped."""
+        return [False] * self.num_envs
+
+
+class Curriculum(BaseCallback):
+    """What happens between SB3's updates: events, opponents and physics before one; results and a policy after it."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.run = run
+        self.plan: Plan | None = None
+        """That of the update in progress."""
+
+    def save(self, path: Path, plan: Plan, *, done: bool = True) -> None:
+        """Write the policy as an ordinary checkpoint, as it is after `plan`'s update or before it."""
+        run, weights = self.run, self.model.policy.state_dict()
+        run.network = to_actor_critic(weights, run.config.network.activation)
+        run.save(path, plan, done=done, contract=run.task.contract | {"continuous": 3, "binary": 0})
+
+    def _on_rollout_start(self) -> None:
+        """SB3 has learned from the last rollout, if there was one."""
+        self._finish_update()
+        run = self.run
+        self.watch = Stopwatch()
+        assert run.position is not None
+        self.plan = run.schedule.plan(run.position, run.task.win_rates())
+        for event in self.plan.events:
+            self._happen(event, self.plan)
+        run.task.prepare(self.plan, run.network)
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        """SB3 forgets the rollout before the next one is announced."""
+        self.reward = float(self.model.rollout_buffer.rewards.mean())  # type: ignore[attr-defined]
+
+    def _on_training_end(self) -> None:
+        self._finish_update()
+
+    def _happen(self, event: EventConfig, plan: Plan) -> None:
+        """As in our own loop: a snapshot under its own name, and then exploration begun anew."""
+        if event.snapshot:
+            self.save(self.run.folder.named(event.snapshot), plan, done=False)
+        if event.log_std is not None:
+            policy = self.model.policy
+            policy.log_std.data.fill_(event.log_std)  # type: ignore[operator, union-attr]
+            policy.optimizer.state.pop(policy.log_std, None)  # type: ignore[arg-type]
+
+    def _finish_update(self) -> None:
+        """Say how the rollout went, keep the policy where that is due, and go on in the schedule."""
+        run, plan = self.run, self.plan
+        if plan is None:
+            return
+        speed = run.steps_per_update / self.watch.seconds()
+        metrics = {"rollout/reward": self.reward, "time/steps_per_second": speed} | run.task.results(plan)
+        run.logger.log(run.env_steps(plan), metrics)
+        run.updates_done, self.last, self.plan = plan.update + 1, plan, None
+        if run.updates_done % run.config.checkpoint_every == 0:
+            self.save(run.folder.step(run.env_steps(plan)), plan)
+        assert run.position is not None
+        run.position = run.schedule.next(run.position, run.task.win_rates())
+        run.progress.update(plan, run.task.headline(plan), speed)
+
+
+def train(config: RunConfig) -> Path:
+    """Train with SB3 as `config` says; returns the path of the final checkpoint.
+
+    Raises `ConfigError` for what SB3 cannot do here, and `InputError` as our own trainer does.
+    """
+    check_sb3(config)
+    run = Run(config)
+    try:
+        curriculum = Curriculum(run)
+        make_model(run).learn(run.updates * run.steps_per_update, callback=curriculum)
+        curriculum.save(run.folder.final, curriculum.last)
+        run.say(f"done after {run.updates_done} updates: {run.folder.final}")
+    finally:
+        run.close()
+    return run.folder.final
+
+
+def make_model(run: Run) -> PPO:
+    """SB3's PPO with the run's options, as far as it has them."""
+    config, ppo = run.config, run.config.ppo
+    hidden = [config.network.hidden] * 2
+    assert isinstance(run.task, DogfightTask)
+    model = PPO(
+        "MlpPolicy",
+        DuelVecEnv(run.task.duel, action_space()),
+        learning_rate=lambda left: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - left),
+        n_steps=ppo.rollout_steps,
+        batch_size=ppo.minibatch_size,
+        n_epochs=ppo.epochs,
+        gamma=ppo.gamma,
+        gae_lambda=ppo.gae_lambda,
+        clip_range=ppo.clip,
+        clip_range_vf=ppo.value_clip or None,
+        ent_coef=ppo.entropy_coefficient,
+        vf_coef=ppo.value_coefficient,
+        max_grad_norm=ppo.max_grad_norm,
+        target_kl=_target_kl(ppo),
+        policy_kwargs={
+            "net_arch": {"pi": hidden, "vf": hidden},
+            "activation_fn": ACTIVATIONS[config.network.activation],
+            "log_std_init": config.network.log_std_init,
+        },
+        seed=config.seed,
+        device=run.device,
+    )
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own would leave a folder in the system's temp
+    return model
+
+
+def _target_kl(ppo: PPOConfig) -> float | None:
+    """SB3 stops above 1.5 times its target."""
+    return ppo.target_kl / 1.5 or None

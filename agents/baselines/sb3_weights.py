@@ -1,0 +1,89 @@
+"""Weights of Stable-Baselines3's policies, read without running anything: tensors in, a network of ours out.
+
+An SB3 zip holds `policy.pth` (tensors, read with weights_only) and `data` (JSON whose values are pickles with a
+readable description beside them). Only descriptions are looked at: a pickle from a stranger can do anything when it is
+loaded, so it never is. A plain policy of two layers of ReLU or tanh with Gaussian actions is the same function as our
+network without Bernoulli actions; anything else is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.configs.core.errors import InputError
+from sparring.configs.schema import NetworkConfig
+
+LAYERS = {
+    "mlp_extractor.policy_net.0": "actor.0",
+    "mlp_extractor.policy_net.2": "actor.2",
+    "action_net": "actor.4",
+    "mlp_extractor.value_net.0": "critic.0",
+    "mlp_extractor.value_net.2": "critic.2",
+    "value_net": "critic.4",
+}
+"""SB3's names of the layers, and ours."""
+
+
+ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
+"""Our names of the activations, and torch's classes."""
+
+
+class SB3Error(InputError):
+    """A file or a policy of SB3 that cannot be played here; the message is one line saying why."""
+
+
+def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic:
+    """The network with SB3's `state_dict`, all actions continuous; raises `SB3Error` for another architecture."""
+    known = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | {"log_std"}
+    odd = sorted(known.symmetric_difference(state))
+    if odd:
+        raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}")
+    hidden, obs_dim = state["mlp_extractor.policy_net.0.weight"].shape
+    config = NetworkConfig(hidden=hidden, activation=activation, log_std_min=-20.0, log_std_max=5.0)
+    network = ActorCritic(obs_dim, len(state["log_std"]), 0, config)
+    ours = {f"{LAYERS[layer]}.{part}": state[f"{layer}.{part}"] for layer in LAYERS for part in ("weight", "bias")}
+    try:
+        network.load_state_dict(ours | {"log_std": state["log_std"]})
+    except RuntimeError as error:
+        raise SB3Error("its layers are not all of one width") from error
+    return network
+
+
+def read_zip(path: Path) -> ActorCritic:
+    """The policy of an SB3 zip. Raises `SB3Error` where it is no such file, or not a policy we can play."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
+        state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise SB3Error(f"{path}: its policy.pth holds more than tensors, so it was not opened") from error
+    except Exception as error:  # a flipped bit or a crafted pickle can make its readers fail in any way
+        raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
+    activation = _activation(data)
+    ours = {kind.__name__: name for name, kind in ACTIVATIONS.items()}
+    if activation not in ours:
+        raise SB3Error(f"{path}: its activation is {activation}; train it with one of torch.nn's {', '.join(ours)}")
+    try:
+        return to_actor_critic(state, ours[activation])
+    except SB3Error as error:
+        raise SB3Error(f"{path}: {error}") from error
+    except Exception as error:  # tensors of any shape under any names
+        raise SB3Error(f"{path}: its policy.pth does not hold the layers of a policy") from error
+
+
+def _activation(data: object) -> str:
+    """The activation's name as `data` describes it in words; SB3's default where it says nothing."""
+    options = data.get("policy_kwargs") if isinstance(data, dict) else None
+    described = str(options.get("activation_fn", "")) if isinstance(options, dict) else ""
+    found = re.search(r"activation\.(\w+)", described)
+    return found.group(1) if found else "Tanh"

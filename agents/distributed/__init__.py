@@ -1,0 +1,1 @@
+"""Several processes and threads, and random numbers that do not depend on how many."""

@@ -1,0 +1,206 @@
+"""Several processes, one run: data-parallel PPO on `torch.distributed`, started by `torchrun` or whatever acts like it.
+
+Process r of W plays N / W of the matches. All of them keep the same weights, because every minibatch's gradients, and
+the statistics by which it is judged, are added up in one flat all-reduce. Process 0 leads: it alone deals opponents,
+checks, writes files and speaks. Tensors go by gloo on the CPU and by NCCL on GPUs; a process that dies closes its
+connections, and the others notice in their next exchange. A run of one process exchanges nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sparring.agents.distributed.shards import Share
+from sparring.agents.distributed.threads import backend
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.schema import RunConfig
+
+NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""What `torchrun` puts into the environment of every process."""
+BAD_INPUT, TRY_AGAIN = 2, 75
+"""Exit codes: 75 (EX_TEMPFAIL) asks whoever started the run to start it again."""
+
+T = TypeVar("T")
+
+
+class ProcessLostError(RuntimeError):
+    """Another process of the run does not answer any more; nothing can be exchanged from now on."""
+
+
+class Processes:
+    """The processes of one run as one of them sees it: `rank` of `size`, `local_rank` of `local_size` on its machine.
+
+    Every method that exchanges something is called by all processes in the same order, returns the same everywhere, and
+    raises `ProcessLostError` where one is gone. With `size` 1 they return what they were given.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, local_size: int = 1) -> None:
+        self.rank, self.size = rank, size
+        self.local_rank, self.local_size = local_rank, local_size
+
+    @property
+    def first(self) -> bool:
+        """Whether this process leads."""
+        return self.rank == 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no other."""
+        return self.size == 1
+
+    def share(self, matches: int) -> Share:
+        """The matches of this process; raises `ConfigError` where they cannot be divided evenly."""
+        if matches % self.size:
+            low, high = matches // self.size * self.size, -(-matches // self.size) * self.size
+            near = f"{low} or {high}" if low else str(high)
+            raise ConfigError(f"env.num_envs={matches}: must be a multiple of {self.size}, the processes; use {near}")
+        count = matches // self.size
+        return Share(self.rank * count, count, matches)
+
+    def add_up(self, tensor: Tensor) -> Tensor:
+        """Add the other processes' tensors, of the same shape, to this one, in place; returns it."""
+        if not self.alone:
+            with _watched():
+                dist.all_reduce(tensor)
+        return tensor
+
+    def means(self, numbers: Sequence[float]) -> list[float]:
+        """The mean of each number over the processes."""
+        if self.alone:
+            return list(numbers)
+        return (self.add_up(torch.tensor(numbers, dtype=torch.float64)) / self.size).tolist()
+
+    def largest(self, number: int) -> int:
+        """The largest of the processes' numbers."""
+        if self.alone:
+            return number
+        tensor = torch.tensor(number)
+        with _watched():
+            dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        return int(tensor)
+
+    def gather(self, tensor: Tensor, dim: int = 0) -> Tensor:
+        """All processes' tensors, of one shape, joined along `dim` in the order of their ranks."""
+        if self.alone:
+            return tensor
+        parts = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for _ in range(self.size)]
+        with _watched():
+            dist.all_gather(parts, tensor.contiguous())
+        return torch.cat(parts, dim)
+
+    def gather_rows(self, array: np.ndarray) -> np.ndarray:
+        """All processes' arrays, of one shape, below each other."""
+        return array if self.alone else self.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
+
+    def gather_items(self, items: list[T]) -> list[T]:
+        """All processes' lists, one after the other."""
+        if self.alone:
+            return items
+        lists: list[Any] = [None] * self.size
+        with _watched():
+            dist.all_gather_object(lists, items)
+        return [item for part in lists for item in part]
+
+    def same(self, value: T) -> T:
+        """What process 0 has; the others' `value` is ignored."""
+        if self.alone:
+            return value
+        box: list[Any] = [value]
+        with _watched():
+            dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def led(self, action: Callable[[], T]) -> T:
+        """What `action` returns on process 0, where alone it is called; if it raises there, all others end quietly."""
+        if self.alone:
+            return action()
+        if not self.first:
+            answer: tuple[T, ...] = self.same(())
+            if not answer:
+                raise SystemExit(BAD_INPUT)
+            return answer[0]
+        try:
+            result = action()
+        except BaseException:
+            self.same(())
+            raise
+        return self.same((result,))[0]
+
+    @contextmanager
+    def one_before_the_others(self) -> Iterator[None]:
+        """On every machine one process does this first, as what fills a cache that all of them share."""
+        if self.local_rank > 0:
+            self.largest(0)  # waits for everybody to come
+        try:
+            yield
+        finally:
+            if self.local_rank == 0:
+                self.largest(0)
+
+
+ALONE = Processes()
+
+
+@contextmanager
+def joined(config: RunConfig) -> Iterator[Processes]:
+    """The processes of the run, as the environment says; without `WORLD_SIZE`, this one alone.
+
+    Raises `ConfigError` where the environment is incomplete or somebody does not come. A `ProcessLostError` from within
+    becomes a message and `SystemExit` with code 75.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    processes = _join(config)
+    try:
+        yield processes
+    except ProcessLostError as error:
+        print(f"process {processes.rank} of {processes.size}: {error}; the run ends", flush=True)
+        raise SystemExit(TRY_AGAIN) from error
+    finally:
+        dist.destroy_process_group()
+
+
+def _join(config: RunConfig) -> Processes:
+    missing = [name for name in NAMES if name not in os.environ]
+    if missing:
+        raise ConfigError(f"WORLD_SIZE={os.environ['WORLD_SIZE']}: {missing[0]} is not set; start with torchrun")
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    local_rank = int(os.environ.get("LOCAL_RANK", rank))
+    local_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    processes = Processes(rank, size, local_rank, local_size)
+    processes.share(config.env.num_envs)
+    device = choose_device(config.device, local_rank)
+    patience = timedelta(seconds=config.patience_seconds)
+    try:
+        dist.init_process_group(backend(device, local_size), timeout=patience)
+        processes.same(None)  # connects everybody now, and not in the middle of the first update
+    except (RuntimeError, ProcessLostError) as error:
+        raise ConfigError(f"process {rank} of {size}: the others were not reached: {_first_line(error)}") from error
+    return processes
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    """An exchange; whatever goes wrong in one means that somebody is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ProcessLostError(f"another process of the run is gone ({_first_line(error)})") from error
+
+
+def _first_line(error: BaseException) -> str:
+    """The first sentence of an error, without the line of C++ that torch puts before it."""
+    line = (str(error) or type(error).__name__).splitlines()[0]
+    return re.sub(r"^\[\S*\]\s*", "", line).partition(". ")[0].strip()[:200]

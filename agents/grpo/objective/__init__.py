@@ -1,0 +1,1 @@
+"""The GRPO objective: advantages, loss, KL, importance weights."""

@@ -1,0 +1,93 @@
+"""How much better a sample did than its group (DeepSeekMath, arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783).
+
+    A_i = (r_i - mean) / max(std, advantage_min_std)        or without the division: scale_advantages = false
+    A_i = clip(A_i, -advantage_clip, advantage_clip)        last of all, so that the bound holds
+
+mean and std are those of the group, std with 1 / G. A group of one has nothing to be compared with, and one whose
+rewards are all alike says nothing: both are left out of the batch rather than dragged along as zeros. "Alike" allows
+for rounding: sums of the same terms in another order differ in the last digits, and a tiny std would blow that up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sparring.agents.grpo.objective.segment_ops import count_per_part, mean_per_part
+from sparring.configs.language import GRPOConfig
+
+ROUNDING = 1e-6
+"""Rewards are alike when they differ by no more than this share of the largest: some ten roundings of float32."""
+
+
+@dataclass(frozen=True)
+class Advantages:
+    """What becomes of B samples.
+
+    Attributes:
+        values: [B]; 0 where left out.
+        used: bool [B]; False for samples that are left out.
+        metrics: `advantage/...` over the samples used, absent where there is none; `processing/...` in samples.
+
+    """
+
+    values: Tensor
+    used: Tensor
+    metrics: dict[str, float]
+
+
+@torch.no_grad()
+def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
+    """Compare `reward` float [B] within the groups `group` int64 [B], numbered from 0.
+
+    Raises `ValueError` for a reward that is not finite: it would spoil its whole group.
+    """
+    _check(reward, group)
+    groups = int(group.max()) + 1 if len(group) else 0
+    low, high = _extreme(reward, group, groups, "amin"), _extreme(reward, group, groups, "amax")
+    alike = (high - low <= ROUNDING * torch.maximum(high.abs(), low.abs()))[group]
+    alone = count_per_part(group, groups)[group] == 1
+    used = ~(alone | alike)
+    raised = reward - low[group]  # equal rewards become exact zeros; r_i - mean stays what it was
+    raw = raised - mean_per_part(raised, group, groups)[group]  # r_i - mean
+    if config.scale_advantages:
+        std = mean_per_part(raw.square(), group, groups).sqrt()
+        raw = raw / std.clamp(min=config.advantage_min_std)[group]  # (r_i - mean) / max(std, floor)
+    values = raw.clamp(-config.advantage_clip, config.advantage_clip) if config.advantage_clip > 0 else raw
+    metrics = _value_metrics(values[used], raw[used]) | _left_out(used, alone)
+    return Advantages(values.masked_fill(~used, 0.0), used, metrics)
+
+
+def _check(reward: Tensor, group: Tensor) -> None:
+    if reward.shape != group.shape or reward.dim() != 1:
+        raise ValueError(f"rewards {tuple(reward.shape)} and groups {tuple(group.shape)}: must both be [B]")
+    bad = (~reward.isfinite()).nonzero().flatten().tolist()
+    if bad:
+        raise ValueError(
+            f"reward of sample {bad[0]} is {reward[bad[0]].item()}: must be finite, like those of its group"
+        )
+
+
+def _extreme(values: Tensor, group: Tensor, groups: int, which: str) -> Tensor:
+    return values.new_zeros(groups).scatter_reduce(0, group, values, which, include_self=False)
+
+
+def _value_metrics(values: Tensor, raw: Tensor) -> dict[str, float]:
+    """Of the advantages used; `raw` is before the clip."""
+    measured = {"clipped_count": (values != raw).sum()}
+    if len(values):
+        measured |= {"mean": values.mean(), "std": values.std(correction=0), "min": values.min(), "max": values.max()}
+    return {f"advantage/{name}": float(number) for name, number in measured.items()}
+
+
+def _left_out(used: Tensor, alone: Tensor) -> dict[str, float]:
+    """Samples skipped and why; every one has one reason, and a group of one is alone before it is alike."""
+    skipped = int((~used).sum())
+    return {
+        "processing/skip_rate": skipped / max(len(used), 1),
+        "processing/skipped_zero_variance": float(skipped - int(alone.sum())),
+        "processing/skipped_single_sample": float(alone.sum()),
+        "processing/effective_batch_size": float(used.sum()),
+    }

@@ -1,0 +1,78 @@
+"""Correction for a sampler that is not the trainer: another server, another arithmetic, weights some updates old.
+
+    w_t = pi_trainer(y_t) / pi_sampler(y_t)      both before the update, so a constant without a gradient
+
+It is kept apart from the ratio of the loss, r = pi / pi_trainer: clipping is about how far this update goes, w about
+who drew the samples. Outside [1 / importance_cap, importance_cap] w is truncated (Yao et al. 2025,
+https://fengyao.notion.site/off-policy-rl), or with `importance_mask` the token is left out of everything, sums and
+counts (as IcePop does, arXiv:2510.18855, there from the sums alone). With `loss_type` gspo a sample has one w, the
+geometric mean of its tokens'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
+from sparring.agents.grpo.objective.segment_ops import mean_per_part
+from sparring.configs.language import GRPOConfig
+
+
+class DisagreementError(RuntimeError):
+    """Trainer and sampler give the same token clearly different probabilities under the same weights."""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What N tokens are worth.
+
+    Attributes:
+        weight: [N], without a gradient.
+        kept: bool [N]; False for tokens to be left out.
+        metrics: `ppo/is_...`: mean and largest of w before truncation and of |log w_t| (`logp_gap`), share left out.
+
+    """
+
+    weight: Tensor
+    kept: Tensor
+    metrics: dict[str, float]
+
+
+@torch.no_grad()
+def correction(trainer: LogProbs, sampler: LogProbs, sample: Tensor, samples: int, config: GRPOConfig) -> Correction:
+    """Weigh N tokens by what the trainer, before the update, and the sampler gave them.
+
+    `sample` int64 [N] is the sample of each token, one of `samples`.
+    """
+    gap = trainer.demand(Source.TRAINER) - sampler.demand(Source.SAMPLER)  # log w_t
+    log_weight = mean_per_part(gap, sample, samples)[sample] if config.loss_type == "gspo" else gap
+    raw = log_weight.exp()
+    low, high = 1.0 / config.importance_cap, config.importance_cap
+    masked = ((raw < low) | (raw > high)) & config.importance_mask  # NaN stays, for the loss to be refused
+    weight = raw if config.importance_mask else raw.clamp(low, high)
+    return Correction(weight, ~masked, _metrics(raw, gap, masked))
+
+
+def check_agreement(trainer: LogProbs, sampler: LogProbs, *, at_most: float) -> None:
+    """Raise `DisagreementError` where the same weights gave a token log-probabilities further apart than `at_most`.
+
+    A mask, a temperature or a token that only one of the two has shows here long before the loss explodes.
+    """
+    gap = (trainer.demand(Source.TRAINER) - sampler.demand(Source.SAMPLER)).abs()
+    if len(gap) and not bool((gap <= at_most).all()):
+        worst = int(gap.argmax())  # NaN counts as the largest
+        raise DisagreementError(
+            f"token {worst} has log-probability {trainer.values[worst].item():.6g} in the trainer and "
+            f"{sampler.values[worst].item():.6g} in the sampler: at most {at_most:g} apart with the same weights"
+        )
+
+
+def _metrics(raw: Tensor, gap: Tensor, masked: Tensor) -> dict[str, float]:
+    metrics = {"ppo/is_masked_fraction": int(masked.sum()) / max(len(masked), 1)}
+    if len(raw):
+        metrics |= {"ppo/is_ratio_mean": float(raw.mean()), "ppo/is_ratio_max": float(raw.max())}
+        metrics |= {"ppo/is_logp_gap_mean": float(gap.abs().mean()), "ppo/is_logp_gap_max": float(gap.abs().max())}
+    return metrics

@@ -1,0 +1,60 @@
+"""How far the policy is from its reference: KL(pi || ref), exactly, over the ids that were allowed.
+
+    KL_t = sum over allowed a of pi(a) (log pi(a) - log ref(a))
+
+The sum has about ten terms, so nothing has to be estimated from the one id that was drawn, and its gradient is that of
+the KL. Both policies must be normalized over the same allowed ids at the same temperature; ids that are not allowed
+are absent instead of at -inf, so there is no 0 * inf here.
+
+The estimators below, of one draw each, are for reports and for comparison. With l = log pi and q = log ref of what was
+drawn from pi (http://joschu.net/blog/kl-approx.html); what their expectations are has been enumerated in the tests:
+
+    name  estimate                      its value        its gradient, in a loss
+    k1    l - q                         unbiased         zero: useless
+    k2    (l - q)^2 / 2                 biased           that of KL(pi || ref)
+    k3    e^(q - l) - (q - l) - 1       unbiased         that of KL(ref || pi), the other way round
+    k3 x  k3 times pi / pi_old          unbiased         that of KL(pi || ref)  (DeepSeek-V3.2, equation 7)
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
+from sparring.agents.grpo.objective.segment_ops import sum_per_part
+
+
+def exact_kl(policy: Tensor, reference: Tensor, row: Tensor, rows: int) -> Tensor:
+    """KL(policy || reference) in nats at each of `rows` steps: [rows], with the gradient of `policy`.
+
+    `policy` and `reference` [A] are log-probabilities of all allowed ids; `row` int64 [A] is the step of each.
+    """
+    return sum_per_part(policy.exp() * (policy - reference), row, rows)  # sum pi (log pi - log ref)
+
+
+def kl_to_reference(policy: LogProbs, reference: LogProbs, row: Tensor, rows: int, *, weights: str) -> Tensor:
+    """`exact_kl` of log-probabilities that say whose they are: the policy's, and the reference's of these `weights`.
+
+    Raises `ProvenanceError` for any others, such as a sampler's taken for a reference's.
+    """
+    return exact_kl(policy.demand(Source.POLICY), reference.demand(Source.REFERENCE, weights=weights), row, rows)
+
+
+def k1(policy: Tensor, reference: Tensor) -> Tensor:
+    """`policy`, `reference` [N] are log-probabilities of what was drawn; so they are below. Returns [N]."""
+    return policy - reference
+
+
+def k2(policy: Tensor, reference: Tensor) -> Tensor:
+    """Half the squared difference: never negative, biased, with the right gradient."""
+    return (policy - reference).square() / 2
+
+
+def k3(policy: Tensor, reference: Tensor) -> Tensor:
+    """Never negative and unbiased, with the gradient of the other direction."""
+    return (reference - policy).expm1() - (reference - policy)  # e^(q - l) - 1 - (q - l)
+
+
+def k3_times_ratio(policy: Tensor, reference: Tensor, old: Tensor) -> Tensor:
+    """K3 of draws from `old` [N], the log-probabilities they were drawn with: unbiased in value and gradient."""
+    return (policy - old.detach()).exp() * k3(policy, reference)

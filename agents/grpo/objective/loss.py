@@ -1,0 +1,97 @@
+"""The objective of GRPO (arXiv:2402.03300) and its relatives, over the decision tokens of a batch.
+
+    r_t = pi(y_t) / pi_old(y_t)              loss_type grpo: a ratio for every token
+    s_i = (prod_t r_t)^(1 / T_i)             loss_type gspo (arXiv:2507.18071): one for sample i, in place of its r_t
+    l_t = -w_t min(r_t A_i, clip(r_t, 1 - e_low, 1 + e_high) A_i) + beta KL_t - c H_t
+    L   = sum_t c_i l_t   with c_i = 1 / (B T_i)      aggregation grpo: a mean within each sample, then over samples
+                                     1 / sum_j T_j                dapo (arXiv:2503.14476): a mean over all tokens
+                                     1 / (B length)               dr_grpo (arXiv:2503.20783): a sum over a constant
+
+B, the sum of T and the constant are those of the whole batch (`Totals`), so the losses and gradients of its
+micro-batches add up to those of the batch however it is cut between samples. T_i counts decision tokens: a forced token
+has ratio 1 and gradient 0, and would do nothing but dilute the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sparring.agents.grpo.objective.logprob_source import ProvenanceError, Source
+from sparring.agents.grpo.objective.segment_ops import count_per_part, mean_per_part
+from sparring.agents.grpo.objective.tokens import Tokens, Totals
+from sparring.configs.language import GRPOConfig
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The loss of a micro-batch, and without gradient what it was made of, [N] each.
+
+    `ratio` is r_t or s_i; `cut` says where clipping left no gradient.
+    """
+
+    loss: Tensor
+    ratio: Tensor
+    cut: Tensor
+    entropy: Tensor
+    kl: Tensor
+
+
+def policy_loss(tokens: Tokens, totals: Totals, config: GRPOConfig, *, beta: float) -> Terms:
+    """Compute L of a micro-batch of the batch that `totals` describes; without tokens it is 0.
+
+    Raises `ProvenanceError` where log-probabilities are not what `Tokens` says, `ValueError` where they are too short.
+    """
+    logp, old = _checked(tokens)
+    sample, samples = tokens.sample, len(tokens.advantage)
+    log_ratio = logp - old  # log r_t
+    if config.loss_type == "gspo":
+        log_ratio = mean_per_part(log_ratio, sample, samples)[sample]  # log s_i = 1 / T_i sum_t log r_t
+    ratio = log_ratio.exp()
+    advantage = tokens.advantage[sample]  # A_i, at each token of sample i
+    token_loss = -_surrogate(ratio, advantage, config)
+    if tokens.weight is not None:
+        token_loss = tokens.weight.detach() * token_loss  # w_t
+    if beta:
+        token_loss = token_loss + beta * tokens.kl  # + beta KL_t
+    if config.entropy_coef:
+        token_loss = token_loss - config.entropy_coef * tokens.entropy  # - c H_t
+    scale = _scale(count_per_part(sample, samples).to(logp.dtype), totals, config)
+    loss = (scale[sample] * token_loss).sum()  # sum_t c_i l_t
+    return Terms(loss, ratio.detach(), _cut(ratio, advantage, config), tokens.entropy.detach(), tokens.kl.detach())
+
+
+def _checked(tokens: Tokens) -> tuple[Tensor, Tensor]:
+    """The log-probabilities now and before, known to be of the right kinds."""
+    if tokens.weight is not None and tokens.old.source is Source.SAMPLER:
+        raise ProvenanceError("old log-probabilities of the sampler, and importance weights: that corrects twice")
+    logp, old = tokens.logp.demand(Source.POLICY), tokens.old.demand(Source.TRAINER, Source.SAMPLER)
+    if torch.finfo(logp.dtype).bits < 32:
+        raise ValueError(f"log-probabilities in {logp.dtype}: ratios need float32, so score with a float32 softmax")
+    return logp, old.detach()
+
+
+def _surrogate(ratio: Tensor, advantage: Tensor, config: GRPOConfig) -> Tensor:
+    if not config.use_ppo_clipping:
+        return ratio * advantage
+    clipped = ratio.clamp(1.0 - config.ppo_epsilon_low, 1.0 + config.ppo_epsilon_high)
+    return torch.minimum(ratio * advantage, clipped * advantage)  # min(r A, clip(r) A)
+
+
+def _scale(count: Tensor, totals: Totals, config: GRPOConfig) -> Tensor:
+    """c_i of samples with `count` [S] decision tokens, T_i; samples weighed by their tokens, grpo's are dapo's."""
+    if config.aggregation == "dr_grpo":
+        return torch.full_like(count, 1.0 / max(totals.samples * totals.length, 1))  # 1 / (B length)
+    if config.aggregation == "dapo" or config.use_token_level_loss:
+        return torch.full_like(count, 1.0 / max(totals.tokens, 1))  # 1 / sum_j T_j
+    return 1.0 / (totals.samples * count).clamp(min=1)  # 1 / (B T_i)
+
+
+@torch.no_grad()
+def _cut(ratio: Tensor, advantage: Tensor, config: GRPOConfig) -> Tensor:
+    """Where the minimum is the clipped side: too likely already for a good sample, too unlikely for a bad one."""
+    low = (ratio < 1.0 - config.ppo_epsilon_low) & (advantage < 0)
+    high = (ratio > 1.0 + config.ppo_epsilon_high) & (advantage > 0)
+    return (low | high) & config.use_ppo_clipping

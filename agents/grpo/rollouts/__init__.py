@@ -1,0 +1,1 @@
+"""Rollouts for GRPO: plans, forked games, workers."""

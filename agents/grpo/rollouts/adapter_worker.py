@@ -1,0 +1,77 @@
+"""The language models of a rollout in one process: one base model, and a set of adapter weights for each player.
+
+The learner's weights come with every plan; a frozen checkpoint's are read from its file when it is first met, and the
+base model is the network with its adapters off. Whoever decides has its weights put in place for that time.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.grpo.rollouts.plan import RolloutPlan
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Rollouts
+from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.prefill import CacheCounts
+from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
+from sparring.agents.llm.models.load import load_model
+from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.core.tensor_file import unpack
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
+
+MOST_FROZEN = 64
+"""Frozen players whose weights are kept in memory."""
+NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
+"""What two of the league's players are called among the adapters."""
+
+
+class ModelPlayer:
+    """Plays plans with the model that `config` names; see `agents.grpo.rollouts.worker.Player`."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._config = config.model
+        model, self._tokenizer = load_model(config.model, device=config.device)
+        self._adapters = Adapters(model, LoraShape.of(config.model))
+        self._constraint = Constraint(self._tokenizer)
+        self._rollouts = Rollouts(config, self._backend_of)
+        self._paths: dict[str, str] = {}
+        self._backends: dict[str, TransformersBackend] = {}
+
+    def play(self, plan: RolloutPlan, weights: bytes) -> RolloutBatch:
+        """Play a plan with the learner's packed `weights`."""
+        self._adapters.restore(unpack(weights))
+        self._paths = dict(plan.paths)
+        for name in self._adapters.names[:-MOST_FROZEN]:
+            self._adapters.remove(name)
+        backend = self._backend_of(CHALLENGER)
+        backend.policy_version, backend.counts = plan.policy_version, CacheCounts()
+        batch = self._rollouts.play(plan)
+        batch.cache = backend.counts.metrics()
+        return batch
+
+    def close(self) -> None:
+        """End the simulators' threads."""
+        self._rollouts.close()
+
+    def _backend_of(self, name: str) -> TransformersBackend:
+        if name not in self._backends:
+            self._backends[name] = TransformersBackend.of(
+                self._config,
+                self._adapters.model,
+                self._tokenizer,
+                constraint=self._constraint,
+                playing=lambda: self._as(name),
+                name=name,
+            )
+        return self._backends[name]
+
+    def _as(self, name: str) -> AbstractContextManager[Any]:
+        """The model as the player of that name, for a while; a checkpoint is read when it is first met."""
+        if name not in NAMES and name not in self._adapters.names:
+            found = load_adapter(Path(self._paths[name]), self._adapters.model)
+            self._adapters.add(name, found.weights, found.shape)
+        return self._adapters.playing(NAMES.get(name, name))

@@ -1,0 +1,104 @@
+"""Positions to begin from: games that a bot or the base model has played for a few phases, then forked.
+
+Each group's master game has that one player in all seats for as many phases as its plan says; every fork is a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from sparring.agents.grpo.rollouts.decide_batch import ask
+from sparring.agents.grpo.rollouts.plan import GroupPlan
+from sparring.agents.llm.backend import Backend
+from sparring.agents.llm.order_requests import mix, seat_bots, seats
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
+from sparring.envs.diplomacy.text.prompts import PromptRules
+
+BEFORE_THE_FORK = 1
+"""Sets the draws of a model before the fork apart from those after it."""
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """Who plays before the fork, by a bot's or model's name; what a model is shown, and where models are had."""
+
+    player: str
+    rules: PromptRules
+    backend_of: Callable[[str], Backend]
+
+
+@dataclass
+class Masters:
+    """Positions [G, ...] of the groups, a snapshot; of those that could not be played on, why.
+
+    `influence` [G, 75] is whose each province was in the games that led there (`envs.diplomacy.rewards.scorer`).
+    """
+
+    positions: dict[str, torch.Tensor]
+    influence: torch.Tensor
+    failed: dict[int, str] = field(default_factory=dict)
+
+
+def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup) -> Masters:
+    """Play the groups' games to their forks; `masters` has a game for each and is used up.
+
+    No game is played beyond the beginning of its last year, and one that ends before stays in the position before that.
+    """
+    masters.load(opening())
+    seat_bots(masters, _players(groups, warmup))
+    masters.game_id.copy_(torch.tensor([group.seed for group in groups]))
+    phases = torch.tensor([group.warmup_phases for group in groups], device=masters.device)
+    ended = torch.zeros(len(groups), dtype=torch.bool, device=masters.device)
+    influence = first_influence(masters.units)
+    failed: dict[int, str] = {}
+    for phase in range(int(phases.max())):
+        waiting = ended | (phases <= phase) | (masters.year >= masters.last_year)
+        masters.done.copy_(waiting)
+        before = masters.snapshot()
+        masters.orders.copy_(torch.from_numpy(_orders(masters, groups, warmup, phase, failed)))
+        masters.draw_orders(phase)
+        masters.process()
+        over = ~waiting & (masters.done > 0)
+        for name, values in before.items():
+            masters.state[name][over] = values[over]
+        influence, ended = influence_after(influence, masters.units), ended | over
+    masters.check()
+    masters.done.zero_()
+    return Masters(masters.snapshot(), influence, failed)
+
+
+def forked(masters: Masters, samples: int) -> Masters:
+    """Everything `samples` times [G x samples, ...], the forks of a group one after the other."""
+
+    def many(values: torch.Tensor) -> torch.Tensor:
+        return values.repeat_interleave(samples, dim=0)
+
+    failed = {group * samples + fork: why for group, why in masters.failed.items() for fork in range(samples)}
+    return Masters({name: many(values) for name, values in masters.positions.items()}, many(masters.influence), failed)
+
+
+def _players(groups: Sequence[GroupPlan], warmup: Warmup) -> list[list[str]]:
+    return [[warmup.player] * codes.NUM_POWERS for _ in groups]
+
+
+def _orders(
+    masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup, phase: int, failed: dict[int, str]
+) -> np.ndarray:
+    """What a model orders, int32 [G, 75]; nothing where a bot plays. Games that it cannot go on with join `failed`."""
+    orders = np.zeros((masters.num_games, codes.NUM_PROVINCES), dtype=np.int32)
+    waiting = seats(masters, _players(groups, warmup), warmup.rules)
+    decided = ask(
+        lambda: warmup.backend_of(warmup.player),
+        [seat for seat in waiting if seat.game not in failed],
+        seed=lambda seat: mix(groups[seat.game].seed, seat.game, phase, seat.power, BEFORE_THE_FORK),
+        fail=lambda games, why: failed.update(dict.fromkeys(games, why)),
+    )
+    for seat, decision in decided:
+        seat.choices.write(decision.chosen, orders[seat.game])
+    return orders

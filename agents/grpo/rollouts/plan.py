@@ -1,0 +1,88 @@
+"""What a rollout will be, decided before it is played: plain data, so that any process can play it, or play it again.
+
+A group is one position, forked into several games. Its seed decides what leads to the position and every draw after
+the fork; who sits where is decided here, too, so that a league may change while games are being played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sparring.configs.language import GRPOConfig
+from sparring.curriculum.league.league import CHALLENGER, League
+from sparring.curriculum.league.matchmaking import Opponents
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
+
+Draw = Callable[[np.random.Generator], Opponents]
+"""Draws six players to sit with a hero."""
+SELF_PLAY = Opponents((), ())
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """One position and its forks: `players` by power, bots by their names in `codes.BOTS`; the `heroes` learn."""
+
+    players: tuple[str, ...]
+    heroes: tuple[int, ...]
+    categories: tuple[str, ...]
+    """What the opponents were to the hero when they were drawn (matchmaking.py); empty in self-play."""
+    ratings: tuple[float, ...]
+    warmup_phases: int
+    years: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class RolloutPlan:
+    """All groups of one step, each forked into `samples` games; `paths` of the players that are checkpoints."""
+
+    step: int
+    policy_version: int
+    samples: int
+    groups: tuple[GroupPlan, ...]
+    paths: tuple[tuple[str, str], ...] = ()
+
+
+def draw_plan(
+    config: GRPOConfig,
+    *,
+    step: int,
+    policy_version: int,
+    seed: int,
+    draw: Draw,
+    league: League,
+    folder: Path,
+) -> RolloutPlan:
+    """The plan of step number `step`; the same arguments give the same plan. Heroes take turns at the powers.
+
+    `folder` is the league's, in which its checkpoints lie.
+    """
+    rng = np.random.default_rng([seed, step])
+    groups = []
+    for number in range(config.groups):
+        hero = (step * config.groups + number) % NUM_POWERS
+        if config.play == "league":
+            met = draw(rng)
+            players = (*met.names[:hero], CHALLENGER, *met.names[hero:])
+        else:
+            met, players = SELF_PLAY, (CHALLENGER,) * NUM_POWERS
+        heroes = (hero,) if config.play == "league" else tuple(range(NUM_POWERS))
+        ratings = tuple(float(league[name].elo) for name in players)
+        groups.append(GroupPlan(players, heroes, met.categories, ratings, **_course(config, rng)))
+    names = sorted({name for group in groups for name in group.players})
+    paths = tuple((name, str(folder / league[name].path)) for name in names if league[name].kind == "checkpoint")
+    return RolloutPlan(step, policy_version, config.samples_per_group, tuple(groups), paths)
+
+
+def _course(config: GRPOConfig, rng: np.random.Generator) -> dict[str, int]:
+    """Where a group's games begin, how long they go on, and what their draws begin from."""
+    opening = rng.random() < config.rollout_no_warmup_chance
+    phases = int(rng.integers(1, max(config.rollout_warmup_phases, 1) + 1))
+    long = rng.random() < config.rollout_long_horizon_chance
+    years = config.rollout_long_horizon_years if long else config.rollout_horizon_years
+    warmup = 0 if opening else min(phases, config.rollout_warmup_phases)
+    return {"warmup_phases": warmup, "years": years, "seed": int(rng.integers(2**31))}

@@ -1,0 +1,1 @@
+"""Behaviour cloning of bots by a language model."""

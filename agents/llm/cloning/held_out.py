@@ -1,0 +1,113 @@
+"""How well a clone plays the bot's moves, in games it never learns from and with only legal orders to choose from.
+
+An order counts as the bot's if at each of its tokens the likeliest of those that may come next is the bot's, the orders
+before it being the bot's. DumbBot draws lots, so nobody can always be right: `agreement` is how often the bot, asked
+again, gives the same order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.cloning.bot_games import BotDecision
+from sparring.agents.llm.cloning.clone_dataset import Lessons
+from sparring.agents.llm.cloning.packing import Example, Group
+from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.line_tokens import encode
+from sparring.agents.llm.decoding.scoring import Scores, score
+from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
+from sparring.envs.diplomacy.orders.completion import chosen_by
+
+PHASES, BATCH = 4, 64
+"""Phases of each game, and decisions scored at once."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Decisions scored at once: their tokens, the order that each decision token belongs to, and how many orders."""
+
+    tokens: TokenBatch
+    order: Tensor
+    orders: int
+
+
+class HeldOut:
+    """Decisions of `lessons.games`, four phases of each; `orders` is how many orders there are."""
+
+    def __init__(self, lessons: Lessons, tokenizer: Any) -> None:
+        constraint, line_end = Constraint(tokenizer), encode(tokenizer, ["\n"])[0][0]
+        decisions, same, self.orders = [], 0, 0
+        for _ in range(PHASES):
+            again, positions = lessons.games.asked_again(), lessons.games.next()
+            for one, example in _pairs(positions, lessons.examples(positions)):
+                decisions.append(_decision(constraint, one, example))
+                same += _alike(one, again[one.game])
+                self.orders += one.choices.lines
+        self.agreement = same / self.orders
+        decisions.sort(key=lambda one: len(one.prompt_ids) + len(one.token_ids))
+        parts = [decisions[begin : begin + BATCH] for begin in range(0, len(decisions), BATCH)]
+        self._parts = [_part(part, line_end) for part in parts]
+
+    @torch.no_grad()
+    def check(self, model: Any) -> dict[str, float]:
+        """Share of orders that are the bot's, and nats an order over the legal ones; the bot's own agreement."""
+        device, right, nats = next(model.parameters()).device, 0, 0.0
+        for part in self._parts:
+            scores = score(model, part.tokens.to(device), 1.0)
+            wrong = ~_likeliest(scores).cpu()
+            right += part.orders - len(part.order[wrong].unique())
+            nats -= float(scores.logp.sum())
+        return {
+            "eval/held_out/accuracy": right / self.orders,
+            "eval/held_out/order_loss": nats / self.orders,
+            "eval/held_out/bot_agreement": self.agreement,
+        }
+
+
+def _pairs(
+    positions: Sequence[Sequence[BotDecision]], groups: Sequence[Group]
+) -> Iterator[tuple[BotDecision, Example]]:
+    for position, group in zip(positions, groups, strict=True):
+        yield from zip(position, group, strict=True)
+
+
+def _decision(constraint: Constraint, one: BotDecision, example: Example) -> Decision:
+    """The bot's answer as if a model had given it, with what was allowed at each step."""
+    steps = constraint.replay(one.choices, example.answer)
+    return Decision(
+        chosen=one.chosen,
+        prompt_ids=np.array(example.prompt, dtype=np.int32),
+        token_ids=steps.token_ids,
+        logprobs=np.zeros(len(steps.token_ids), dtype=np.float32),
+        allowed_ids=steps.allowed_ids,
+        allowed_counts=steps.allowed_counts,
+    )
+
+
+def _alike(one: BotDecision, orders: np.ndarray) -> int:
+    """How many of the bot's orders stand in `orders` [75] as well."""
+    other = chosen_by(orders, one.choices)
+    return sum((Counter(one.chosen) & Counter(other)).values())
+
+
+def _part(decisions: Sequence[Decision], line_end: int) -> _Part:
+    """Count orders through all decisions, and find the one that each decision token belongs to."""
+    tokens = collate(decisions)
+    ends = [np.cumsum(one.token_ids == line_end) for one in decisions]
+    begin = np.cumsum([0, *(int(end[-1]) for end in ends)])
+    number = [ends[d][step] + begin[d] for d, step in zip(tokens.sample.tolist(), tokens.step.tolist(), strict=True)]
+    return _Part(tokens, torch.tensor(number, dtype=torch.int64), int(begin[-1]))
+
+
+def _likeliest(scores: Scores) -> Tensor:
+    """Whether each token that was written is the likeliest of those allowed, bool [N]."""
+    best = torch.full_like(scores.logp, -torch.inf).scatter_reduce(0, scores.row, scores.logps, "amax")
+    return scores.logp >= best

@@ -1,0 +1,107 @@
+"""Learning to write what was written: cross-entropy of the answers' next tokens, and AdamW.
+
+    loss = mean over answer tokens of -log p(token | prompt, answer so far)
+
+over the whole vocabulary and including the end tag and the end of text: what is legal is learned as well, though a
+constraint sees to it when the model plays. The learning rate rises in a straight line at first, then falls along a
+cosine to zero.
+
+On a CPU the two halves of a batch are computed side by side and their gradients added: shared out, each of the many
+small products of such a model would have the cores wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import cos, pi
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from sparring.agents.distributed.parallel_halves import SideBySide
+from sparring.agents.llm.cloning.packing import IGNORED, Batch
+from sparring.agents.llm.decoding.output_layer import all_logits, backbone
+
+BETAS, WEIGHT_DECAY, MAX_GRAD_NORM = (0.9, 0.95), 0.1, 1.0
+WARMUP = 0.03
+"""Share of the training in which the learning rate rises."""
+
+
+def answer_loss(model: Any, batch: Batch) -> Tensor:
+    """Cross-entropy of the answers' tokens, all together, in nats; the head is asked for these tokens alone."""
+    hidden = backbone(model)(
+        input_ids=batch.input_ids,
+        position_ids=batch.position_ids,
+        attention_mask=batch.attention_mask,
+        use_cache=False,
+    ).last_hidden_state
+    wanted = batch.targets != IGNORED
+    return cross_entropy(all_logits(model, hidden[wanted]), batch.targets[wanted], reduction="sum")
+
+
+def learning_rate(peak: float, done: float) -> float:
+    """The rate at a share `done` of the training, 0 to 1."""
+    if done < WARMUP:
+        return peak * done / WARMUP
+    return peak * 0.5 * (1.0 + cos(pi * (done - WARMUP) / (1.0 - WARMUP)))
+
+
+class Imitator:
+    """A model and its optimizer; weight decay is for matrices alone.
+
+    With `halves` two batches that are one step are computed at the same time.
+    """
+
+    def __init__(self, model: Any, *, halves: bool = False) -> None:
+        self.model = model
+        self._weights = [weight for weight in model.parameters() if weight.requires_grad]
+        groups = [
+            {"params": [weight for weight in self._weights if weight.dim() > 1], "weight_decay": WEIGHT_DECAY},
+            {"params": [weight for weight in self._weights if weight.dim() <= 1], "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
+        self._halves = SideBySide(parallel=halves)
+
+    def learn(self, batches: Sequence[Batch], rate: float) -> tuple[float, float]:
+        """One step on all answers of one or two batches; returns its loss and the norm of its gradient before clipping.
+
+        A step whose gradient is not finite is left out; both numbers are then not finite, or one of them.
+        """
+        self.model.train()
+        tokens = sum(int((batch.targets != IGNORED).sum()) for batch in batches)
+        loss = self._gradient(batches, tokens)
+        norm = torch.nn.utils.clip_grad_norm_(self._weights, MAX_GRAD_NORM)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if bool(torch.isfinite(norm)):
+            self.optimizer.step()
+        return float(loss), float(norm)
+
+    def _gradient(self, batches: Sequence[Batch], tokens: int) -> Tensor:
+        """Put the gradient of the mean over `tokens` into the weights' `grad`; returns that mean."""
+        calls = [partial(self._part, batch, tokens) for batch in batches]
+        parts = [calls[0]()] if len(calls) == 1 else self._halves.both(*calls)
+        for weight, *gradients in zip(self._weights, *(gradients for _, gradients in parts), strict=True):
+            weight.grad = torch.stack(gradients).sum(0) if len(gradients) > 1 else gradients[0]
+        return torch.stack([loss for loss, _ in parts]).sum()
+
+    def _part(self, batch: Batch, tokens: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What a batch adds to the mean over `tokens`, and to its gradient."""
+        loss = answer_loss(self.model, batch) / tokens
+        return loss.detach(), torch.autograd.grad(loss, self._weights)
+
+    def close(self) -> None:
+        """End the thread of the second half."""
+        self._halves.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and optimizer."""
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])

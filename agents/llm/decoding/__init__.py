@@ -1,0 +1,1 @@
+"""Exact decoding under a grammar of legal answers, with shared prefixes."""

@@ -1,0 +1,169 @@
+"""What a model has read so far, for many texts at once: its keys and values, which grow by pieces of unequal length.
+
+A piece is padded on the left, so that every text's newest token is in the last column; a mask hides the padding for
+good and position ids count real tokens alone. Texts can be dropped and multiplied: a beginning that all share is
+read once. Keys and values are written into buffers with room to spare, where transformers would copy all at each step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer
+
+from sparring.agents.llm.decoding.dropout import without_dropout
+from sparring.agents.llm.decoding.output_layer import ModelError, backbone, check_computed, plain
+
+SPARE = 1.25
+FULL = "full_attention"
+TOLERANCE = 1e-2
+"""Of what two ways of computing the same may differ, in half precision; a wrong position is off by much more."""
+
+
+class PlainLayer(DynamicLayer):
+    """Keys and values [B, H, T, D] of one layer as transformers keeps them, so that gradients pass through."""
+
+    def select(self, rows: Tensor) -> None:
+        """Keep `rows` [b] of the texts, in this order; a text may be named more than once."""
+        assert self.keys is not None
+        assert self.values is not None
+        self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+
+
+class RoomyLayer(DynamicLayer):
+    """Keys and values [B, H, T, D] of one layer as views of larger buffers, which are begun with `room` for T."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room, self._buffers = room, [torch.empty(0)] * 2
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Append keys and values [B, H, t, D]; returns all [B, H, T + t, D]."""
+        states, used = (key_states, value_states), self.get_seq_length()
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self._buffers = [state[:, :, :0] for state in states]
+        end = used + key_states.shape[2]
+        if end > self._buffers[0].shape[2]:
+            self._grow(used, max(self._room, int(end * SPARE)))
+        for buffer, state in zip(self._buffers, states, strict=True):
+            buffer[:, :, used:end] = state
+        return self._show(end)
+
+    def select(self, rows: Tensor) -> None:
+        """Keep `rows` [b] of the texts, in this order; a text may be named more than once."""
+        self._buffers = [buffer.index_select(0, rows) for buffer in self._buffers]
+        self._show(self.get_seq_length())
+
+    def move(self, origin: Tensor, goal: Tensor, texts: int) -> None:
+        """Put the texts `origin` [b] in place of the texts `goal` [b], and keep the first `texts`."""
+        used = self.get_seq_length()
+        for buffer in self._buffers:
+            buffer[goal, :, :used] = buffer[origin, :, :used]
+        self._buffers = [buffer[:texts] for buffer in self._buffers]
+        self._show(used)
+
+    def _grow(self, used: int, room: int) -> None:
+        for place, buffer in enumerate(self._buffers):
+            larger = buffer.new_empty((*buffer.shape[:2], room, buffer.shape[3]))
+            larger[:, :, :used] = buffer[:, :, :used]
+            self._buffers[place] = larger
+
+    def _show(self, used: int) -> tuple[Tensor, Tensor]:
+        keys, values = (buffer[:, :, :used] for buffer in self._buffers)
+        self.keys, self.values = keys, values
+        return keys, values
+
+
+class Context:
+    """B texts that `model` has read, at first one empty text; `lengths` int64 [B] are their tokens.
+
+    `room` is the length that buffers begin with. None: gradients pass through what is read, and no text is dropped.
+    """
+
+    def __init__(self, model: Any, *, room: int | None = None) -> None:
+        self._backbone = backbone(model)
+        self._device = next(model.parameters()).device
+        count = range(plain(model).config.num_hidden_layers)
+        self._layers = [PlainLayer() if room is None else RoomyLayer(room) for _ in count]
+        self._cache = Cache(layers=list(self._layers))
+        self._mask = np.zeros((1, 0), dtype=bool)
+        self.lengths = np.zeros(1, dtype=np.int64)
+
+    def read(self, tokens: np.ndarray, counts: np.ndarray) -> Tensor:
+        """Read `counts` [B] more tokens of each text, all of them in `tokens` [sum], text by text.
+
+        Returns hidden states [B, t, D], of the newest t tokens of each text; where a text had fewer to read, the first
+        columns mean nothing.
+        """
+        width = int(counts.max())
+        real = np.arange(width) >= width - counts[:, None]
+        ids = np.zeros(real.shape, dtype=np.int64)
+        ids[real] = tokens
+        positions = np.maximum(self.lengths[:, None] + np.cumsum(real, axis=1) - 1, 0)
+        self._mask = np.concatenate([self._mask, real], axis=1)
+        self.lengths = self.lengths + counts
+        return self._backbone(
+            input_ids=self._tensor(ids),
+            attention_mask=self._tensor(self._mask),
+            position_ids=self._tensor(positions),
+            past_key_values=self._cache,
+            use_cache=True,
+        ).last_hidden_state
+
+    def select(self, texts: np.ndarray) -> None:
+        """Go on with `texts` [b] alone, in this order; one may be named more than once."""
+        rows = self._tensor(texts)
+        if self._mask.shape[1]:
+            for layer in self._layers:
+                layer.select(rows)
+        self._mask, self.lengths = self._mask[texts], self.lengths[texts]
+
+    def drop(self, keep: np.ndarray) -> np.ndarray:
+        """Keep the texts where `keep` [B] is true, the last of them in place of those that go.
+
+        Returns which text now stands at each place, int64 [b]. Far fewer are copied than by `select`.
+        """
+        kept = int(keep.sum())
+        goal, origin = np.flatnonzero(~keep[:kept]), kept + np.flatnonzero(keep[kept:])
+        order = np.arange(kept)
+        order[goal] = origin
+        for layer in self._layers:
+            assert isinstance(layer, RoomyLayer)
+            layer.move(self._tensor(origin), self._tensor(goal), kept)
+        self._mask, self.lengths = self._mask[order], self.lengths[order]
+        return order
+
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(self._device)
+
+
+@torch.no_grad()
+def check_context(model: Any) -> None:
+    """Raise `ModelError` for a model that reads two texts by pieces and padded otherwise than each alone.
+
+    So do models whose positions are columns, padding included, and those that keep something else than keys and values.
+    """
+    name, config = type(plain(model)).__name__, plain(model).config
+    kinds = set(getattr(config, "layer_types", None) or [FULL])
+    if kinds != {FULL} or getattr(config, "sliding_window", None):
+        raise ModelError(
+            f"{name} does not attend to whole texts: only models with full attention throughout can be used"
+        )
+    texts = [np.arange(1, 7), np.arange(2, 5)]
+    try:
+        with without_dropout(model):
+            context = Context(model, room=2)
+            context.select(np.zeros(2, dtype=np.int64))
+            context.read(np.concatenate([texts[0][:4], texts[1][:1]]), np.array([4, 1]))
+            pieces = context.read(np.concatenate([texts[0][4:], texts[1][1:]]), np.array([2, 2]))[:, -1]
+            ids = (torch.from_numpy(text)[None].to(pieces.device) for text in texts)
+            alone = torch.cat([backbone(model)(input_ids=i, use_cache=False).last_hidden_state[:, -1] for i in ids])
+    except (TypeError, AttributeError, ValueError, IndexError, RuntimeError) as error:
+        raise ModelError(f"{name} cannot read a text by pieces ({error})") from error
+    check_computed(model, alone)
+    if not torch.allclose(pieces, alone, rtol=TOLERANCE, atol=TOLERANCE * float(alone.abs().max())):
+        raise ModelError(f"{name} reads padded texts otherwise than plain ones: it does not go by position ids")

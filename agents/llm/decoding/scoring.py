@@ -1,0 +1,82 @@
+"""What a model thinks of decisions that were made: exact log-probabilities over the legal tokens, and entropies.
+
+    log pi(a) = z_a / t - log sum_b exp(z_b / t),   b over the allowed ids alone
+
+The same function of the weights as sampling: the same ids, temperature and head, and no dropout, so that the ratio of
+new to old probability is 1 before the first step. Gathered, never masked: there is no -inf, whose product with the 0
+of its probability would be no number. `unmasked=True` scores over the whole vocabulary, a mistake to be shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparring.agents.llm.decoding.dropout import without_dropout
+from sparring.agents.llm.decoding.kv_cache import Context
+from sparring.agents.llm.decoding.output_layer import all_logits, allowed_logits, backbone
+from sparring.agents.llm.decoding.token_batch import TokenBatch
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Of N decision tokens with A allowed ids.
+
+    Attributes:
+        logp: float32 [N], log-probability of the token that was written.
+        entropy: float32 [N], in nats.
+        logps: float32 [A], of every allowed id; row: int64 [A], the decision token each belongs to.
+        sample: int64 [N], the decision each token belongs to.
+
+    """
+
+    logp: Tensor
+    entropy: Tensor
+    logps: Tensor
+    row: Tensor
+    sample: Tensor
+
+
+def score(model: Any, batch: TokenBatch, temperature: float, *, unmasked: bool = False) -> Scores:
+    """Score the decision tokens of `batch` (on the model's device) at the temperature they were drawn at, above 0."""
+    hidden = _hidden(model, batch)
+    if unmasked:
+        logps, entropy = _over_all(model, hidden, batch, temperature)
+    else:
+        logps = segment_log_softmax(allowed_logits(model, hidden, batch.allowed, batch.row) / temperature, batch.row)
+        entropy = -segment_sum(logps.exp() * logps, batch.row, len(batch.chosen))
+    return Scores(logps[batch.chosen], entropy, logps, batch.row, batch.sample)
+
+
+def segment_log_softmax(logits: Tensor, row: Tensor) -> Tensor:
+    """Log-probabilities [A] of `logits` [A] within the rows that `row` [A] (ascending, from 0, none left out) names."""
+    rows = int(row[-1]) + 1 if len(row) else 0
+    top = logits.detach().new_full((rows,), -torch.inf).scatter_reduce(0, row, logits.detach(), "amax")
+    shifted = logits - top[row]
+    return shifted - segment_sum(shifted.exp(), row, rows).log()[row]
+
+
+def segment_sum(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Sums [rows] of `values` [A] by `row` [A]."""
+    return values.new_zeros(rows).index_add(0, row, values)
+
+
+def _hidden(model: Any, batch: TokenBatch) -> Tensor:
+    """The hidden state before each decision token, [N, D]."""
+    if not batch.levels:
+        return next(model.parameters()).new_zeros(0, backbone(model).config.hidden_size)
+    context = Context(model)
+    with without_dropout(model):
+        for level in batch.levels:
+            context.select(level.parent)
+            hidden = context.read(level.tokens, level.counts)
+    return hidden.flatten(0, 1)[batch.place]
+
+
+def _over_all(model: Any, hidden: Tensor, batch: TokenBatch, temperature: float) -> tuple[Tensor, Tensor]:
+    """Log-probabilities [A] of the allowed ids, and entropies [N], over the whole vocabulary."""
+    logps = torch.log_softmax(all_logits(model, hidden) / temperature, dim=-1)
+    return logps[batch.row, batch.allowed], -(logps.exp() * logps).sum(-1)

@@ -1,0 +1,109 @@
+"""Decisions as one batch for a model to score: texts in levels, and ragged steps.
+
+Only steps with more than one allowed id are scored, the decision tokens; the others have probability 1. A text is read
+up to what its last decision token comes after, and one without any is not read at all. What texts share at their
+beginning, as forks of a game and the powers on a board do, is read once, and its gradient is the sum of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.agents.llm.backend import Decision
+from sparring.agents.llm.decoding.prefix_sharing import Level, levels
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """B texts to read, and N decision tokens in them with A allowed ids.
+
+    Attributes:
+        levels: how to read the texts (`sharing.py`); the last level has a piece for each, of T tokens at most.
+        place: int64 [N], the token after which a step is taken, counted through the last level's B x T, which are
+            padded on the left.
+        sample: int64 [N], the decision a step belongs to, as counted by `collate`; step: int64 [N], its number in the
+            answer.
+        allowed: int64 [A], the allowed ids; row: int64 [A], the step each belongs to.
+        chosen: int64 [N], where in `allowed` the token is that was written.
+        sampled_logp: float32 [N], its log-probability when it was drawn.
+
+    """
+
+    levels: tuple[Level, ...]
+    place: Tensor
+    sample: Tensor
+    step: Tensor
+    allowed: Tensor
+    row: Tensor
+    chosen: Tensor
+    sampled_logp: Tensor
+
+    def to(self, device: torch.device | str) -> TokenBatch:
+        """The same with its tensors on another device."""
+        tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self)[1:]}
+        return TokenBatch(self.levels, **tensors)
+
+
+def collate(decisions: Sequence[Decision], *, share: bool = True) -> TokenBatch:
+    """One batch of decisions; without `share` every text is read by itself.
+
+    Raises `ValueError` where a token that was written is not among those allowed, or a prompt is missing.
+    """
+    steps = [np.flatnonzero(decision.allowed_counts > 1) for decision in decisions]
+    read = [number for number, own in enumerate(steps) if len(own)]
+    texts = [_text(decisions[number], int(steps[number][-1])) for number in read]
+    before = np.array([len(decisions[number].prompt_ids) - 1 for number in read], dtype=np.int64)
+    if len(before) and before.min() < 0:
+        raise ValueError(f"decision {read[int(before.argmin())]} has no prompt")
+    first = before + np.array([steps[number][0] for number in read], dtype=np.int64)
+    found = levels(texts, first if share else 0 * first) if texts else []
+    return TokenBatch(
+        levels=tuple(found),
+        place=torch.from_numpy(_places(texts, before, [steps[number] for number in read], found)),
+        sample=torch.from_numpy(np.repeat(np.arange(len(steps)), [len(own) for own in steps]).astype(np.int64)),
+        step=torch.from_numpy(np.concatenate([_nothing(), *steps])),
+        **_allowed(decisions, steps),
+    )
+
+
+def _text(decision: Decision, last: int) -> np.ndarray:
+    """Token ids of the prompt and of the answer before its step `last`."""
+    return np.concatenate([decision.prompt_ids, decision.token_ids[:last]]).astype(np.int64)
+
+
+def _places(
+    texts: Sequence[np.ndarray], before: np.ndarray, steps: Sequence[np.ndarray], found: Sequence[Level]
+) -> np.ndarray:
+    """Where in the last level's B x T the token before each step is, int64 [N]."""
+    if not texts:
+        return _nothing()
+    width = int(found[-1].counts.max())
+    lengths = np.array([len(text) for text in texts])
+    start = (np.arange(len(texts)) + 1) * width - lengths + before
+    return np.concatenate([begin + own for begin, own in zip(start.tolist(), steps, strict=True)])
+
+
+def _allowed(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict[str, Tensor]:
+    """`allowed`, `row`, `chosen` and `sampled_logp` of a batch."""
+    counts = [decision.allowed_counts[own] for decision, own in zip(decisions, steps, strict=True)]
+    ids = [d.allowed_ids[np.repeat(d.allowed_counts > 1, d.allowed_counts)] for d in decisions]
+    tokens = [decision.token_ids[own] for decision, own in zip(decisions, steps, strict=True)]
+    logps = [decision.logprobs[own] for decision, own in zip(decisions, steps, strict=True)]
+    sizes, allowed, token = (np.concatenate([_nothing(), *parts]) for parts in (counts, ids, tokens))
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    chosen = np.flatnonzero(allowed == token[row])
+    if not np.array_equal(row[chosen], np.arange(len(sizes))):
+        wrong = np.setdiff1d(np.arange(len(sizes)), row[chosen])
+        raise ValueError(f"a token that was not allowed was written: decision token {wrong[:1].tolist()} of the batch")
+    logp = np.concatenate([np.zeros(0, dtype=np.float32), *logps])
+    arrays = {"allowed": allowed, "row": row, "chosen": chosen, "sampled_logp": logp}
+    return {name: torch.from_numpy(values) for name, values in arrays.items()}
+
+
+def _nothing() -> np.ndarray:
+    return np.zeros(0, dtype=np.int64)

@@ -1,0 +1,46 @@
+"""The constraint as the threads of an endpoint use it, one at a time: it learns lines as it meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+from sparring.agents.llm.decoding.constraint import Constraint, Steps
+from sparring.agents.llm.decoding.line_tokens import beginning, encode
+from sparring.agents.llm.endpoint.constraints import decision_grammar
+from sparring.envs.diplomacy.orders.choices import Choices, Option
+
+
+class Spelling:
+    """How a tokenizer writes prompts and legal answers; raises `TokenizerError` where these have several spellings."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer, self._constraint, self._lock = tokenizer, Constraint(tokenizer), Lock()
+        self._closing: list[int] = self._constraint.lines.closing.tolist()
+        self._beginning = beginning(tokenizer)
+        self.end = self._closing[-1]
+
+    def prompt(self, text: str) -> list[int]:
+        """The token ids of a prompt."""
+        return [*self._beginning, *encode(self._tokenizer, [text])[0]]
+
+    def line(self, option: Option) -> list[int]:
+        """The token ids of a line with its end."""
+        with self._lock:
+            lines = self._constraint.lines
+            number = lines.numbers([option.text])[0]
+            return lines.tokens[number, : lines.lengths[number]].tolist()
+
+    def grammar(self, choices: Choices) -> dict[str, str]:
+        """The grammar of all legal answers, without the closing tokens."""
+        with self._lock:
+            return decision_grammar(self._constraint.compile([choices]), len(self._closing))
+
+    def replay(self, choices: Choices, token_ids: Sequence[int]) -> Steps | None:
+        """What was allowed at each token of an answer and at the closing ones after it; None if it is not legal."""
+        with self._lock:
+            try:
+                return self._constraint.replay(choices, [*token_ids, *self._closing])
+            except ValueError:
+                return None

@@ -1,0 +1,95 @@
+"""Whether a server is exact: by what it is asked for, then by a trial: a decision, and a token at two temperatures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparring.agents.llm.backend import FALLBACK
+from sparring.agents.llm.endpoint.answer import Answer
+from sparring.agents.llm.endpoint.ask import Question
+from sparring.agents.llm.endpoint.decide import Judge
+from sparring.agents.llm.endpoint.locked_constraint import Spelling
+from sparring.agents.llm.endpoint.logprob_check import NOT_BY_ID, temperature_problem
+from sparring.agents.llm.endpoint.request_writer import Writer
+from sparring.configs.core.errors import InputError
+from sparring.configs.language import EndpointConfig
+from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.envs.diplomacy.orders.completion import OPENING
+
+LINES = (
+    ("A PAR - BUR", "A PAR - GAS", "A PAR - PIC", "A PAR H", "A PAR S A MAR - BUR"),
+    ("F BRE - ENG", "F BRE - MAO", "F BRE H"),
+)
+TRIAL = Choices(
+    power=0,
+    provinces=(0, 1),
+    options=tuple(tuple(Option(text, 0, slot) for text in texts) for slot, texts in enumerate(LINES)),
+    lines=len(LINES),
+)
+READ = f"A PAR - BUR\nF STP/SC S A MOS\nWAIVE\n{OPENING}"
+"""A text that tokenizers read as different ids."""
+
+
+def checked_spelling(
+    config: EndpointConfig, temperature: float, tokenizer: Any, put: Callable[[Question], Answer]
+) -> tuple[Spelling | None, str]:
+    """The spelling to check answers with, if any, and why none can be exact, whatever the server does.
+
+    Raises `InputError` where the tokenizer is needed and there is none, or is not the server's.
+    """
+    reason = _hopeless(config, temperature, tokenizer)
+    if config.structured == "tokens" and tokenizer is None:
+        raise InputError("endpoint.structured=tokens: needs the model's tokenizer; without it, use choice or regex")
+    if tokenizer is None or config.api == "chat" or config.structured == "none":
+        return None, reason
+    spelling = Spelling(tokenizer)
+    if _reads_alike(spelling, put):
+        return spelling, reason
+    if config.structured == "tokens":
+        raise InputError("endpoint.structured=tokens: the server returns no token ids; use choice, regex or none")
+    return None, reason or NOT_BY_ID
+
+
+def _hopeless(config: EndpointConfig, temperature: float, tokenizer: Any) -> str:
+    if config.api == "chat":
+        return "endpoint.api=chat puts the prompt into a conversation of the server's own form"
+    if config.structured == "none":
+        return "endpoint.structured=none restricts nothing"
+    if tokenizer is None:
+        return "there is no tokenizer to check its answers with"
+    return "" if temperature > 0 else "at temperature 0 nothing is drawn"
+
+
+def _reads_alike(spelling: Spelling, put: Callable[[Question], Answer]) -> bool:
+    """Whether the server says that it reads a text as the same token ids; False where it does not say as which.
+
+    Raises `InputError` where it reads others: what is sent as ids would be nonsense to it.
+    """
+    read, ours = put(Question(READ, None, 1, 0)).prompt_ids, spelling.prompt(READ)
+    if read is not None and list(read) != ours:
+        raise InputError(
+            f"endpoint: the server reads {READ[:11]!r} as tokens {list(read)[:4]}, the tokenizer given as {ours[:4]}:"
+            " name the server's model in model.name"
+        )
+    return read is not None
+
+
+def trial(prompt: list[int], temperature: float, writer: Writer, judge: Judge, put: Callable[..., Answer]) -> str:
+    """Why a server's decisions are not exact; empty where a first one is. `put` takes a question and a temperature.
+
+    Raises `EndpointError` where it gives no answer.
+    """
+    question = Question(prompt, None, 1, 0)
+    other = 2 * temperature if temperature <= 1 else temperature / 2  # servers allow 2 at most
+    shown = [put(question, degree).alternatives for degree in (temperature, other)]
+    if not all(shown):
+        return NOT_BY_ID
+    first, second = (alternatives[0] for alternatives in shown if alternatives)
+    if problem := temperature_problem(first, second, temperature, other):
+        return problem
+    writing = writer.write(prompt, TRIAL, 0, lambda question: put(question, temperature))
+    decision = judge.decision(prompt, TRIAL, writing)
+    if decision.finish_reason == FALLBACK:
+        return f"endpoint.structured={writer.structured} does not keep its answers legal: it wrote {writing.text!r}"
+    return decision.why_inexact

@@ -1,0 +1,78 @@
+"""Adapters as files: tensors and plain data alone, written whole or not at all, verified when read.
+
+An adapter means nothing without the base it was trained on, so the file knows that base by a hash and refuses another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparring.agents.llm.models.adapters import AdapterError
+from sparring.agents.llm.models.identity import base_identity, identity_like
+from sparring.agents.llm.models.lora import LoraShape
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+
+FORMAT, VERSION = "sparring-adapter", 1
+
+
+@dataclass(frozen=True)
+class AdapterFile:
+    """What a file holds: shape and weights of an adapter, the identity of its base, and what training says of it."""
+
+    shape: LoraShape
+    weights: dict[str, Tensor]
+    base: str
+    training: dict[str, Any]
+
+
+def save_adapter(
+    path: Path, model: Any, shape: LoraShape, weights: Mapping[str, Tensor], *, training: Mapping[str, Any]
+) -> None:
+    """Write an adapter of `model` to `path`; equal arguments give equal bytes. Raises `OSError` as `open` does."""
+    header = {"format": FORMAT, "version": VERSION, "base": base_identity(model)}
+    body = {"shape": asdict(shape), "training": dict(training), "weights": dict(weights)}
+    write_atomically(path, pack(header | body))
+
+
+def load_adapter(path: Path, model: Any = None) -> AdapterFile:
+    """Read an adapter, and check that it belongs to `model` if one is given.
+
+    Raises `AdapterError` for a file that is missing, damaged, no adapter, of a newer version, or of another base.
+    """
+    try:
+        content = unpack(path.read_bytes())
+    except OSError as error:
+        raise AdapterError(f"{path}: cannot be read ({error.strerror})") from error
+    except TensorFileError as error:
+        raise AdapterError(f"{path}: {error}") from error
+    return adapter_of(path, content, model)
+
+
+def adapter_of(path: Path, content: dict[str, Any], model: Any = None) -> AdapterFile:
+    """The adapter in the unpacked `content` of the file `path`; checks and raises as `load_adapter` does."""
+    found = _parse(path, content)
+    if model is not None and found.base != identity_like(found.base, model):
+        raise AdapterError(f"{path}: was trained on another base model: choose that one with model.name")
+    return found
+
+
+def _parse(path: Path, content: dict[str, Any]) -> AdapterFile:
+    if content.get("format") != FORMAT:
+        raise AdapterError(f"{path}: is no adapter of Sparring's")
+    if content.get("version") != VERSION:
+        raise AdapterError(f"{path}: has version {content.get('version')}, this Sparring reads {VERSION}; update it")
+    try:
+        shape = LoraShape(**content["shape"])
+        base, training, weights = str(content["base"]), dict(content["training"]), dict(content["weights"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise AdapterError(f"{path}: lacks what an adapter has ({error})") from error
+    if not all(isinstance(value, torch.Tensor) for value in weights.values()):
+        raise AdapterError(f"{path}: has weights that are no tensors")
+    return AdapterFile(shape, weights, base, training)

@@ -1,0 +1,143 @@
+"""Adapters on one base model: the learner's, which is trained, and any number of frozen ones to play and compare with.
+
+Frozen adapters wait as plain tensors on the CPU; to play they are copied into a slot of the model, one slot for each
+shape, so that a league of hundreds costs no more than two adapters on the device. The learner's own weights are never
+touched by that, and the base plays by leaving all adapters out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from peft import get_peft_model
+from torch import Tensor
+
+from sparring.agents.llm.models.lora import LoraShape, lora_config, lora_parameters
+from sparring.configs.core.errors import InputError, choose
+
+LEARNER, BASE = "learner", "base"
+
+Weights = Mapping[str, Tensor]
+
+
+class AdapterError(InputError):
+    """An adapter that does not fit or cannot be read; the message is one line naming it and what is wrong."""
+
+
+class Adapters:
+    """LoRA on `model`, which is wrapped by it for good: use `self.model`, a model of peft's.
+
+    The learner's first weights are drawn by `seed`. Names of frozen adapters are any but "learner" and "base".
+    """
+
+    def __init__(self, model: Any, shape: LoraShape, *, seed: int = 0) -> None:
+        self.shape = shape
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # what transformers tells peft is nobody else's concern
+            torch.manual_seed(seed)
+            self.model: Any = get_peft_model(model, lora_config(model, shape), adapter_name=LEARNER)
+        self._frozen: dict[str, tuple[LoraShape, dict[str, Tensor]]] = {}
+        self._slots: dict[LoraShape, str] = {}
+        self._held: dict[str, str] = {}
+        """Which frozen adapter each slot holds."""
+
+    @property
+    def names(self) -> list[str]:
+        """The frozen adapters."""
+        return list(self._frozen)
+
+    def parameters(self) -> dict[str, torch.nn.Parameter]:
+        """The learner's, by name."""
+        return lora_parameters(self.model, LEARNER)
+
+    def weights(self, name: str = LEARNER) -> dict[str, Tensor]:
+        """Copies of an adapter's weights, on the CPU."""
+        source = self.parameters() if name == LEARNER else self._frozen[choose("adapter", name, self._frozen)][1]
+        return {key: value.detach().to("cpu", copy=True) for key, value in source.items()}
+
+    def restore(self, weights: Weights, shape: LoraShape | None = None) -> None:
+        """Make `weights` the learner's, to the bit. Raises `AdapterError` where they do not fit.
+
+        So it does where `shape`, theirs if it is known, is not the learner's: the same weights play otherwise with
+        another alpha.
+        """
+        if shape not in (None, self.shape):
+            raise AdapterError(
+                f"the adapter was made with {_options(shape)}, the model has {_options(self.shape)}; give the adapter's"
+            )
+        _copy(weights, self.parameters(), LEARNER)
+
+    def add(self, name: str, weights: Weights, shape: LoraShape | None = None) -> None:
+        """Keep copies of `weights` as a frozen adapter, in place of one of that name; `shape` if not the learner's.
+
+        Raises `AdapterError` where they do not fit the model.
+        """
+        if name in (LEARNER, BASE):
+            raise AdapterError(f"adapter {name!r}: this name means the {name} itself, choose another")
+        slot = self._slot(shape or self.shape)
+        _copy(weights, lora_parameters(self.model, slot), name)
+        kept = {key: value.detach().to("cpu", copy=True) for key, value in weights.items()}
+        self._frozen[name], self._held[slot] = (shape or self.shape, kept), name
+
+    def remove(self, name: str) -> None:
+        """Forget a frozen adapter."""
+        del self._frozen[choose("adapter", name, self._frozen)]
+        self._held = {slot: held for slot, held in self._held.items() if held != name}
+
+    @contextmanager
+    def playing(self, name: str) -> Iterator[None]:
+        """While it lasts the model is that adapter: the learner, a frozen one, or the base without any.
+
+        No gradient reaches the learner's weights but while the learner plays.
+        """
+        if name == LEARNER:
+            yield
+        elif name == BASE:
+            with self.model.disable_adapter():
+                yield
+        else:
+            self.model.set_adapter(self._load(name))
+            try:
+                yield
+            finally:
+                self.model.set_adapter(LEARNER)
+
+    def _load(self, name: str) -> str:
+        """The slot that holds a frozen adapter, after copying it there where it does not yet."""
+        shape, weights = self._frozen[choose("adapter", name, [BASE, LEARNER, *self._frozen])]
+        slot = self._slot(shape)
+        if self._held.get(slot) != name:
+            _copy(weights, lora_parameters(self.model, slot), name)
+            self._held[slot] = name
+        return slot
+
+    def _slot(self, shape: LoraShape) -> str:
+        if shape not in self._slots:
+            slot = f"frozen_{len(self._slots)}"
+            self.model.add_adapter(slot, lora_config(self.model.get_base_model(), shape))
+            self.model.set_adapter(LEARNER)
+            self._slots[shape] = slot
+        return self._slots[shape]
+
+
+def _options(shape: LoraShape) -> str:
+    """A shape as a person gives it."""
+    return f"model.lora_rank={shape.rank} model.lora_alpha={shape.alpha:g} model.lora_targets={shape.targets}"
+
+
+@torch.no_grad()
+def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None:
+    """Copy an adapter's weights into parameters; raises `AdapterError` before anything is changed."""
+    mine, wanted = ({key: tuple(value.shape) for key, value in part.items()} for part in (weights, parameters))
+    if mine != wanted:
+        unlike = sorted(key for key in mine.keys() | wanted.keys() if mine.get(key) != wanted.get(key))
+        raise AdapterError(
+            f"adapter {name!r} does not fit the model: {unlike[0]} is {mine.get(unlike[0])},"
+            f" the model has {wanted.get(unlike[0])}; give the model.lora_rank and model.lora_targets it was made with"
+        )
+    for key, parameter in parameters.items():
+        parameter.copy_(weights[key])

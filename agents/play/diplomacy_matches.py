@@ -1,0 +1,61 @@
+"""Games of Diplomacy between policies and bots: one policy against six bots of a kind, or any seven players."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from sparring.agents.play.table import Table
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.observation import observe
+from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
+
+Seat = str | ActorCritic
+"""A bot by its name, or a policy's network."""
+
+
+@torch.no_grad()
+def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed: int) -> None:
+    """Play every game of `batch` from the beginning to its end, the deterministic policy in seat i % 7 of game i.
+
+    The bot also decides the policy's retreats and winters, as in training. How the games ended is in `batch`.
+    """
+    batch.reset()
+    table = Table(batch, (bot,), seed=seed, once=True)
+    while not bool(batch.done.all()):
+        actions, _ = network.act(table.obs, deterministic=True)
+        table.step(actions)
+    batch.check()
+
+
+@torch.no_grad()
+def play_seats(batch: DiplomacyBatch, seats: Sequence[Seat], *, steward: str, seed: int) -> None:
+    """Play every game of `batch` from the beginning to its end, the seven powers by `seats` in their order.
+
+    Policies are deterministic; the bot `steward` decides their retreats and winters, as one does in training.
+    """
+    bots = [seat if isinstance(seat, str) else steward for seat in seats]
+    batch.reset()
+    batch.players.copy_(torch.tensor([codes.BOTS.index(bot) for bot in bots]))
+    while not bool(batch.done.all()):
+        batch.draw_orders(seed)
+        for power, seat in enumerate(seats):
+            if not isinstance(seat, str):
+                order_moves(batch, seat, power)
+        batch.process()
+    batch.check()
+
+
+@torch.no_grad()
+def order_moves(batch: DiplomacyBatch, network: ActorCritic, power: int) -> None:
+    """Write the orders of a power's units by a policy in every game in a movement phase, and no others."""
+    moving = ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
+    powers = torch.full((batch.num_games,), power, device=batch.device)
+    obs = observe(batch.state, powers, last_year=batch.last_year)
+    choices, _ = network.act(obs.flatten(1), deterministic=True)
+    orders = batch.orders.clone()
+    write_orders(choices.long(), rows_of(obs), orders)
+    batch.orders.copy_(torch.where(moving, orders, batch.orders))

@@ -1,0 +1,187 @@
+"""Play N matches between two contestants, all at once, and note how each ended.
+
+A contestant is a bot's name or a `Policy`. Matches come in pairs: games j and j + N/2 are the same match, with the same
+physics and the same start, played from the other seat, so that neither side owes its wins to luck or to its place. A
+batch starts a new match where one has ended; only the first result of every place counts, so short matches are not
+counted more often than long ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.agents.policies.policy import Policy
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import DogfightBatch
+
+LOOK_EVERY = 8
+"""Steps between asking whether all matches have ended; on an accelerator each question is a wait."""
+
+Contestant = str | Policy
+Recorder = Callable[[DogfightBatch, int], None]
+"""Called after every step with the batch and the step's number from 0, for instance to keep `batch.trace`."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Under what conditions matches are played; the options are those of `DogfightBatch`.
+
+    `ranges` [13, 2] randomizes the physics, None keeps the defaults.
+    """
+
+    rules: str = "classic"
+    action_repeat: int = game.ACTION_REPEAT
+    bot_rate: str = "tick"
+    spawn: str = "random"
+    observe_physics: bool = True
+    ranges: np.ndarray | None = None
+    max_ticks: int = game.MAX_TICKS
+    device: str = "cpu"
+    threads: int = 0
+    trace: int = 0
+
+    def batch(self, games: int) -> DogfightBatch:
+        """Make a batch of `games` matches under these conditions."""
+        batch = DogfightBatch(
+            games,
+            device=self.device,
+            rules=self.rules,
+            action_repeat=self.action_repeat,
+            bot_rate=self.bot_rate,
+            spawn=self.spawn,
+            observe_physics=self.observe_physics,
+            max_ticks=self.max_ticks,
+            threads=self.threads,
+            trace=self.trace,
+        )
+        batch.set_ranges(game.ranges("none") if self.ranges is None else self.ranges)
+        return batch
+
+
+@dataclass(frozen=True)
+class MatchResults:
+    """How N games ended, seen by the left contestant; every array is [N]."""
+
+    outcome: np.ndarray
+    """+1 a win, 0 a draw, -1 a loss."""
+    length: np.ndarray
+    """Ticks."""
+    left_hp: np.ndarray
+    right_hp: np.ndarray
+    left_seat: np.ndarray
+    """0 in the first half, 1 in the second."""
+    invalid_actions: int
+    """Actions of either contestant that were not finite and counted as zero."""
+
+    @property
+    def games(self) -> int:
+        """How many games were played."""
+        return len(self.outcome)
+
+    @property
+    def wins(self) -> int:
+        """Games the left contestant won."""
+        return int((self.outcome > 0).sum())
+
+    @property
+    def draws(self) -> int:
+        """Games that nobody won."""
+        return int((self.outcome == 0).sum())
+
+    @property
+    def losses(self) -> int:
+        """Games the left contestant lost."""
+        return int((self.outcome < 0).sum())
+
+    @property
+    def win_rate(self) -> float:
+        """Share of the games that the left contestant won; a draw is not a win."""
+        return self.wins / self.games
+
+
+def play(
+    left: Contestant,
+    right: Contestant,
+    *,
+    games: int,
+    seed: int,
+    setting: Setting | None = None,
+    recorder: Recorder | None = None,
+) -> MatchResults:
+    """Play `games` matches (an even number, in seat-swapped pairs) between two contestants.
+
+    The results depend on the arguments alone: sampling policies are reseeded from `seed`. Raises `ValueError` for an
+    odd number of games, `UnknownNameError` for an unknown bot, `PolicyError` for a policy that does not fit `setting`.
+    """
+    if games < 2 or games % 2:
+        raise ValueError(f"games={games}: must be even and at least 2, since every match is played from both seats")
+    setting = setting or Setting()
+    batch = setting.batch(games)
+    try:
+        table = _Table(batch, left, right, seed)
+        for step in range(-(-setting.max_ticks // setting.action_repeat)):
+            table.step()
+            if recorder is not None:
+                recorder(batch, step)
+            if step % LOOK_EVERY == 0 and table.finished():
+                break
+        return table.results()
+    finally:
+        batch.close()
+
+
+class _Table:
+    """Matches in progress: who sits where, and the first result of each."""
+
+    def __init__(self, batch: DogfightBatch, left: Contestant, right: Contestant, seed: int) -> None:
+        n, device = batch.num_envs, batch.device
+        self.batch = batch
+        match = torch.arange(n, device=device)
+        self.left_seat = (match >= n // 2).long()
+        rows = (2 * match + self.left_seat, 2 * match + 1 - self.left_seat)  # of [2N, D], the seats of all matches
+        self.players = [(p, r) for p, r in zip((left, right), rows, strict=True) if isinstance(p, Policy)]
+        _sit_down(batch, (left, right), rows)
+        for index, (policy, _) in enumerate(self.players):
+            policy.check(batch.contract)
+            policy.reseed(2 * seed + index)
+        batch.match_id.copy_(match % (n // 2))
+        batch.reset(seed)
+        self.actions = torch.zeros(n, 2, 3, device=device)
+        self.hp_rows = torch.stack(rows)
+        self.record = torch.full((4, n), -1, dtype=torch.int32, device=device)  # outcome, length, both hp
+
+    def step(self) -> None:
+        """Let both contestants act, and note the matches that ended for the first time."""
+        batch, obs, actions = self.batch, self.batch.obs.flatten(0, 1), self.actions.flatten(0, 1)
+        for policy, rows in self.players:
+            actions.index_copy_(0, rows, policy.act(obs.index_select(0, rows)))
+        batch.step(self.actions)
+        hp = batch.final_hp.flatten()[self.hp_rows]
+        ended = torch.cat([torch.stack([batch.outcome, batch.length]), hp])
+        fresh = (batch.outcome >= 0) & (self.record[0] < 0)
+        torch.where(fresh, ended, self.record, out=self.record)
+
+    def finished(self) -> bool:
+        """Whether every match has a result."""
+        return bool((self.record[0] >= 0).all())
+
+    def results(self) -> MatchResults:
+        """The results so far, on the host."""
+        record, seat = self.record.cpu().numpy(), self.left_seat.cpu().numpy()
+        code, length, left_hp, right_hp = record
+        if (code < 0).any():
+            raise RuntimeError(f"{(code < 0).sum()} matches have no result yet; keep stepping until `finished`")
+        outcome = np.where(code == 0, 0, np.where(code - 1 == seat, 1, -1))
+        return MatchResults(outcome, length, left_hp, right_hp, seat, int(self.batch.invalid_actions.sum()))
+
+
+def _sit_down(batch: DogfightBatch, contestants: Sequence[Contestant], rows: Sequence[Tensor]) -> None:
+    """Put each contestant on its row of the flat [2N] seats."""
+    for contestant, row in zip(contestants, rows, strict=True):
+        bot = game.ACTIONS if isinstance(contestant, Policy) else game.bot_id(contestant)
+        batch.bots.view(-1)[row] = bot

@@ -1,0 +1,1 @@
+"""Policies, their networks and their checkpoints."""

@@ -1,0 +1,215 @@
+"""The "256h/0b" family: separate actor and critic, `hidden` wide, with `blocks` pre-norm residual blocks.
+
+Without blocks a trunk is two layers of ReLU (or tanh); with blocks it is one such layer and then, for each block,
+x + Linear(ReLU(Linear(LayerNorm(x)))). Actions lie continuous first, then binary: independent Gaussians whose log
+standard deviations do not depend on the state, independent Bernoullis whose action value is 0.0 or 1.0, and at last,
+if there is one, a choice among `categorical` things by its number. Gaussian actions are raw: only the environment
+clamps them. Densities are written out by hand because acting on small batches is bound by the number of operations.
+B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A for `action_size`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sparring.agents.distributed.shards import Noise, draw
+from sparring.configs.schema import NetworkConfig
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class Residual(nn.Module):
+    """x + Linear(activation(Linear(LayerNorm(x)))), `hidden` wide throughout."""
+
+    def __init__(self, hidden: int, activation: str, generator: torch.Generator) -> None:
+        super().__init__()
+        first, second = linear(hidden, hidden, generator), linear(hidden, hidden, generator)
+        self.branch = nn.Sequential(nn.LayerNorm(hidden), first, ACTIVATIONS[activation](), second)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., hidden] to the same shape."""
+        return x + self.branch(x)
+
+
+class ActorCritic(nn.Module):
+    """Policy pi(a | s) and value V(s) as two networks that share nothing.
+
+    `categorical` is the number of things to choose from, 0 where there is no such choice. `seed` draws the initial
+    weights without touching the global random state.
+    """
+
+    def __init__(
+        self,
+        obs_dim: int,
+        continuous: int,
+        binary: int,
+        config: NetworkConfig,
+        *,
+        categorical: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.obs_dim, self.continuous, self.binary, self.categorical = obs_dim, continuous, binary, categorical
+        self.config = config
+        generator = torch.Generator().manual_seed(seed)
+        self.actor = mlp(obs_dim, continuous + binary + categorical, config, head_gain=0.01, generator=generator)
+        self.critic = mlp(obs_dim, 1, config, head_gain=1.0, generator=generator)
+        self.log_std = nn.Parameter(torch.full((continuous,), config.log_std_init))
+        self.clamp_log_std()
+
+    @property
+    def action_size(self) -> int:
+        """A: the numbers of one action."""
+        return self.continuous + self.binary + (self.categorical > 0)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """A plain dict from which `from_shape` builds a network that takes this one's weights."""
+        sizes = (self.obs_dim, self.continuous, self.binary)
+        return network_shape(*sizes, self.config, categorical=self.categorical)
+
+    @classmethod
+    def from_shape(cls, shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
+        """Build a network from `shape`, with initial weights drawn from `seed`."""
+        options = dict(shape)
+        obs_dim, continuous, binary = (options.pop(key) for key in ("obs_dim", "continuous", "binary"))
+        categorical = options.pop("categorical", 0)
+        return cls(obs_dim, continuous, binary, NetworkConfig(**options), categorical=categorical, seed=seed)
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | Noise | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Actions [B, A] and their log-probabilities [B] for observations [B, D]; `generator` on the same device.
+
+        A deterministic action is the Gaussian's mean, the likelier side of the Bernoulli and the likeliest choice.
+        """
+        output, choice = self._answer(obs)
+        actions = sample(output, self.log_std, deterministic=deterministic, generator=generator)
+        log_prob = log_probability(output, self.log_std, actions)
+        if choice is None:
+            return actions, log_prob
+        chosen = choose(choice, deterministic=deterministic, generator=generator)
+        return torch.cat([actions, chosen], dim=-1), log_prob + choice_log_probability(choice, chosen)
+
+    def value(self, obs: Tensor) -> Tensor:
+        """V(s), float32 [B], for observations [B, D]."""
+        return self.critic(obs).float().squeeze(-1)
+
+    def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of obs [B, D] and actions [B, A]."""
+        output, choice = self._answer(obs)
+        if choice is None:
+            return log_probability(output, self.log_std, actions), entropy(output, self.log_std)
+        log_prob = log_probability(output, self.log_std, actions[..., :-1])
+        log_prob = log_prob + choice_log_probability(choice, actions[..., -1:])
+        return log_prob, entropy(output, self.log_std) - (choice.exp() * choice).sum(-1)
+
+    def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The actor's means and logits [B, C + binary], and the log-probabilities of the choice [B, categorical]."""
+        output = self.actor(obs).float()
+        if not self.categorical:
+            return output, None
+        rest, logits = output.split([output.shape[-1] - self.categorical, self.categorical], dim=-1)
+        return rest, logits.log_softmax(-1)
+
+    @torch.no_grad()
+    def reset_log_std(self, log_std: float) -> None:
+        """Set every log standard deviation, within the configured bounds, to explore anew."""
+        self.log_std.fill_(log_std)
+        self.clamp_log_std()
+
+    @torch.no_grad()
+    def clamp_log_std(self) -> None:
+        """Project the log standard deviations back into their bounds; call it after every optimizer step."""
+        self.log_std.clamp_(self.config.log_std_min, self.config.log_std_max)
+
+
+def network_shape(
+    obs_dim: int, continuous: int, binary: int, config: NetworkConfig, *, categorical: int = 0
+) -> dict[str, Any]:
+    """The `ActorCritic.shape` of a network with these sizes."""
+    sizes = {"obs_dim": obs_dim, "continuous": continuous, "binary": binary}
+    return sizes | ({"categorical": categorical} if categorical else {}) | asdict(config)
+
+
+def mlp(
+    inputs: int, outputs: int, config: NetworkConfig, *, head_gain: float, generator: torch.Generator
+) -> nn.Sequential:
+    """One trunk of the family with a linear head: [..., inputs] to [..., outputs]."""
+    hidden, activation = config.hidden, ACTIVATIONS[config.activation]
+    layers: list[nn.Module] = [linear(inputs, hidden, generator), activation()]
+    if config.blocks == 0:
+        layers += [linear(hidden, hidden, generator), activation()]
+    layers += [Residual(hidden, config.activation, generator) for _ in range(config.blocks)]
+    return nn.Sequential(*layers, linear(hidden, outputs, generator, gain=head_gain))
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator, *, gain: float = math.sqrt(2.0)) -> nn.Linear:
+    """Make a linear layer with orthogonal weights of that gain and zero bias."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def sample(
+    output: Tensor, log_std: Tensor, *, deterministic: bool, generator: torch.Generator | Noise | None
+) -> Tensor:
+    """Draw actions [..., A] from the actor's output [..., A] (means, then logits) and log_std, [C] or [K, 1, C]."""
+    mean, logit = _split(output, log_std)
+    if deterministic:
+        return torch.cat([mean, (logit > 0).float()], dim=-1)  # p > 1/2
+    noise = draw(torch.randn, mean.shape, generator, output.device)
+    coin = draw(torch.rand, logit.shape, generator, output.device)
+    return torch.cat([torch.addcmul(mean, noise, log_std.exp()), (coin < logit.sigmoid()).float()], dim=-1)
+
+
+def log_probability(output: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
+    """Return log pi(a | s), [...], of actions [..., A] under the actor's output [..., A]."""
+    mean, logit = _split(output, log_std)
+    continuous, binary = _split(actions, log_std)
+    z = (continuous - mean) * (-log_std).exp()
+    gaussian = -0.5 * z.square().sum(-1) - (log_std + HALF_LOG_TWO_PI).sum(-1)  # log N(a; mean, std)
+    bernoulli = F.logsigmoid((2.0 * binary - 1.0) * logit).sum(-1)  # log p or log(1 - p), p = sigmoid(logit)
+    return gaussian + bernoulli
+
+
+def entropy(output: Tensor, log_std: Tensor) -> Tensor:
+    """Entropy [...] in nats of the distribution given by the actor's output [..., A]."""
+    _, logit = _split(output, log_std)
+    logit = logit.contiguous()  # softplus of a strided view takes four times as long
+    gaussian = (log_std + 0.5 + HALF_LOG_TWO_PI).sum(-1)  # log std + log(2 pi e) / 2
+    bernoulli = (F.softplus(logit) - logit.sigmoid() * logit).sum(-1)  # -p log p - (1 - p) log(1 - p)
+    return gaussian + bernoulli
+
+
+def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator | Noise | None) -> Tensor:
+    """Draw a choice [B, 1], its number as a float, from its log-probabilities [B, K]: the largest of them plus noise.
+
+    With Gumbel noise, -log(-log u), that is a sample of the categorical distribution.
+    """
+    if deterministic:
+        return log_probs.argmax(-1, keepdim=True).float()
+    uniform = draw(torch.rand, log_probs.shape, generator, log_probs.device)
+    gumbel = -(-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()
+    return (log_probs + gumbel).argmax(-1, keepdim=True).float()
+
+
+def choice_log_probability(log_probs: Tensor, chosen: Tensor) -> Tensor:
+    """Log-probability [B] of what was `chosen` [B, 1] under the log-probabilities [B, K]."""
+    return log_probs.gather(-1, chosen.long()).squeeze(-1)
+
+
+def _split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
+    continuous = log_std.shape[-1]
+    return actions[..., :continuous], actions[..., continuous:]

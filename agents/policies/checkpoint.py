@@ -1,0 +1,153 @@
+"""Policies as files: written whole or not at all, verified when read, and never a vehicle for code.
+
+One file carries what it takes to play again: weights, network shape, the contract with the environment (observation
+and action sizes, rules, version) and a summary of the training. `torch.load(weights_only=True)` reads it anywhere.
+`manifest.json` beside it records each file's SHA-256; a file listed there is checked against it, and every file is
+checked by the CRCs inside it, because neither torch nor a disk notices a flipped bit in a weight.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.env_version import is_old
+from sparring.agents.policies.networks import build_network
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.envs.dogfight.rules import ENV_ID
+
+FORMAT = "sparring-checkpoint"
+FORMAT_VERSION = 2
+"""1: as today, but no policy looks into the mirror. 2: the contract says whether it does."""
+MANIFEST = "manifest.json"
+CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
+DOGFIGHT_KEYS = ("rules", "observe_physics", "action_repeat", "mirror")
+"""What the contract of a policy for the dogfight says besides."""
+
+
+class CheckpointError(InputError):
+    """A checkpoint that cannot be used; the message is one line naming the file and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded policy: the network in evaluation mode, its contract with the environment, how it was trained."""
+
+    network: ActorCritic
+    contract: dict[str, Any]
+    training: dict[str, Any]
+    path: Path
+
+
+def save_checkpoint(
+    path: Path, network: ActorCritic, *, contract: Mapping[str, Any], training: Mapping[str, Any]
+) -> None:
+    """Write `network` and what belongs to it to `path`, and its SHA-256 into the folder's manifest.
+
+    `contract` is the task's, `training` any plain summary; equal arguments give equal bytes. A crash leaves the old
+    file or the new one. Raises `ValueError` where the contract lacks a key or disagrees with the network's obs_dim.
+    """
+    _check_contract(path, contract, network.shape)
+    header = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    belongings = {"shape": network.shape, "contract": contract, "training": training}
+    data = pack(header | belongings | {"weights": network.state_dict()})
+    # The old hash goes first: between the two writes a file is unlisted rather than listed with another's hash.
+    _edit_manifest(path, None)
+    write_atomically(path, data)
+    _edit_manifest(path, sha256(data))
+
+
+def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
+    """Read, verify and rebuild the policy in `path` on `device`.
+
+    A policy of an old version of its environment is read as well; `agents.policies.env_version` says whether it plays.
+    Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
+    weights, shape and contract do not belong together.
+    """
+    content = _read(path, device)
+    version = content.get("format_version")
+    if content.get("format") != FORMAT or not isinstance(version, int) or version < 1:
+        raise CheckpointError(f"{path}: is not a Sparring checkpoint")
+    if version > FORMAT_VERSION:
+        raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
+    try:
+        shape, contract, training, weights = (
+            dict(content[key]) for key in ("shape", "contract", "training", "weights")
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path}: lacks its weights, shape, contract or training summary") from error
+    if version == 1:
+        contract["mirror"] = False
+    _check_contract(path, contract, shape)
+    network = _rebuild(path, shape, weights)
+    return Checkpoint(network.to(device).eval(), contract, training, path)
+
+
+def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: no such checkpoint") from error
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
+    listed = _read_manifest(path.parent / MANIFEST).get(path.name)
+    if listed is not None and listed != sha256(data):
+        raise CheckpointError(f"{path}: is damaged or was replaced: its SHA-256 is not the one in {MANIFEST}")
+    try:
+        return unpack(data, device)
+    except TensorFileError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+
+
+def _rebuild(path: Path, shape: dict[str, Any], weights: dict[str, Any]) -> ActorCritic:
+    try:
+        network = build_network(shape)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{path}: its network shape {shape} cannot be built ({error})") from error
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise CheckpointError(f"{path}: its weights do not fit its network shape {shape}") from error
+    return network
+
+
+def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str, Any]) -> None:
+    dogfight = contract.get("id") == ENV_ID or is_old(contract)
+    missing = [key for key in (*CONTRACT_KEYS, *(DOGFIGHT_KEYS if dogfight else ())) if key not in contract]
+    if missing:
+        raise CheckpointError(f"{path}: its contract lacks {', '.join(missing)}")
+    if dogfight and not isinstance(contract["mirror"], bool):
+        raise CheckpointError(f"{path}: mirror is {contract['mirror']} in the contract, not true or false")
+    for key in ("obs_dim", "continuous", "binary"):
+        if contract[key] != shape.get(key):
+            raise CheckpointError(f"{path}: {key} is {contract[key]} in the contract, {shape.get(key)} in the network")
+
+
+def _read_manifest(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    try:
+        return {name: entry["sha256"] for name, entry in json.loads(path.read_text()).items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: is not a manifest; remove it to load files unverified") from error
+
+
+def _edit_manifest(path: Path, digest: str | None) -> None:
+    """List `path` with `digest`, or with None take it off the list."""
+    manifest = path.parent / MANIFEST
+    entries = _read_manifest(manifest)
+    if digest is None and path.name not in entries:
+        return
+    entries.pop(path.name, None)
+    if digest is not None:
+        entries[path.name] = digest
+    text = json.dumps({name: {"sha256": entries[name]} for name in sorted(entries)}, indent=1)
+    write_atomically(manifest, text + "\n")

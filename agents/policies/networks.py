@@ -1,0 +1,26 @@
+"""A network from its shape: which family it is of, the shape says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.configs.schema import NetworkConfig
+
+
+def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
+    """Build what `shape`, a network's own, describes, with initial weights drawn from `seed`.
+
+    Everything but Diplomacy's order network is an `ActorCritic`; that one has the same interface.
+    """
+    if "family" not in shape:
+        return ActorCritic.from_shape(shape, seed=seed)
+    from sparring.agents.policies.order_network import FAMILY, OrderNetwork
+
+    if shape["family"] != FAMILY:
+        raise ValueError(f"unknown family of networks {shape['family']!r}")
+    options = {key: value for key, value in shape.items() if key in NetworkConfig.__dataclass_fields__}
+    network = OrderNetwork(NetworkConfig(**options), seed=seed)
+    if network.obs_dim != shape["obs_dim"]:
+        raise ValueError(f"observations of {shape['obs_dim']} numbers, this version has {network.obs_dim}")
+    return network  # type: ignore[return-value]

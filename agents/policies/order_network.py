@@ -1,0 +1,179 @@
+"""A policy that gives an order to each of its units in Diplomacy, and a value: small, factored, and never illegal.
+
+An encoder lets every province see its neighbours a few times (`blocks` rounds). Each unit then scores its K = 37
+choices (`envs/diplomacy/orders/order_choices.py`) by dot products with the provinces that they are about. What the
+board rules out has probability zero, which follows from the observation alone. Units choose independently, so log-
+probabilities and entropies add up over them. B is a batch of observations, D = P x 62 their size
+(`envs/diplomacy/observation.py`, flat), U = 17 the most units of a power, P = 75 provinces, H `hidden`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sparring.agents.distributed.shards import Noise, draw
+from sparring.agents.policies.actor_critic import linear
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.board.codes import SLOTS
+from sparring.envs.diplomacy.board.tensors import board_tensors
+from sparring.envs.diplomacy.observation import SHAPE
+from sparring.envs.diplomacy.orders.order_choices import CHOICES, SIDES, rows_of, units_of
+
+FAMILY = "orders"
+OBS_DIM = math.prod(SHAPE)
+
+
+class Encoder(nn.Module):
+    """What a province is worth knowing, [B, P, H], from observations [B, P, 62]; `rounds` of looking at the neighbours.
+
+    Which province it is, an observation says by its row alone: each row has a vector of its own here.
+    """
+
+    near: Tensor
+
+    def __init__(self, hidden: int, rounds: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.register_buffer("near", board_tensors(generator.device).near, persistent=False)
+        provinces, columns = SHAPE
+        self.place = nn.Parameter(torch.randn(provinces, hidden, generator=generator) * 0.1)
+        self.input = linear(columns, hidden, generator)
+        self.own = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
+        self.others = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """[B, P, 62] to [B, P, H]."""
+        h = F.relu(self.input(seen) + self.place)
+        for own, others in zip(self.own, self.others, strict=True):
+            h = h + F.relu(own(h) + others(self.near @ h))
+        return h
+
+
+class Actor(nn.Module):
+    """Scores of every order of every unit, [B, U, K]."""
+
+    def __init__(self, hidden: int, rounds: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = Encoder(hidden, rounds, generator)
+        self.hold = linear(hidden, 1, generator, gain=0.01)
+        self.ask = linear(hidden, 3 * hidden, generator, gain=0.1)
+
+    def forward(self, seen: Tensor, places: Tensor, targets: Tensor) -> Tensor:
+        """`places` [B, U] are the units' provinces, `targets` [B, U, 24] those to move to, then to support into."""
+        h = self.encoder(seen)
+        hidden = h.shape[-1]
+        mine = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
+        questions = self.ask(mine).unflatten(-1, (3, hidden))
+        answers = questions.flatten(1, 2) @ h.transpose(1, 2) / math.sqrt(hidden)
+        moving, helping = targets.split(SIDES, dim=2)
+        wanted = torch.stack([moving, helping, helping], dim=2)
+        scores = answers.unflatten(1, questions.shape[1:3]).gather(3, wanted)
+        return torch.cat([self.hold(mine), scores.flatten(2)], dim=-1)
+
+
+class Critic(nn.Module):
+    """V(s) from the mean over the provinces."""
+
+    def __init__(self, hidden: int, rounds: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = Encoder(hidden, rounds, generator)
+        self.head = linear(hidden, 1, generator, gain=1.0)
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """[B, P, 62] to [B, 1]."""
+        return self.head(self.encoder(seen).mean(1))
+
+
+class OrderNetwork(nn.Module):
+    """The interface of `agents.policies.actor_critic.ActorCritic`; an action is a choice number per unit, as a float."""
+
+    goals: Tensor
+    reach: Tensor
+    continuous = binary = categorical = 0
+    action_size = SLOTS
+
+    def __init__(self, config: NetworkConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.obs_dim, self.config = OBS_DIM, config
+        generator = torch.Generator().manual_seed(seed)
+        self.actor = Actor(config.hidden, config.blocks, generator)
+        self.critic = Critic(config.hidden, config.blocks, generator)
+        self.log_std = nn.Parameter(torch.zeros(0))
+        board = board_tensors(generator.device)
+        self.register_buffer("goals", board.goals, persistent=False)
+        self.register_buffer("reach", board.reach, persistent=False)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """A plain dict from which `build_network` makes a network that takes this one's weights."""
+        return order_network_shape(self.config)
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | Noise | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Choices [B, U] and the log-probability [B] of all of them together, for observations [B, D]."""
+        log_probs, present = self._answer(obs)
+        if deterministic:
+            chosen = log_probs.argmax(-1)
+        else:
+            uniform = draw(torch.rand, log_probs.shape, generator, log_probs.device)
+            chosen = (log_probs - (-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()).argmax(-1)
+        return chosen.float(), _total(log_probs, chosen, present)
+
+    def value(self, obs: Tensor) -> Tensor:
+        """V(s), float32 [B], for observations [B, D]."""
+        return self.critic(obs.unflatten(1, SHAPE)).float().squeeze(-1)
+
+    def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy [B] of choices [B, U]."""
+        log_probs, present = self._answer(obs)
+        entropy = -(log_probs.exp() * log_probs).sum(-1)
+        return _total(log_probs, actions.long(), present), (entropy * present).sum(-1)
+
+    def reset_log_std(self, log_std: float) -> None:
+        """There is none."""
+
+    def clamp_log_std(self) -> None:
+        """There is none."""
+
+    def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities [B, U, K] of every choice, and which units are there [B, U]."""
+        seen = obs.unflatten(1, SHAPE)
+        rows = rows_of(seen)
+        places, present = units_of(rows)
+        mine = rows.gather(1, places).clamp_min(0)
+        goals, reach = self.goals[mine], self.reach[mine]
+        scores = self.actor(seen, places, torch.cat([goals, reach], dim=-1).clamp_min(0)).float()
+        legal = self._legal(rows, goals, reach, present)
+        return scores.masked_fill(~legal, -1e9).log_softmax(-1), present
+
+    def _legal(self, rows: Tensor, goals: Tensor, reach: Tensor, present: Tensor) -> Tensor:
+        """Which choices the board allows, bool [B, U, K]; holding always."""
+        ours = (rows >= 0).float()
+        near = torch.zeros_like(ours)
+        flat, counted = reach.flatten(1), (reach >= 0).flatten(1) & present.repeat_interleave(SIDES, dim=1)
+        near.scatter_add_(1, flat.clamp_min(0), counted.float())  # units of ours that could move there
+        there = reach >= 0
+        held = there & (ours.gather(1, flat.clamp_min(0)) > 0).view_as(reach)
+        joined = there & (near.gather(1, flat.clamp_min(0)) > 1).view_as(reach)
+        hold = torch.ones_like(present).unsqueeze(-1)
+        return torch.cat([hold, goals >= 0, held, joined], dim=-1)
+
+
+def order_network_shape(config: NetworkConfig) -> dict[str, Any]:
+    """The `OrderNetwork.shape` of these options."""
+    return {"family": FAMILY, "obs_dim": OBS_DIM, "continuous": 0, "binary": 0} | asdict(config)
+
+
+def _total(log_probs: Tensor, chosen: Tensor, present: Tensor) -> Tensor:
+    """Sum over the units that are there."""
+    return (log_probs.gather(-1, chosen.unsqueeze(-1)).squeeze(-1) * present).sum(-1)
+
+
+assert CHOICES == 1 + 3 * SIDES

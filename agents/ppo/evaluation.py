@@ -1,0 +1,97 @@
+"""Measuring the learner while it trains: its deterministic policy, on matches of its own, in the default physics.
+
+Three checks, each with its own interval: every bot met so far; one bot as the guard against regression, with an alert
+when its win rate falls after it had been reached; and that bot under every named physics regime. Each check plays new
+matches, so that a policy is never selected for one fixed set of starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from sparring.agents.play.matches import MatchResults, Setting, play
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.policy import Policy
+from sparring.configs.schema import EvaluationConfig
+from sparring.envs.dogfight.rules import REGIMES, ranges
+
+
+class Checks:
+    """The checks of a run. `setting` is what the training matches are played under, in default physics.
+
+    `alert` is told about a regression; `seed` begins the matches. `improved`: the last update had a check of all bots,
+    and its mean win rate was the best so far.
+    """
+
+    def __init__(self, config: EvaluationConfig, setting: Setting, alert: Callable[[str], None], *, seed: int) -> None:
+        self.config, self.setting, self.alert, self.seed = config, setting, alert, seed
+        self.improved = False
+        self._best = -1.0
+        self._reached = False
+        self._low = False
+
+    def after(
+        self, update: int, network: ActorCritic, contract: dict[str, object], bots: Iterable[str]
+    ) -> dict[str, float]:
+        """Metrics of the checks that are due after update number `update` (from 0); `bots` are those met so far."""
+        policy = Policy(network, contract, name="the learner")
+        metrics: dict[str, float] = {}
+        self.improved = False
+        if self._due(self.config.every, update):
+            metrics |= self._all(policy, list(bots), update)
+        if self._due(self.config.check_every, update):
+            metrics |= self._guard(policy, update)
+        if self._due(self.config.regimes_every, update):
+            for regime in REGIMES:
+                metrics |= self._regime(policy, regime, update)
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best mean win rate, whether the guarded one was ever reached, and whether the alert stands."""
+        return {"best": self._best, "reached": self._reached, "low": self._low}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        self._best, self._reached, self._low = state["best"], state["reached"], state["low"]
+
+    def _due(self, every: int, update: int) -> bool:
+        return every > 0 and (update + 1) % every == 0
+
+    def _play(self, policy: Policy, bot: str, update: int, setting: Setting | None = None) -> MatchResults:
+        games = self.config.games + self.config.games % 2
+        return play(policy, bot, games=games, seed=(self.seed + update) % 2**31, setting=setting or self.setting)
+
+    def _all(self, policy: Policy, bots: list[str], update: int) -> dict[str, float]:
+        results = {bot: self._play(policy, bot, update) for bot in bots}
+        mean = sum(result.win_rate for result in results.values()) / len(results)
+        # A later policy as good as the best has met more.
+        self.improved = mean >= self._best
+        self._best = max(mean, self._best)
+        return {key: value for bot in bots for key, value in result_metrics(f"eval/{bot}", results[bot]).items()}
+
+    def _guard(self, policy: Policy, update: int) -> dict[str, float]:
+        bot, limit = self.config.check_bot, self.config.check_alert
+        rate = self._play(policy, bot, update).win_rate
+        low = self._reached and rate < limit
+        if low and not self._low:
+            self.alert(f"after update {update} it wins {rate:.0%} against {bot}, below {limit:.0%} reached before")
+        self._reached, self._low = self._reached or rate >= limit, low
+        return {"guard/check_win_rate": rate, "guard/check_alert": float(low)}
+
+    def _regime(self, policy: Policy, regime: str, update: int) -> dict[str, float]:
+        bot = self.config.check_bot
+        results = self._play(policy, bot, update, replace(self.setting, ranges=ranges(regime)))
+        return {f"eval/{bot}/{regime}/win_rate": results.win_rate}
+
+
+def result_metrics(prefix: str, results: MatchResults) -> dict[str, float]:
+    """Win, draw and loss rates, mean ticks and mean hp left, under `prefix`."""
+    return {
+        f"{prefix}/win_rate": results.win_rate,
+        f"{prefix}/draw_rate": results.draws / results.games,
+        f"{prefix}/loss_rate": results.losses / results.games,
+        f"{prefix}/length": float(results.length.mean()),
+        f"{prefix}/hp": float(results.left_hp.mean()),
+    }

@@ -1,0 +1,226 @@
+"""One PPO update: epochs of shuffled minibatches on the clipped surrogate (Schulman et al. 2017, arXiv:1707.06347).
+
+    L = E[ -min(r A, clip(r, 1 - e, 1 + e) A) ] + c_v L_V - c_e H,      r = pi(a | s) / pi_old(a | s)
+
+The update stops for good at the first minibatch whose KL estimate exceeds `target_kl`; that one is not applied. Asking
+for it is the only wait for the device per minibatch; statistics stay there until the end. Actor and critic share no
+weights, so each has its own half of the loss and, on a CPU with a core to spare, learns at the same time. Of several
+processes each computes its part of the gradient; one all-reduce per minibatch makes it whole, and all decide alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from sparring.agents.distributed.generator_state import restore_generator
+from sparring.agents.distributed.parallel_halves import SideBySide
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.shards import Share
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Samples
+from sparring.configs.schema import PPOConfig
+
+STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
+KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
+
+Mean = Callable[[Tensor], Tensor]
+
+
+class Learner:
+    """What learns: `network`, its optimizer, the shuffling of its samples, and the arithmetic all this is done in.
+
+    `seed` begins the shuffling. With `threads` > 1 on a CPU, actor and critic are learned side by side. Of several
+    `processes`, each has the samples of the matches in its `share`, and all have the same seed and weights.
+    """
+
+    def __init__(
+        self,
+        network: ActorCritic,
+        config: PPOConfig,
+        autocast: Autocast,
+        *,
+        seed: int,
+        threads: int = 1,
+        processes: Processes = ALONE,
+        share: Share | None = None,
+    ) -> None:
+        device = network.log_std.device
+        self._processes, self._share = processes, share
+        self.network, self.config, self.autocast = network, config, autocast
+        self.optimizer = adam(network, config.learning_rate)
+        self.shuffle = torch.Generator(device).manual_seed(seed)
+        self._halves = SideBySide(parallel=threads > 1 and device.type == "cpu")
+
+    def update(
+        self, samples: Samples, *, number: int, learning_rate: float, entropy_coefficient: float
+    ) -> dict[str, float]:
+        """Improve the network on `samples` and return the `train/...` metrics.
+
+        `number` counts updates from 0 and decides the precision; `learning_rate` and `entropy_coefficient` are this
+        update's, already annealed. A step whose loss or gradient is not finite is skipped and counted; the means are
+        over the others, and 0 where there was none.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
+        share, processes = self._share, self._processes
+        joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
+        for batch in minibatches(samples, self.config, self.shuffle, joint):
+            self.optimizer.zero_grad(set_to_none=True)
+            policy, loss_v = self._halves.both(
+                partial(self._policy_gradient, batch, number, entropy_coefficient),
+                partial(self._value_gradient, batch, number),
+            )
+            loss, *others = policy
+            measured = torch.stack([loss, loss_v, *others])
+            if joint is not None:
+                measured = self._add_up(measured)
+            norm = self._gradient_norm()
+            row = torch.cat([measured, norm.unsqueeze(0)])
+            reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the one wait for the device
+            if not finite:
+                skipped += 1
+                self.autocast.scaler.update()
+                continue
+            rows.append(row)
+            kl_max = max(kl_max, reached)
+            if 0.0 < self.config.target_kl < reached:
+                kl_stop = True
+                self.autocast.scaler.update()
+                break
+            steps += 1
+            self._step(norm)
+        counts = {"kl_max": kl_max, "kl_stop": float(kl_stop), "skipped_steps": float(skipped)}
+        judged = joint or samples
+        counts["epochs_completed"] = steps / parts(len(judged.returns), self.config)
+        return _metrics(self.network, judged, rows, counts)
+
+    def reset_log_std(self, log_std: float) -> None:
+        """Begin exploration anew, without the momentum that would carry on from the old value."""
+        self.network.reset_log_std(log_std)
+        self.optimizer.state.pop(self.network.log_std, None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Network, optimizer, gradient scaler and the order of samples to come."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self.autocast.scaler.state_dict(),
+            "shuffle": self.shuffle.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from the `state_dict` of a learner of the same network shape."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if state["scaler"]:  # empty where it was saved without fp16, as on a CPU
+            self.autocast.scaler.load_state_dict(state["scaler"])
+        restore_generator(self.shuffle, state["shuffle"])
+
+    def close(self) -> None:
+        """End the learner's thread."""
+        self._halves.close()
+
+    def _policy_gradient(self, batch: Minibatch, number: int, entropy_coefficient: float) -> tuple[Tensor, ...]:
+        """Add the actor's gradient of a minibatch; returns the policy's entries of `STATISTICS`."""
+        with self.autocast.context(number):
+            log_prob, entropy = self.network.evaluate(batch.obs, batch.actions)
+        loss, measured = surrogate(log_prob, batch, self.config, batch.mean)
+        mean_entropy = batch.mean(entropy)
+        self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
+        return loss.detach(), *measured, mean_entropy.detach()
+
+    def _value_gradient(self, batch: Minibatch, number: int) -> Tensor:
+        """Add the critic's gradient of a minibatch; returns its loss."""
+        with self.autocast.context(number):
+            value = self.network.value(batch.obs)
+        loss = value_loss(value, batch.value, batch.returns, self.config.value_clip, batch.mean)
+        self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
+        return loss.detach()
+
+    def _add_up(self, measured: Tensor) -> Tensor:
+        """Add up all processes' gradients, and what they `measured`, whose means are parts; one flat all-reduce."""
+        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+        largest = measured.new_zeros(self._processes.size)  # a sum, too, if each has a place of its own
+        largest[self._processes.rank] = measured[LARGEST]
+        tensors = [*gradients, measured, largest]
+        flat = self._processes.add_up(torch.cat([tensor.flatten() for tensor in tensors]))
+        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+        measured[LARGEST] = largest.max()
+        return measured
+
+    def _gradient_norm(self) -> Tensor:
+        """Norm of the gradient of both halves, before clipping."""
+        self.autocast.scaler.unscale_(self.optimizer)
+        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+        return get_total_norm(gradients)
+
+    def _step(self, norm: Tensor) -> None:
+        """One step down the gradient of both halves, which has this norm and is clipped."""
+        clip_grads_with_norm_(self.network.parameters(), self.config.max_grad_norm, norm)
+        self.autocast.scaler.step(self.optimizer)
+        self.autocast.scaler.update()
+        self.network.clamp_log_std()
+
+
+def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
+    """Make the optimizer of all of `network`'s weights, one fused kernel where torch has it."""
+    fused = network.log_std.device.type in ("cpu", "cuda")
+    return torch.optim.Adam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
+
+
+def surrogate(
+    log_prob: Tensor, batch: Samples | Minibatch, config: PPOConfig, mean: Mean = torch.mean
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Compute the clipped policy loss of a minibatch, and, without gradient, (KL, clipped fraction, largest ratio).
+
+    The advantages are at mean 0 and standard deviation 1.
+    """
+    log_ratio = (log_prob - batch.log_prob).clamp(-config.log_ratio_clamp, config.log_ratio_clamp)
+    ratio = log_ratio.exp()  # r = pi(a | s) / pi_old(a | s)
+    clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
+    loss = -mean(torch.minimum(ratio * batch.advantage, clipped * batch.advantage))
+    with torch.no_grad():
+        kl = mean(ratio - 1.0 - log_ratio)  # E[(r - 1) - log r], never negative
+        clip_fraction = mean(((ratio - 1.0).abs() > config.clip).float())
+        return loss, (kl, clip_fraction, ratio.max() if len(ratio) else ratio.new_zeros(()))
+
+
+def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, clip: float, mean: Mean = torch.mean) -> Tensor:
+    """Mean squared error, or with `clip` > 0 the worse of it and that of V moved at most `clip` from its old value."""
+    error = (value - returns).square()
+    if clip > 0:
+        clipped = old_value + (value - old_value).clamp(-clip, clip)
+        error = torch.maximum(error, (clipped - returns).square())
+    return mean(error)
+
+
+def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
+    """1 - Var(R - V) / Var(R): 1 is a perfect critic, 0 no better than a constant; 0 where R does not vary."""
+    variance = returns.var(correction=0)
+    unexplained = (returns - value).var(correction=0) / variance
+    return torch.where(variance > 0, 1.0 - unexplained, torch.zeros_like(variance))
+
+
+def _metrics(
+    network: ActorCritic, samples: Samples | Joint, rows: list[Tensor], counts: dict[str, float]
+) -> dict[str, float]:
+    """Means over the minibatches (the largest of `ratio_max`), read from the device at once; and the counts."""
+    statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.value.device)])
+    row = statistics.mean(0)
+    row[LARGEST] = statistics[:, LARGEST].max()
+    variance = explained_variance(samples.value, samples.returns)
+    weight_norm = get_total_norm(list(network.state_dict().values()))
+    log_std = [f"log_std_{i}" for i in range(network.continuous)]
+    names = [*STATISTICS, "explained_variance", "weight_norm", *log_std]
+    read = torch.cat([row, torch.stack([variance, weight_norm]), network.log_std.detach()]).tolist()
+    return {f"train/{name}": number for name, number in [*zip(names, read, strict=True), *counts.items()]}

@@ -1,0 +1,205 @@
+"""Whom the learner meets: the plan's bots, and snapshots of itself drawn from the pool into the duel's slots.
+
+While the plan leaves a share to self-play, a snapshot joins the pool at the first update and every `snapshot_every`
+from then on; every `deal_every` updates new opponents are drawn by prioritized fictitious self-play, and those that are
+drawn again keep their slot and their running matches. Results go into the run's league (curriculum/league/league.py),
+where the learner is the challenger and snapshots are checkpoints: its recent ones steer the draw and the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparring.agents.play.duel import Duel, Tally
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.promotion import Promotion
+from sparring.agents.ppo.tasks.broadcast import LedDuel
+from sparring.configs.schema import SelfPlayConfig
+from sparring.curriculum.league import league as rules
+from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.curriculum.league.league import (
+    CHALLENGER,
+    enter_checkpoint,
+    known_win_rates,
+    leave,
+    new_league,
+    win_rates,
+)
+from sparring.curriculum.league.pfsp import draw, weights
+from sparring.curriculum.league.serialization import read_league, write_league
+from sparring.curriculum.opponent_mix import deal
+from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.ratings.game_results import Game, head_to_head
+from sparring.curriculum.schedule import Plan
+from sparring.envs.dogfight.rules import BOTS
+
+
+class SelfPlay:
+    """Deals opponents to `duel` and keeps the `league` in `file`, where this run alone changes it.
+
+    `alert` is told when a snapshot cannot be written or read. `seed` begins the draws from the pool. With a
+    `promotion`, snapshots after the first have to earn their place; `refused` counts those that did not.
+    """
+
+    def __init__(
+        self,
+        duel: Duel | LedDuel,
+        pool: Pool,
+        file: LeagueFile,
+        config: SelfPlayConfig,
+        alert: Callable[[str], None] = print,
+        *,
+        seed: int,
+        promotion: Promotion | None = None,
+    ) -> None:
+        self.duel, self.pool, self.file, self.config, self.alert = duel, pool, file, config, alert
+        self.league = new_league(BOTS)
+        self.slots = [""] * duel.slots
+        """Name of the snapshot in each slot; empty until self-play begins."""
+        self._rng = np.random.default_rng(seed)
+        self._drawn_at = 0
+        self._promotion = promotion
+        self.refused, self._tried_at = 0, -1
+        self._unsaved = False
+
+    def deal(self, plan: Plan, network: ActorCritic) -> None:
+        """Give every match of the duel the opponent it has under `plan`."""
+        if plan.scripted_share < 1.0:
+            gone = self._snapshot(plan, network)
+            stale = plan.update - self._drawn_at >= self.config.deal_every
+            if stale or gone.intersection(self.slots) or not all(self.slots):
+                self._draw(plan.update)
+        opponents = self.duel.opponents
+        self.duel.assign(deal(self._shares(plan), len(opponents), opponents))
+
+    def record(self, tally: Tally) -> None:
+        """Take an update's results into the league."""
+        self.league = rules.record(self.league, self._games(tally), k=self.config.elo_k)
+        self._save()
+
+    def win_rates(self) -> dict[str, float]:
+        """The learner's recent win rate against everyone it met often enough."""
+        return known_win_rates(self.league, CHALLENGER)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Pool, league and draws to come, as plain data; the snapshots' weights stay in the pool's files."""
+        return {
+            "pool": self.pool.rows(),
+            "league": write_league(self.league),
+            "slots": self.slots,
+            "rng": self._rng.bit_generator.state,
+            "drawn_at": self._drawn_at,
+            "refused": self.refused,
+            "tried_at": self._tried_at,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`; the duel is restored apart."""
+        self.pool.restore(state["pool"])
+        self.league = read_league(state["league"])
+        self._save()
+        self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
+        self._rng.bit_generator.state = state["rng"]
+        self.refused, self._tried_at = state["refused"], state["tried_at"]
+
+    def begin_anew(self) -> None:
+        """Forget everybody and everything."""
+        self.pool.restore([])
+        self.league = new_league(BOTS)
+        self._save()
+
+    def _save(self) -> None:
+        """Write the league; where that is not possible it is said once, for the training states hold it as well."""
+        try:
+            self.file.restore(self.league)
+            self._unsaved = False
+        except (OSError, LeagueError) as error:
+            if not self._unsaved:
+                self.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
+            self._unsaved = True
+
+    def _snapshot(self, plan: Plan, network: ActorCritic) -> set[str]:
+        """Freeze the learner if a snapshot is due and deserved; returns the names that left the pool for it."""
+        newest, update = self.pool.snapshots[-1:], plan.update
+        if newest and update - max(newest[0].update, self._tried_at) < self.config.snapshot_every:
+            return set()
+        if newest and not self._deserved(newest[0].name, plan, network):
+            return set()
+        try:
+            gone = self.pool.add(update, network.state_dict(), self._elos())
+        except OSError as error:
+            if not newest:
+                raise PoolError(f"{self.pool.folder}: cannot be written ({error.strerror}); free some space") from error
+            self.alert(f"no snapshot is taken ({error.strerror}); the pool stays as it is")
+            return set()
+        name = self.pool.snapshots[-1].name
+        path = self.pool.path(name).relative_to(self.file.folder)
+        self.league = enter_checkpoint(leave(self.league, gone), step=update, path=path.as_posix(), name=name)
+        self._save()
+        return set(gone)
+
+    def _elos(self) -> dict[str, float]:
+        return {name: agent.elo for name, agent in self.league.agents.items()}
+
+    def _deserved(self, newest: str, plan: Plan, network: ActorCritic) -> bool:
+        """Whether the learner may follow the `newest` snapshot into the pool."""
+        if self._promotion is None:
+            return True
+        self._tried_at = plan.update
+        try:
+            champion = self.pool.load(newest, self.duel.device)
+        except PoolError as error:
+            self.alert(f"{error}; the learner is promoted without a test")
+            return True
+        verdict = self._promotion.test(network, champion, plan.update, plan.randomization.ranges())
+        self.refused += verdict.accepted != "H1"
+        return verdict.accepted == "H1"
+
+    def _draw(self, update: int) -> None:
+        """Draw a snapshot for every slot and load the ones that are not there already."""
+        names = [snapshot.name for snapshot in self.pool.snapshots]
+        weight = weights(win_rates(self.league, CHALLENGER, names), self.config.sampling)
+        drawn = keep_places(draw(names, weight, self.duel.slots, self._rng), self.slots)
+        for slot, name in enumerate(drawn):
+            if name != self.slots[slot]:
+                self._fill(slot, name)
+        self._drawn_at = update
+
+    def _fill(self, slot: int, name: str) -> None:
+        """Seat a snapshot; one that cannot be read leaves the slot to whoever has it."""
+        try:
+            weights = self.pool.load(name, self.duel.device)
+        except PoolError as error:
+            if not self.slots[slot]:
+                raise
+            self.alert(f"{error}; {self.slots[slot]} plays on in its place")
+            return
+        self.duel.load_slot(slot, weights)
+        self.slots[slot] = name
+
+    def _shares(self, plan: Plan) -> np.ndarray:
+        """Share of all matches per opponent index: the bots, then the slots in equal parts."""
+        bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in BOTS]
+        return np.array(bots + [(1.0 - plan.scripted_share) / self.duel.slots] * self.duel.slots)
+
+    def _games(self, tally: Tally) -> list[Game]:
+        """The learner's finished matches; who plays on in a slot after leaving the league is met for nothing."""
+        games: list[Game] = []
+        for number, name in enumerate([*BOTS, *self.slots]):
+            if name in self.league.agents:
+                games += head_to_head(CHALLENGER, name, tally.result(number))
+        return games
+
+
+def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
+    """Order `drawn` so that every name that is in `slots` already stays where it is."""
+    left = list(drawn)
+    placed = [""] * len(slots)
+    for slot, name in enumerate(slots):
+        if name in left:
+            left.remove(name)
+            placed[slot] = name
+    return [name or left.pop(0) for name in placed]

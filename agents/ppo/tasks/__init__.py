@@ -1,0 +1,1 @@
+"""One adapter for each kind of game that PPO trains on."""

@@ -1,0 +1,250 @@
+"""Any environment registered with Gymnasium as a task: N copies, stepped one after the other in this process.
+
+This is for checking the trainer against what others have published, not for speed. Observations (flattened) and rewards
+may be normalized by running statistics, as most published results on MuJoCo do: (x - mean) / std, clipped to +-10, and
+rewards divided by the standard deviation of the discounted return (Engstrom et al. 2020, arXiv:2005.12729). The
+statistics of observations belong to the policy and are part of its contract. Several processes share them in every
+step, so that they are those of one process with all environments.
+N is `num_envs`, D the observation size, A the numbers of an action.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium.error import Error as GymnasiumError
+from gymnasium.spaces import Box, Discrete, flatdim
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from torch import Tensor
+
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.policies.actor_critic import ActorCritic, network_shape
+from sparring.agents.ppo.tasks.normalizer import Normalizer
+from sparring.agents.run.folder import RunFolder
+from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.schedule import Plan
+
+RECENT = 100
+"""Episodes over which the recent return is the mean."""
+
+
+class GymnasiumEnvs:
+    """N copies of an environment as the rollout wants them; new episodes begin within the step that ends one.
+
+    With `statistics`, observations are normalized by these from beginning to end. Of several `processes` each has an
+    equal share of the copies, and every copy begins as it would in one.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        device: torch.device,
+        *,
+        seed: int,
+        statistics: Mapping[str, Any] | None = None,
+        processes: Processes = ALONE,
+    ) -> None:
+        env, self.device, self._processes = config.env, device, processes
+        self.share = processes.share(env.num_envs)
+        n = self.share.count
+        self.envs = make_envs(env.id, n)
+        self.observations = Normalizer((flatdim(self.envs.single_observation_space),), enabled=env.normalize_obs)
+        if statistics is not None:
+            self.observations.load_state_dict(statistics)
+            self.observations.frozen = True
+        self.returns = Normalizer((), enabled=env.normalize_reward)
+        self.gamma, self.seconds = config.ppo.gamma, 0.0
+        self.finished: list[tuple[int, float, int]] = []
+        """Copy, return and length of the episodes that ended since this list was last emptied."""
+        self._return, self._discounted = np.zeros(n), np.zeros(n)
+        self._length = np.zeros(n, dtype=np.int64)
+        first, _ = self.envs.reset(seed=seed + self.share.first)
+        self._show(_flat(first))
+        self.final_obs = torch.zeros_like(self.obs)
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Take actions [N, A]; give obs [N, D], reward [N], terminated [N], truncated [N]."""
+        begun = time.perf_counter()
+        obs, reward, terminated, truncated, infos = self.envs.step(self._legal(actions.cpu().numpy()))
+        self.seconds += time.perf_counter() - begun
+        truncated &= ~terminated
+        done = terminated | truncated
+        self._count(reward, done)
+        if done.any():
+            final = _flat(obs).copy()
+            for i in np.flatnonzero(done):
+                final[i] = np.ravel(infos["final_obs"][i])
+            self.final_obs = self._tensor(self.observations.apply(final))
+        self._show(_flat(obs))
+        scaled = self._scaled(reward, done)
+        return self.obs, self._tensor(scaled), torch.from_numpy(terminated), torch.from_numpy(truncated)
+
+    def _legal(self, actions: np.ndarray) -> np.ndarray:
+        """Actions as the environment takes them: a choice by its number, or numbers within their bounds."""
+        space = self.envs.single_action_space
+        if isinstance(space, Discrete):
+            return actions[:, 0].astype(np.int64) + space.start
+        assert isinstance(space, Box)
+        return np.clip(actions.reshape(-1, *space.shape), space.low, space.high)
+
+    def look_again(self) -> None:
+        """Show the present observations by the statistics as they are now."""
+        self._show(self._raw)
+
+    def _show(self, obs: np.ndarray) -> None:
+        self._raw = obs
+        self._add(self.observations, obs)
+        self.obs = self._tensor(self.observations.apply(obs))
+
+    def _scaled(self, reward: np.ndarray, done: np.ndarray) -> np.ndarray:
+        self._discounted = self._discounted * self.gamma + reward
+        self._add(self.returns, self._discounted)
+        self._discounted[done] = 0.0
+        return self.returns.scale(reward)
+
+    def _add(self, normalizer: Normalizer, rows: np.ndarray) -> None:
+        if normalizer.enabled and not normalizer.frozen:
+            normalizer.add(self._processes.gather_rows(rows))
+
+    def _count(self, reward: np.ndarray, done: np.ndarray) -> None:
+        self._return += reward
+        self._length += 1
+        first = self.share.first
+        self.finished += [(first + int(i), float(self._return[i]), int(self._length[i])) for i in np.flatnonzero(done)]
+        self._return[done] = 0.0
+        self._length[done] = 0
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array.astype(np.float32)).to(self.device)
+
+
+class GymnasiumTask:
+    """See `agents.ppo.tasks.task.Task`. A continued run begins its episodes anew."""
+
+    cannot_save = "Gymnasium's environments cannot be saved, so episodes begin anew"
+    physics = False
+    win = ""
+
+    def __init__(
+        self, config: RunConfig, device: torch.device, *, seeds: Mapping[str, int], processes: Processes = ALONE
+    ) -> None:
+        self.config, self.processes = config, processes
+        self.env = GymnasiumEnvs(config, device, seed=seeds["env"], processes=processes)
+        self.num_envs = self.env.share.count
+        spec = self.env.envs.envs[0].spec
+        self.longest_episode = (spec and spec.max_episode_steps) or 1  # unknown: any step may be the last
+        observation, action = self.env.envs.single_observation_space, self.env.envs.single_action_space
+        self._categorical = int(action.n) if isinstance(action, Discrete) else 0
+        self._continuous = 0 if self._categorical else flatdim(action)
+        obs_dim = flatdim(observation)
+        self.network_shape = network_shape(obs_dim, self._continuous, 0, config.network, categorical=self._categorical)
+        self._recent: list[float] = []
+
+    @property
+    def contract(self) -> dict[str, Any]:
+        """Which environment, its sizes, and what its observations are normalized by."""
+        sizes = {"obs_dim": self.network_shape["obs_dim"], "continuous": self._continuous, "binary": 0}
+        sizes["categorical"] = self._categorical
+        return {"id": self.config.env.id, "version": 1, **sizes, "normalizer": self.env.observations.state_dict()}
+
+    @property
+    def simulator_seconds(self) -> float:
+        """Time spent in the environments' steps."""
+        return self.env.seconds
+
+    @simulator_seconds.setter
+    def simulator_seconds(self, seconds: float) -> None:
+        self.env.seconds = seconds
+
+    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
+        """There are no files of its own."""
+
+    def rehearse(self) -> None:
+        """There is nobody to meet."""
+
+    def prepare(self, plan: Plan, network: ActorCritic) -> None:
+        """There is nothing to set up."""
+
+    def results(self, plan: Plan) -> dict[str, float]:
+        """Episodes of the last rollout: how many, their return and length."""
+        finished, self.env.finished = self.processes.gather_items(self.env.finished), []
+        metrics = {"rollout/episodes": float(len(finished))}
+        if finished:
+            _, returns, lengths = zip(*finished, strict=True)
+            self._recent = [*self._recent, *returns][-RECENT:]
+            metrics |= {"rollout/return": float(np.mean(returns)), "rollout/length": float(np.mean(lengths))}
+        if self._recent:
+            metrics["rollout/recent_return"] = float(np.mean(self._recent))
+        return metrics
+
+    def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+        """There are no checks."""
+        return {}, False
+
+    def win_rates(self) -> dict[str, float]:
+        """Nothing is won."""
+        return {}
+
+    def headline(self, plan: Plan) -> str:
+        """The recent return."""
+        return f"return {np.mean(self._recent):.1f}" if self._recent else "no episode has ended"
+
+    def standing(self) -> dict[str, Any]:
+        """The recent return."""
+        return {"recent_return": float(np.mean(self._recent)) if self._recent else None}
+
+    def broken(self) -> int:
+        """Nothing is put into quarantine."""
+        return 0
+
+    def files(self) -> list[str]:
+        """None."""
+        return []
+
+    def sweep(self, names: Iterable[str]) -> None:
+        """There is nothing to sweep."""
+
+    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
+        """The normalizers and recent returns."""
+        normalizers = {"observations": self.env.observations.state_dict(), "returns": self.env.returns.state_dict()}
+        return {"gymnasium": normalizers | {"recent": self._recent}}
+
+    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
+        """Continue from a `state_dict`."""
+        mine = state["gymnasium"]
+        self.env.observations.load_state_dict(mine["observations"])
+        self.env.returns.load_state_dict(mine["returns"])
+        self._recent = list(mine["recent"])
+        self.env.look_again()
+
+    def begin_anew(self) -> None:
+        """There is nothing to forget."""
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.env.envs.close()
+
+
+def make_envs(env_id: str, num_envs: int) -> SyncVectorEnv:
+    """N copies of a registered environment; `ConfigError` where it is unknown or its spaces are not supported."""
+    try:
+        envs = SyncVectorEnv([lambda: gymnasium.make(env_id)] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+    except (GymnasiumError, ImportError) as error:
+        hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
+        raise ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}") from error
+    action, observation = envs.single_action_space, envs.single_observation_space
+    if not isinstance(observation, Box | Discrete):
+        raise ConfigError(f"env.id={env_id}: observes {observation}; supported are Box and Discrete")
+    if not isinstance(action, Box | Discrete):
+        raise ConfigError(f"env.id={env_id}: acts by {action}; supported are Box and Discrete")
+    return envs
+
+
+def _flat(obs: np.ndarray) -> np.ndarray:
+    return obs.reshape(len(obs), -1).astype(np.float64)

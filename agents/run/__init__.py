@@ -1,0 +1,1 @@
+"""What every training run has: folder, lock, states, logs, progress, guard, signals."""

@@ -1,0 +1,190 @@
+"""What is done when an update goes wrong, from mildest to last; each step is counted (`guard/...`) and said.
+
+1. A match whose observation or reward is not finite is put in quarantine: begun anew, its step worth nothing (`Duel`).
+2. A step of the optimizer whose loss or gradient is not finite is skipped (`Learner`).
+3. An update that reaches the target KL stops there (`Learner`).
+4. An update that broke the policy (its KL passed `restore_kl` targets; weights, moments or all its steps were not
+   finite) is taken back, and the learning rate cut.
+5. A second one within `window` updates: back to the last training state, with the lower learning rate.
+6. A third one: the run ends with a report, for a person to decide.
+
+Detectors (`detectors.py`) watch for what is finite and yet wrong.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+
+from sparring.agents.run.detectors import Detectors
+from sparring.configs.core.files import write_atomically
+from sparring.configs.schema import GuardConfig
+
+COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quarantined_matches", "alerts")
+GAVE_UP = "the policy keeps breaking"
+"""The guard's own reason to end a run."""
+FACTOR, FASTEST, SLOWEST = 1.5, 10.0, 1e-3
+
+
+class Verdict(Enum):
+    """What the run has to do after an update."""
+
+    GO_ON = 0
+    ROLL_BACK = 1
+    GIVE_UP = 2
+
+
+class LearningFailed(SystemExit):
+    """The guard ended the run; `code` is 1 and the report says why."""
+
+
+class Limits(Protocol):
+    """The part of a learner's configuration that the guard reads."""
+
+    @property
+    def target_kl(self) -> float:
+        """What an update's KL should stay under; 0 for no limit."""
+        ...
+
+
+class Guarded(Protocol):
+    """A learner as the guard sees it."""
+
+    @property
+    def config(self) -> Limits:
+        """Its options."""
+        ...
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """Its moments are looked at."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that an update changes."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to a `state_dict`."""
+        ...
+
+
+class Guard:
+    """Judges the updates of `learner`; `alert` is told what was wrong. A disabled guard only counts."""
+
+    def __init__(
+        self, config: GuardConfig, learner: Guarded, *, adaptive_kl: float = 0.0, alert: Callable[[str], None]
+    ) -> None:
+        self.config, self.learner, self.alert = config, learner, alert
+        self.rate_scale = 1.0
+        """What the scheduled learning rate is multiplied by."""
+        self.sound = True
+        """Whether the last update was; after one that was not, what it was taken back to is in doubt as well."""
+        self.counts = dict.fromkeys(COUNTERS, 0)
+        self._adaptive_kl = adaptive_kl
+        self._broken: list[int] = []
+        self._detectors = Detectors()
+        self._kept: dict[str, Any] = {}
+        self._kept_before = 0
+
+    def before(self, update: int = 0) -> None:
+        """Keep the learner as it is before update number `update`, in case that has to be taken back."""
+        if self.config.enabled:
+            self._kept, self._kept_before = copy.deepcopy(self.learner.state_dict()), update
+
+    def take_back(self, update: int) -> None:
+        """Set the learner back to what it was before update number `update`, if that has begun."""
+        if self._kept and self._kept_before == update:
+            self.learner.load_state_dict(self._kept)
+
+    def after(self, update: int, metrics: Mapping[str, float]) -> Verdict:
+        """Judge the `train/...` metrics of update number `update`, and take it back if it broke the policy."""
+        self.counts["skipped_steps"] += int(metrics["train/skipped_steps"])
+        self.counts["kl_stops"] += int(metrics["train/kl_stop"])
+        self._follow_kl(metrics["train/approx_kl"])
+        wrong = self._what_broke(metrics)
+        self.sound = wrong is None
+        if wrong is None or not self.config.enabled:
+            return Verdict.GO_ON
+        return self._climb(update, wrong)
+
+    def watch(self, metrics: Mapping[str, float], quarantined: int) -> dict[str, float]:
+        """Let the detectors read an update's metrics; returns the `guard/...` counters."""
+        if quarantined > self.counts["quarantined_matches"]:
+            new = quarantined - self.counts["quarantined_matches"]
+            self.alert(f"{new} matches were not finite and were begun anew")
+        self.counts["quarantined_matches"] = quarantined
+        for text in self._detectors.alerts(metrics) if self.config.enabled else []:
+            self.counts["alerts"] += 1
+            self.alert(text)
+        return {f"guard/{name}": float(count) for name, count in self.counts.items()} | {
+            "guard/rate_scale": self.rate_scale
+        }
+
+    def report(self, path: Path, update: int, metrics: Mapping[str, float], *, reason: str) -> None:
+        """Write what is known when the run ends: why, counters, broken updates, the last metrics."""
+        finite = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
+        content: dict[str, Any] = {"reason": reason, "update": update, "metrics": finite}
+        content |= {"broken_updates": self._broken, "counts": self.counts}
+        write_atomically(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counters, windows and the learning rate's scale, as plain data."""
+        return {
+            "rate_scale": self.rate_scale,
+            "counts": self.counts,
+            "broken": self._broken,
+            "detectors": self._detectors.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        self.rate_scale, self.counts = state["rate_scale"], dict(state["counts"])
+        self._broken = list(state["broken"])
+        self._detectors.load_state_dict(state["detectors"])
+
+    def _what_broke(self, metrics: Mapping[str, float]) -> str | None:
+        limit = self.config.restore_kl * self.learner.config.target_kl
+        if metrics["train/epochs_completed"] == 0 and metrics["train/skipped_steps"] > 0:
+            return "no step of it was finite"
+        if not math.isfinite(metrics["train/weight_norm"]):
+            return "its weights are not finite"
+        if not self._moments_are_finite():
+            return "the optimizer's moments are not finite"
+        if self.learner.config.target_kl > 0 and metrics["train/kl_max"] > limit:
+            return f"its KL reached {metrics['train/kl_max']:.3g}, over {limit:.3g}"
+        return None
+
+    def _moments_are_finite(self) -> bool:
+        """An infinite second moment would hold its weight still for ever, and nothing else would show it."""
+        states = self.learner.optimizer.state.values()
+        moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
+        return not moments or math.isfinite(float(get_total_norm(moments)))
+
+    def _climb(self, update: int, wrong: str) -> Verdict:
+        """Take the update back; how often that was needed lately decides what comes next."""
+        # The gradient scale stays as it is now: taken back with the rest, an overflow would come again and again.
+        self.learner.load_state_dict(self._kept | {"scaler": self.learner.state_dict()["scaler"]})
+        self._broken = [earlier for earlier in self._broken if update - earlier < self.config.window] + [update]
+        self.rate_scale *= self.config.cut
+        self.counts["restored_updates"] += 1
+        self.alert(f"update {update} is taken back ({wrong}); the learning rate is cut to {self.rate_scale:.3g} of it")
+        verdict = list(Verdict)[min(len(self._broken), len(Verdict)) - 1]
+        self.counts["rollbacks"] += verdict is Verdict.ROLL_BACK
+        return verdict
+
+    def _follow_kl(self, kl: float) -> None:
+        if self._adaptive_kl > 0:
+            if kl > 2.0 * self._adaptive_kl:
+                self.rate_scale = max(self.rate_scale / FACTOR, SLOWEST)
+            elif kl < 0.5 * self._adaptive_kl:
+                self.rate_scale = min(self.rate_scale * FACTOR, FASTEST)

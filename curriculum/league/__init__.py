@@ -1,0 +1,1 @@
+"""The league: members, results, matchmaking, files."""

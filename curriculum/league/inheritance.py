@@ -1,0 +1,74 @@
+"""A league that begins with another run's: its checkpoints join, and everybody keeps ratings and records.
+
+Their challenger does not come along, since its weights are in no file; its last checkpoint stands for it. Bots and the
+base model are the same players in both leagues, so they continue with the ratings they had there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League, turned
+from sparring.curriculum.ratings.game_results import pair
+
+
+def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] = ()) -> League:
+    """Return a new `league`, kept in `folder`, with all that the run in `source` can give.
+
+    Checkpoints of the other run are called <run>/<name> here; its base model may have one of the names `also`, by which
+    this one's was known once. Raises `LeagueError` if it has no league, another base
+    model, or a checkpoint whose weights are missing or outside the folder that holds the runs; `ValueError` if games
+    have been played in `league`.
+    """
+    if league.records:
+        raise ValueError("this league has results already, which would be lost; inherit before the first game")
+    try:
+        theirs = LeagueFile(source).read()
+        _check_base_model(league, theirs, source, also)
+        return _with_all_of(theirs, league, folder, source)
+    except LeagueError as error:
+        raise LeagueError(f"league.inherit={source.name}: {error}") from error
+
+
+def _with_all_of(theirs: League, league: League, folder: Path, source: Path) -> League:
+    names = {name: _new_name(agent, source) for name, agent in theirs.agents.items() if name != CHALLENGER}
+    taken = {names[name]: _taken(theirs[name], names[name], folder, source) for name in names}
+    agents = {**taken, **{name: agent for name, agent in league.agents.items() if name not in taken}}
+    records = {}
+    for (one, other), record in theirs.records.items():
+        if one in names and other in names:
+            key = pair(names[one], names[other])
+            records[key] = record if key[0] == names[one] else turned(record)
+    return League(agents, records)
+
+
+def _check_base_model(league: League, theirs: League, source: Path, also: Sequence[str]) -> None:
+    """Ratings of one name must be of one player."""
+    ours, other = league[BASE_MODEL].path, theirs.agents[BASE_MODEL].path if BASE_MODEL in theirs.agents else None
+    if other is None:
+        raise LeagueError("has no base model, so it is of no language model; give another run, or leave it out")
+    if other not in (ours, *also):
+        raise LeagueError(
+            f"its base model is {other!r} and this run's is {ours!r}; train the one that {source / 'config.yaml'} has "
+            "as model.name, or leave league.inherit out"
+        )
+
+
+def _new_name(agent: Agent, source: Path) -> str:
+    """What it inherited itself already has its run's name."""
+    return f"{source.name}/{agent.name}" if agent.kind == "checkpoint" and "/" not in agent.name else agent.name
+
+
+def _taken(agent: Agent, name: str, folder: Path, source: Path) -> Agent:
+    if agent.kind != "checkpoint":
+        return agent
+    weights = (source / agent.path).resolve()
+    if not agent.path or not weights.is_relative_to(source.resolve().parent):
+        raise LeagueError(f"{source}: the weights of {agent.name}, {agent.path!r}, are not in a run beside it")
+    if not weights.exists():
+        raise LeagueError(f"{weights}: is missing, the weights of {agent.name} in the league of {source.name}")
+    return replace(agent, name=name, path=os.path.relpath(weights, folder.resolve()))

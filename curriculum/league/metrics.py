@@ -1,0 +1,35 @@
+"""The numbers of a league as metrics: who was met, who is in it, and how everybody is rated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparring.curriculum.league.league import CHALLENGER, League
+from sparring.curriculum.league.matchmaking import Opponents, category_rates
+from sparring.curriculum.league.reference_players import best_checkpoint
+from sparring.curriculum.ratings.game_results import Game
+
+
+def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[Game]) -> dict[str, float]:
+    """Return the metrics after a step in which these opponents were `drawn` and these `games` ended.
+
+    `pfsp/<category>_rate` is a share of drawn seats, `elo/win_rate` the challenger's share of points in this step's
+    games, a draw being half. What is not known (no checkpoint, no game) is left out.
+    """
+    metrics = {f"pfsp/{name}_rate": rate for name, rate in category_rates(drawn).items()}
+    metrics["league/num_checkpoints"] = float(len(league.of_kind("checkpoint")))
+    if best := best_checkpoint(league):
+        metrics["league/best_elo"] = best.elo
+    metrics |= {f"elo/{name}": float(agent.elo) for name, agent in league.agents.items()}
+    metrics["elo/games_played"] = float(league[CHALLENGER].games)
+    metrics |= {f"trueskill/{name}_rating": agent.belief.shown for name, agent in league.agents.items()}
+    return metrics | _win_rate(games)
+
+
+def _win_rate(games: Sequence[Game]) -> dict[str, float]:
+    points, met = 0.0, 0
+    for count, (one, other, score) in ((game.count, compared) for game in games for compared in game.comparisons()):
+        if CHALLENGER in (one, other):
+            points += count * (score if one == CHALLENGER else 1.0 - score)
+            met += count
+    return {"elo/win_rate": points / met} if met else {}

@@ -1,0 +1,1 @@
+"""Results of games, ratings, and the sequential test."""

@@ -1,0 +1,63 @@
+"""Elo ratings for games of two players and of many.
+
+Elo's model: the share of points expected against an opponent is 1 / (1 + 10^((theirs - mine) / 400)), and after a
+result both sides move by K (score - expected), in opposite directions, so the sum of all ratings never changes.
+Source: A. Elo, "The Rating of Chessplayers, Past and Present" (1978). A game of n players is a result between each two
+of them with K / (n - 1); for n = 2 that is Elo's own rule.
+
+A batch of games is one moment: all of them are rated from the ratings before it, whatever order they come in, to the
+bit (sums are rounded once, by `math.fsum`). Two players who meet in G of its games have each of these count for 1 / G,
+so that hundreds of games against somebody count as a single result with a fractional score. Played out one by one they
+would throw a rating about by K times the noise of the last few, in an order that batched games do not have; K times
+their number would overshoot. So no two players move each other by more than one game could, and the gap to the true
+difference shrinks by a constant factor, with less noise the more games there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NewType
+
+from sparring.curriculum.ratings.game_results import Game, meetings, pair
+
+Elo = NewType("Elo", float)
+"""A rating in this model's units, where 400 is ten to one; a Bayesian rating's mean (bayesian.py) is none."""
+START = Elo(1000.0)
+K = 48.0
+"""What a player's rating can move by in one game, against all its opponents together."""
+SCALE = 400.0
+
+
+def expected_score(mine: Elo, theirs: Elo) -> float:
+    """Return the share of points, in (0, 1), that a player rated `mine` is expected to take from one rated `theirs`."""
+    return 1.0 / (1.0 + 10.0 ** ((theirs - mine) / SCALE))
+
+
+def expected_rank(mine: Elo, others: Sequence[Elo]) -> float:
+    """Return the rank, from 1 to len(others) + 1, expected in one game against players rated `others`.
+
+    1 for oneself and the chance of each to come out ahead: n - (n - 1) * mean expected score in a game of n.
+    """
+    return 1.0 + sum(expected_score(theirs, mine) for theirs in others)
+
+
+def elo_after(before: Mapping[str, Elo], games: Sequence[Game], *, k: float = K) -> dict[str, Elo]:
+    """Return the new rating of everyone who met somebody else in this batch of games.
+
+    `before` has the ratings of all players, by name; raises `KeyError` for one it lacks.
+    """
+    met = meetings(games)
+    moves: dict[str, list[float]] = {}
+    for game in games:
+        share = k / (len(game.players) - 1)
+        for one, other, score in game.comparisons():
+            move = _move(before[one], before[other], score, game.count * share / met[pair(one, other)])
+            moves.setdefault(one, []).append(move)
+            moves.setdefault(other, []).append(-move)
+    return {name: Elo(before[name] + math.fsum(parts)) for name, parts in moves.items()}
+
+
+def _move(mine: Elo, theirs: Elo, score: float, k: float) -> float:
+    """What a result moves my rating by, up, and theirs, down."""
+    return k * (score - expected_score(mine, theirs))

@@ -1,0 +1,205 @@
+"""Stable-Baselines3 trains on our matches, its policies become networks of ours, and its files cannot run code."""
+
+import io
+import json
+import pickle
+import tempfile
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import stable_baselines3
+import torch
+from gymnasium.spaces import Box
+
+from sparring.agents.baselines import sb3
+from sparring.agents.baselines.sb3_weights import SB3Error, read_zip, to_actor_critic
+from sparring.agents.play.duel import Duel
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.interfaces.spaces import action_space
+from sparring.eval.entrants import load_policy
+from tests.agents.ppo.small_run import config, metrics
+
+
+def bots_only(folder, **options):
+    phases = [PhaseConfig("curriculum", 2, stages=[StageConfig(0, ["do_nothing"]), StageConfig(1, ["ace"])])]
+    return config(folder, trainer="sb3", phases=phases, **options)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sb3")
+    return sb3.train(bots_only(root)).parent
+
+
+def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_other(trained):
+    rows = metrics(trained.parent)
+    assert [row["env_steps"] for row in rows] == [128, 256]
+    assert "curriculum/ace/share" in rows[1]
+    assert "curriculum/ace/share" not in rows[0]
+    checkpoint = load_checkpoint(trained / "final.pt")
+    assert (checkpoint.contract["continuous"], checkpoint.contract["binary"]) == (3, 0)
+    assert checkpoint.training["update"] == 2
+
+
+def test_every_update_is_timed_and_its_policy_kept_where_that_is_due(tmp_path):
+    folder = sb3.train(bots_only(tmp_path, checkpoint_every=1)).parent
+    assert all(row["time/steps_per_second"] > 0 for row in metrics(tmp_path))
+    assert all(row["rollout/reward"] != 0 for row in metrics(tmp_path))
+    first, last = (load_checkpoint(folder / f"step_{steps}.pt") for steps in (128, 256))
+    assert [first.training["update"], last.training["update"]] == [1, 2]
+    final = load_checkpoint(folder / "final.pt").network.state_dict()
+    assert all(torch.equal(final[key], value) for key, value in last.network.state_dict().items())
+    assert any(not torch.equal(final[key], value) for key, value in first.network.state_dict().items())
+
+
+def test_events_happen_before_their_update(tmp_path):
+    plain = bots_only(tmp_path / "plain", checkpoint_every=1)
+    events = [EventConfig(at=1, snapshot="before_ace", log_std=-1.5)]
+    phases = [replace(phase, events=events) for phase in plain.phases]
+    eventful = replace(plain, phases=phases, checkpoint_dir=str(tmp_path / "eventful"))
+    before, after = (sb3.train(options).parent for options in (plain, eventful))
+    first, snapshot = (load_checkpoint(path) for path in (before / "step_128.pt", after / "before_ace.pt"))
+    assert snapshot.training["update"] == 1
+    weights = first.network.state_dict()
+    assert all(torch.equal(weights[key], value) for key, value in snapshot.network.state_dict().items())
+    log_std = load_checkpoint(after / "final.pt").network.log_std
+    assert (log_std + 1.5).abs().max() < 0.1
+    assert (load_checkpoint(before / "final.pt").network.log_std + 1.5).abs().min() > 0.1
+
+
+def test_nothing_is_left_outside_the_run(tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    sb3.train(bots_only(tmp_path, max_updates=1))
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_run_cut_short_says_how_far_it_came(tmp_path):
+    assert load_checkpoint(sb3.train(bots_only(tmp_path, max_updates=1))).training["update"] == 1
+
+
+def test_what_it_cannot_have_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
+        sb3.train(config(tmp_path, trainer="sb3"))
+    with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
+        sb3.train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
+
+
+@pytest.fixture
+def vec_env():
+    batch = DogfightBatch(6, threads=1, max_ticks=20)
+    network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
+    yield sb3.DuelVecEnv(Duel(batch, slots=1, network_shape=network.shape, seed=0), action_space())
+    batch.close()
+
+
+def test_the_end_of_a_match_is_told_as_sb3_wants_it(vec_env):
+    first = vec_env.reset()
+    for step in range(2):
+        obs, reward, done, infos = vec_env.step(np.zeros((6, 3), dtype=np.float32))
+        assert (obs.shape, reward.shape, done.tolist()) == ((6, 59), (6,), [step == 1] * 6)
+    assert all(info["TimeLimit.truncated"] for info in infos)
+    assert infos[0]["terminal_observation"][45] == 0.0  # no time left
+    assert obs[0, 45] == 1.0
+    vec_env.step(np.ones((6, 3), dtype=np.float32))
+    assert obs[0, 45] == first[0, 45] == 1.0  # arrays are the caller's own
+
+
+def model(activation=torch.nn.ReLU, layers=(16, 16)):
+    class Still(stable_baselines3.common.vec_env.DummyVecEnv):
+        def __init__(self):
+            self.num_envs, self.render_mode = 1, None
+            self.observation_space, self.action_space = Box(-1, 1, (59,)), action_space()
+
+    options = {"net_arch": {"pi": list(layers), "vf": list(layers)}, "activation_fn": activation}
+    return stable_baselines3.PPO("MlpPolicy", Still(), policy_kwargs=options, device="cpu", seed=0)
+
+
+@pytest.mark.parametrize(("activation", "name"), [(torch.nn.ReLU, "relu"), (torch.nn.Tanh, "tanh")])
+def test_a_converted_policy_is_the_same_function(activation, name):
+    policy = model(activation).policy
+    obs = torch.randn(50, 59)
+    network = to_actor_critic(policy.state_dict(), name)
+    actions, values, log_prob = policy(obs, deterministic=True)
+    torch.testing.assert_close(network.act(obs, deterministic=True)[0], actions)
+    torch.testing.assert_close(network.value(obs), values[:, 0])
+    torch.testing.assert_close(network.evaluate(obs, actions)[0], log_prob)
+
+
+@pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh])
+def test_a_zip_plays_in_the_evaluation(tmp_path, activation):
+    saved = model(activation)
+    saved.save(tmp_path / "model.zip")
+    entrant = load_policy(tmp_path / "model.zip", "cpu")
+    obs = torch.randn(5, 59)
+    assert entrant.contestant.contract["rules"] == "classic"
+    torch.testing.assert_close(entrant.contestant.act(obs), saved.policy(obs, deterministic=True)[0])
+
+
+class Trap:
+    ran = False
+
+    def __reduce__(self):
+        return setattr, (Trap, "ran", True)
+
+
+def rewritten(path, **members):
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()} | members
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+
+
+def test_code_in_a_zip_is_never_run(tmp_path):
+    path = tmp_path / "model.zip"
+    model().save(path)
+    buffer = io.BytesIO()
+    torch.save({"trap": Trap()}, buffer)
+    rewritten(path, **{"policy.pth": buffer.getvalue()})
+    with pytest.raises(SB3Error, match=r"its policy\.pth holds more than tensors, so it was not opened"):
+        read_zip(path)
+    model().save(path)
+    with zipfile.ZipFile(path) as archive:
+        data = json.loads(archive.read("data"))
+    data["policy_kwargs"][":serialized:"] = pickle.dumps(Trap()).hex()
+    rewritten(path, data=json.dumps(data))
+    assert read_zip(path).obs_dim == 59
+    assert Trap.ran is False
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"activation": torch.nn.ELU}, "its activation is ELU; train it with one of torch.nn's ReLU, Tanh"),
+        ({"layers": (16, 16, 16)}, "its policy is not two plain layers each"),
+        ({"layers": (16, 8)}, "its layers are not all of one width"),
+    ],
+)
+def test_what_we_cannot_play_is_refused_with_the_reason(tmp_path, options, words):
+    model(**options).save(tmp_path / "model.zip")
+    with pytest.raises(SB3Error, match=words):
+        read_zip(tmp_path / "model.zip")
+
+
+def test_another_file_is_named(tmp_path):
+    path = tmp_path / "model.zip"
+    for content in (b"", b"hello"):
+        path.write_bytes(content)
+        with pytest.raises(SB3Error, match=r"model\.zip: is damaged, or not a model saved by Stable-Baselines3"):
+            read_zip(path)
+
+
+def test_a_run_that_was_begun_is_left_as_it_is(trained):
+    """There are no states to go on from; the run began anew over its own metrics."""
+    before = {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()}
+    with pytest.raises(ConfigError, match="name=small: was begun, and trainer=sb3 cannot resume; choose another name"):
+        sb3.train(bots_only(trained.parent))
+    assert {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()} == before

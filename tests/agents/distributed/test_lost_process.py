@@ -1,0 +1,72 @@
+"""One of two processes is killed or asked to stop: the run ends at once, saved, and goes on in one process."""
+
+import json
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.configs.schema import PhaseConfig, StageConfig
+from tests.agents.distributed.launch_processes import end, start
+from tests.agents.ppo.small_run import config, metrics
+
+ENDLESS = [PhaseConfig("curriculum", 100_000, stages=[StageConfig(bots=["ace"])])]
+
+
+def endless(folder, **options):
+    return replace(config(folder, phases=ENDLESS), checkpoint_every=100_000, **options)
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two processes in the middle of a long run."""
+    processes = start(endless(tmp_path), 2)
+    rows = tmp_path / "small" / "metrics.jsonl"
+    while not rows.exists() or rows.read_text().count("\n") < 3:
+        assert [process.poll() for process in processes] == [None, None], end(processes)
+        time.sleep(0.01)
+    yield processes
+    for process in processes:
+        process.kill()
+
+
+def final(root):
+    return load_checkpoint(root / "small" / "final.pt").training
+
+
+def test_a_killed_process_ends_the_run_with_a_checkpoint_to_go_on_from(two, tmp_path, capsys):
+    two[1].send_signal(signal.SIGKILL)
+    (code, out, _), (killed, _, _) = end(two)
+    assert (code, killed) == (75, -signal.SIGKILL)
+    assert "process 0 of 2: another process of the run is gone" in out
+    assert "continue with: python train.py resume=small" in out
+    updates, rows = final(tmp_path)["update"], len(metrics(tmp_path))
+    assert final(tmp_path)["interrupted"]
+    assert updates == rows >= 2
+    train(endless(tmp_path, max_updates=updates + 1))
+    said = capsys.readouterr().out
+    assert f"resumed after update {updates} from update_{updates:06d}" in said
+    assert "the matches were lost with a process and begin anew" in said
+    assert len(metrics(tmp_path)) == final(tmp_path)["update"] == updates + 1
+
+
+def test_if_the_first_is_killed_another_saves_the_policy(two, tmp_path):
+    two[0].send_signal(signal.SIGKILL)
+    (killed, _, _), (code, out, _) = end(two)
+    assert (killed, code) == (-signal.SIGKILL, 75)
+    assert "the policy after" in out
+    assert final(tmp_path)["update"] >= 2
+
+
+def test_a_signal_to_any_process_stops_all_after_the_same_update(two, tmp_path):
+    two[1].send_signal(signal.SIGTERM)
+    (first, out, _), (second, _, _) = end(two)
+    assert (first, second) == (75, 75)
+    assert "interrupted after" in out
+    (state,) = sorted((tmp_path / "small" / "state").glob("update_*[1-9]*"))
+    summary = json.loads((state / "manifest.json").read_text())["summary"]
+    assert summary["episodes"]
+    assert summary["update"] == final(tmp_path)["update"] == len(metrics(tmp_path))

@@ -1,0 +1,180 @@
+"""Two processes learn what one learns from the same matches: to 1e-6, over curriculum, self-play and resuming."""
+
+import copy
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from sparring.agents.distributed.processes import ALONE, Processes, joined
+from sparring.agents.distributed.shards import Noise, Share, draw
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.ppo.minibatches import Joint, minibatches
+from sparring.agents.ppo.rollout import Samples
+from sparring.agents.run.states import read_state
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.schema import EnvConfig, EvaluationConfig, PhaseConfig, PPOConfig, SelfPlayConfig
+from tests.agents.distributed.launch_processes import ROOT, end, start
+from tests.agents.ppo.small_run import config, metrics
+from tests.agents.ppo.test_resume import long, untimed
+
+CLOSE = {"rtol": 1e-6, "atol": 1e-6}
+
+
+def content(root, update):
+    return read_state(root / "small" / "state" / f"update_{update:06d}").content
+
+
+def compare(found, expected, key=""):
+    """Two states alike: numbers to 1e-6, text exactly; not the logs' sizes, nor hashes of files."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), key
+        for name in expected.keys() - {"bytes", "sha256"}:
+            compare(found[name], expected[name], f"{key}/{name}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), key
+        for index, pair in enumerate(zip(found, expected, strict=True)):
+            compare(*pair, f"{key}/{index}")
+    elif isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(found, expected, **CLOSE, msg=lambda text: f"{key}: {text}")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-6), key
+    else:
+        assert found == expected, key
+
+
+def without_bytes(state):
+    """The matches as the simulator keeps them are bytes, of floats as well; those are compared as what is observed."""
+    state = copy.copy(state)
+    if "duel" in state:
+        batch = {name: value for name, value in state["duel"]["batch"].items() if name != "arrays"}
+        state["duel"] = {**state["duel"], "batch": batch}
+    return state
+
+
+def succeed(processes):
+    ended = end(processes)
+    assert [code for code, _, _ in ended] == [0] * len(processes), ended
+    return ended
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    root = tmp_path_factory.mktemp("one")
+    train(long(root, max_updates=5))
+    train(long(root))
+    return root
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Five updates of it in two processes: a curriculum, an event, snapshots, and self-play against them."""
+    root = tmp_path_factory.mktemp("two")
+    ended = succeed(start(long(root, max_updates=5), 2))
+    assert "done after 5 updates" in ended[0][1]
+    assert ended[1][1] == ""  # only the first one speaks
+    return root
+
+
+def test_two_processes_are_where_one_is(one, two):
+    compare(without_bytes(content(two, 5)), without_bytes(content(one, 5)))
+    for found, expected in zip(untimed(metrics(two)), untimed(metrics(one)), strict=False):
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_one_process_continues_what_two_began(one, two, capsys):
+    train(long(two))
+    assert "inexact resume: processes was 2 and is 1" in capsys.readouterr().out
+    compare(without_bytes(content(two, 8)), without_bytes(content(one, 8)))
+
+
+def test_torchrun_needs_nothing_else(tmp_path):
+    sizes = ["env.num_envs=8", "ppo.rollout_steps=4", "ppo.minibatch_size=32", "max_updates=1", "device=cpu"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*torchrun, "train.py", "+run=quickstart", *sizes, "logger.progress=false", f"checkpoint_dir={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done after 1 updates") == 1
+    (final,) = tmp_path.glob("*/final.pt")
+    assert load_checkpoint(final).training["env_steps"] == 32
+
+
+def cart_poles(root):
+    """Normalized by statistics that both processes share, with episodes that end within the rollout."""
+    env = EnvConfig(id="CartPole-v1", num_envs=4, normalize_obs=True, normalize_reward=True)
+    ppo = PPOConfig(rollout_steps=32, epochs=2, minibatch_size=48, precision="fp32")
+    plain = {"self_play": SelfPlayConfig(), "evaluation": EvaluationConfig()}
+    return config(root, env=env, ppo=ppo, phases=[PhaseConfig("all", 3)], **plain)
+
+
+def test_environments_of_gymnasiums_share_their_statistics(tmp_path):
+    succeed(start(cart_poles(tmp_path / "two"), 2))
+    train(cart_poles(tmp_path / "one"))
+    found, expected = (content(tmp_path / name, 3) for name in ("two", "one"))
+    for state in (found, expected):
+        state["gymnasium"]["recent"].sort()  # episodes that ended in the same rollout have no common order
+    compare(found, expected)
+    for name in ("rollout/episodes", "rollout/return", "train/explained_variance", "train/value_loss"):
+        pairs = zip(metrics(tmp_path / "two"), metrics(tmp_path / "one"), strict=True)
+        assert all(a[name] == pytest.approx(b[name], rel=1e-5, abs=1e-6) for a, b in pairs)
+
+
+def test_matches_are_shared_evenly_or_refused_with_a_number_that_works():
+    assert [Processes(rank, 4).share(12) for rank in (0, 3)] == [Share(0, 3, 12), Share(9, 3, 12)]
+    assert ALONE.share(7).whole
+    with pytest.raises(ConfigError, match=r"env\.num_envs=9: must be a multiple of 4, the processes; use 8 or 12"):
+        Processes(0, 4).share(9)
+    with pytest.raises(ConfigError, match=r"env\.num_envs=2: must be a multiple of 4, the processes; use 4"):
+        Processes(0, 4).share(2)
+
+
+def test_an_environment_that_is_not_complete_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with (
+        pytest.raises(ConfigError, match="WORLD_SIZE=2: MASTER_ADDR is not set; start with torchrun"),
+        joined(config(tmp_path)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("kind", [torch.randn, torch.rand])
+def test_the_shares_of_the_noise_are_the_noise_of_one(kind):
+    whole = draw(kind, torch.Size((6, 2)), torch.Generator().manual_seed(3), torch.device("cpu"))
+    for first in (0, 2, 4):
+        noise = Noise.of(Share(first, 2, 6), torch.Generator().manual_seed(3))
+        part = draw(kind, torch.Size((2, 2)), noise, torch.device("cpu"))
+        assert torch.equal(part, whole[first : first + 2])
+    assert isinstance(Noise.of(Share(0, 6, 6), torch.Generator()), torch.Generator)
+
+
+def test_the_minibatches_of_the_shares_are_those_of_one():
+    """T = 5 steps of N = 6 matches: obs says which sample it is; advantages and means come out as over all of them."""
+    generator = torch.Generator().manual_seed(0)
+    advantage, value, returns = torch.randn(3, 30, generator=generator)
+    every = Samples(torch.arange(30.0), returns, returns, value, advantage, returns)
+    options = PPOConfig(minibatch_size=8, epochs=2)
+    expected = list(minibatches(every, options, torch.Generator().manual_seed(1)))
+    shares = []
+    for first in (0, 2, 4):
+        own = Samples(*(tensor.view(5, 6)[:, first : first + 2].flatten() for tensor in every))
+        joint = Joint(Share(first, 2, 6), advantage, value, returns)
+        shares.append(list(minibatches(own, options, torch.Generator().manual_seed(1), joint)))
+    for whole, *parts in zip(expected, *shares, strict=True):
+        assert sorted(torch.cat([part.obs for part in parts]).tolist()) == sorted(whole.obs.tolist())
+        by_sample = dict(zip(whole.obs.tolist(), whole.advantage.tolist(), strict=True))
+        assert all(
+            by_sample[obs.item()] == a.item() for part in parts for obs, a in zip(part.obs, part.advantage, strict=True)
+        )
+        assert sum(part.mean(part.returns) for part in parts).item() == pytest.approx(whole.mean(whole.returns).item())
+        assert {part.size for part in parts} == {len(whole.obs)}
+
+
+def test_a_state_names_the_processes_and_holds_all_matches(two):
+    manifest = json.loads((two / "small" / "state" / "update_000005" / "manifest.json").read_text())
+    assert (manifest["summary"]["processes"], manifest["summary"]["num_envs"]) == (2, 8)
+    assert content(two, 5)["duel"]["batch"]["match_id"].tolist() == list(range(8))

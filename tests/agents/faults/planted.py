@@ -1,0 +1,173 @@
+"""What is done to victims: saving over and over, and whole small runs with a fault at a chosen place.
+
+Every function here is called in a process of its own (`victims.start`) and changes the code it meets as it likes.
+"""
+
+import itertools
+import os
+import resource
+import shutil
+import signal
+import sys
+
+import torch
+
+from sparring import train
+from sparring.agents.play.duel import Duel
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import save_checkpoint
+from sparring.agents.policies.policy import Policy
+from sparring.agents.ppo import loop
+from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.run import Run
+from sparring.agents.run.states import StateFolder
+from sparring.configs.schema import LoggerConfig, NetworkConfig
+from sparring.curriculum.pool import Pool
+from tests.agents.ppo.small_run import long
+
+CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}
+CONTRACT |= {"binary": 1, "action_repeat": 10, "mirror": False}
+
+
+def policy(update):
+    """A network whose every weight says after which update it was saved."""
+    network = ActorCritic(4, 2, 1, NetworkConfig(hidden=4, log_std_max=5.0))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.fill_(update)
+    return network
+
+
+def save(folder, update, keep):
+    """What a run saves after an update: a snapshot, a policy, a state; at its end the state of that update again."""
+    network, shape = policy(update), policy(0).shape
+    Pool(folder / "pool", 3, shape=shape).add(update, network.state_dict())
+    save_checkpoint(folder / "final.pt", network, contract=CONTRACT, training={"update": update})
+    states = StateFolder(folder / "state", keep, alert=print)
+    for _ in range(2):
+        states.publish(update, {"w": torch.full((1000,), float(update)), "n": [update]}, {"update": update})
+
+
+def save_on_and_on(folder, first, keep, sender):
+    """Save after update `first` and all that follow, telling each one when it is done."""
+    for update in itertools.count(first):
+        save(folder, update, keep)
+        sender.send(update)
+
+
+def save_and_die(folder, update, keep, at):
+    """Save once, and be killed just before the operation on files that is number `at`, counted from 0."""
+    count = itertools.count()
+
+    def die(event, arguments):
+        if event in ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod") and next(count) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(die)
+    save(folder, update, keep)
+
+
+# ---- whole runs
+
+
+def run(config):
+    """As the command line runs it: exit codes and messages for a person."""
+    train.load = lambda arguments: config
+    loop.estimate_seconds = lambda run: 0.0  # a trial would reach the places of faults first
+    sys.exit(train.main([]))
+
+
+def run_telling(root, sender, **options):
+    """The long small run, telling each update when its row is written."""
+    _after(loop, "_update", lambda *_: sender.send(True))
+    run(long(root, **options))
+
+
+def run_signalled(root, place, numbers, **options):
+    """The long small run, which gets these signals at a place of its sixth update."""
+    arm = {"now": False}
+
+    def strike():
+        if arm.pop("now", False):
+            for number in numbers:
+                os.kill(os.getpid(), number)
+
+    _after(loop, "_prepare", lambda run, plan: arm.update(now=plan.update == 5))
+    owner, name = {
+        "rollout": (Duel, "step"),
+        "update": (Learner, "_step"),
+        "check": (Policy, "act"),
+        "save of a policy": (os, "fsync"),
+        "save of a state": (os, "fsync"),
+    }[place]
+    if not place.startswith("save"):
+        _after(owner, name, lambda *_: strike())
+    else:
+        saver = (Run, "save") if place.endswith("policy") else (StateFolder, "publish")
+        inside = _inside(*saver)
+        _after(owner, name, lambda *_: strike() if inside else None)
+    run(long(root, **options))
+
+
+def run_on_a_full_disk(root, full_after, **options):
+    """The long small run; after so many updates no file can grow beyond a few bytes."""
+    _once(full_after, lambda run: resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY)))
+    run(long(root, **options))
+
+
+def run_without_folder(root, after, how, **options):
+    """The long small run; after so many updates its folder is gone, a file, or one that cannot be entered."""
+
+    def lose(run):
+        run.folder.path.rename(root / "elsewhere")
+        if how == "a file":
+            run.folder.path.write_text("")
+        elif how == "another one":
+            shutil.copytree(root / "elsewhere", run.folder.path)
+            for name in ("state", "pool", "manifest.json"):
+                path = run.folder.path / name
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                path.write_text("")
+
+    _once(after, lose)
+    run(long(root, **options))
+
+
+def run_with_secrets(root, secret, mode):
+    """The long small run, logged by Weights & Biases, started by a program that was given secrets."""
+    names = ("WANDB_API_KEY", "SPARRING_TOKEN", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY")
+    os.environ.update({name: f"{secret}{index:027d}" for index, name in enumerate(names)})
+    sys.argv = ["launcher.py", f"--token={secret}"]
+    run(long(root, logger=LoggerConfig(progress=False, wandb=mode, wandb_project="a-project")))
+
+
+def _after(owner, name, action):
+    """Let `action` follow every call of a function, with its arguments."""
+    original = getattr(owner, name)
+
+    def followed(*arguments, **options):
+        result = original(*arguments, **options)
+        action(*arguments)
+        return result
+
+    setattr(owner, name, followed)
+
+
+def _once(updates, action):
+    """Let `action` follow the update with that number, counted from 1, before anything is saved."""
+    _after(loop, "_learn", lambda run, plan, _: action(run) if plan.update + 1 == updates else None)
+
+
+def _inside(owner, name):
+    """A list that is not empty while a method runs."""
+    original, running = getattr(owner, name), []
+
+    def watched(*arguments, **options):
+        running.append(name)
+        try:
+            return original(*arguments, **options)
+        finally:
+            running.pop()
+
+    setattr(owner, name, watched)
+    return running

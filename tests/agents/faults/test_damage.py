@@ -1,0 +1,233 @@
+"""Files cut short and flipped bit by bit, of every kind a run leaves: named by an error, or the content is the same.
+
+A listed file is checked as a whole, so a sample of places would do; the others depend on what is checked inside them,
+and their samples are larger. A seed of its own for every kind of file makes a failure come again.
+"""
+
+import json
+import random
+import shutil
+import zipfile
+
+import pytest
+import torch
+
+from sparring.agents.baselines.sb3_weights import LAYERS, SB3Error, read_zip
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.run.folder import RunFolder
+from sparring.agents.run.states import StateError, StateFolder, read_state
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.load import load
+from sparring.configs.schema import NetworkConfig
+from sparring.curriculum.pool import Pool, PoolError
+from tests.agents.ppo.small_run import config
+
+CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}
+CONTRACT |= {"binary": 1, "action_repeat": 10, "mirror": False}
+
+
+def network(seed=0):
+    return ActorCritic(4, 2, 1, NetworkConfig(hidden=3), seed=seed)
+
+
+def damaged(data, samples, name):
+    """Many wrong versions of `data`: one bit flipped, cut short, a stretch of zeros, a stretch twice, a tail."""
+    rng = random.Random(name)
+    for _ in range(samples):
+        at = rng.randrange(len(data))
+        yield data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
+    for _ in range(samples // 4):
+        at, length = rng.randrange(len(data)), rng.randrange(1, 65)
+        yield data[:at]
+        yield data[:at] + bytes(min(length, len(data) - at)) + data[at + length :]
+        yield data[: at + length] + data[at:]
+    yield data + b"\0" * 100
+
+
+def plain(value):
+    """The content exactly: tensors by type, shape and bits."""
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().contiguous().view(-1).view(torch.uint8) if value.numel() else value
+        return str(value.dtype), tuple(value.shape), flat.tolist()
+    if isinstance(value, dict):
+        return [(key, plain(item)) for key, item in value.items()]
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return repr(value)
+
+
+def check(file, read, expected, error, samples=300):
+    """Every wrong version of `file` makes `read` raise `error` in one line naming a file, or give what is expected."""
+    whole, noticed = file.read_bytes(), 0
+    for data in damaged(whole, samples, file.name):
+        file.write_bytes(data)
+        try:
+            found = read()
+        except error as caught:
+            found = str(caught)
+            noticed += 1
+        names_it = isinstance(found, str) and str(file.parent) in found and "\n" not in found
+        assert found == expected or names_it
+    file.write_bytes(whole)
+    assert read() == expected
+    assert noticed > samples / 4, "what was done to the file was hardly ever noticed"
+
+
+@pytest.fixture
+def policy(tmp_path):
+    save_checkpoint(tmp_path / "final.pt", network(), contract=CONTRACT, training={"run": "x"})
+    return tmp_path / "final.pt"
+
+
+def weights(path):
+    checkpoint = load_checkpoint(path)
+    return plain(checkpoint.network.state_dict()), checkpoint.contract, checkpoint.training
+
+
+def test_a_listed_policy(policy):
+    check(policy, lambda: weights(policy), weights(policy), CheckpointError)
+
+
+def test_a_policy_that_is_not_listed(policy):
+    (policy.parent / "manifest.json").unlink()
+    check(policy, lambda: weights(policy), weights(policy), CheckpointError, samples=500)
+
+
+def test_the_manifest_of_policies(policy):
+    check(policy.parent / "manifest.json", lambda: weights(policy), weights(policy), CheckpointError)
+
+
+def test_a_file_of_tensors_of_all_kinds():
+    content = {"a": torch.arange(5), "b": [torch.ones(2, dtype=torch.float64), None, 2**70], "c": {"d": "text"}}
+    whole, expected = pack(content), plain(unpack(pack(content)))
+    for data in damaged(whole, 1000, "tensors"):
+        try:
+            assert plain(unpack(data)) == expected
+        except TensorFileError:
+            continue
+
+
+@pytest.fixture
+def states(tmp_path):
+    folder = StateFolder(tmp_path / "state", 3, alert=lambda text: None)
+    folder.publish(5, {"w": torch.arange(30.0), "n": [5]}, {"update": 5, "num_envs": 8, "phase": "a", "pool": ["s"]})
+    return folder
+
+
+def state(path):
+    found = read_state(path)
+    return plain(found.content), found.summary
+
+
+@pytest.mark.parametrize("name", ["state.pt", "manifest.json"])
+def test_a_training_state(states, name):
+    path = states.paths()[0]
+    check(path / name, lambda: state(path), state(path), StateError)
+
+
+def test_a_snapshot_of_the_pool_and_its_index(tmp_path):
+    shape = network().shape
+    pool = Pool(tmp_path / "pool", 3, shape=shape)
+    pool.add(7, network().state_dict())
+    rows = pool.rows()
+
+    def read():
+        """As a run does: the index must be one, and then the state's records count."""
+        opened = Pool(tmp_path / "pool", 3, shape=shape)
+        opened.restore(rows)
+        return plain(opened.load("snapshot_000007"))
+
+    check(tmp_path / "pool" / "snapshot_000007.pt", read, read(), PoolError)
+    check(tmp_path / "pool" / "index.json", read, read(), PoolError)
+
+
+def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
+    """A state holds both; what the files have instead is overwritten."""
+    train(config(tmp_path, max_updates=3, checkpoint_every=1))
+    files = [tmp_path / "small" / name for name in ("pool/index.json", "league.json")]
+    before = [file.read_text() for file in files]
+    for text in (before[0].replace('"update": ', '"update": 1'), "[]"):
+        for file in files:
+            file.write_text(text)
+        train(config(tmp_path, checkpoint_every=1, max_updates=3))
+        assert [file.read_text() for file in files] == before
+    index = files[0]
+    index.write_text("[")
+    with pytest.raises(PoolError, match=r"is not a pool index .*; remove it, a resumed run writes it anew"):
+        train(config(tmp_path, checkpoint_every=1))
+    index.unlink()
+    train(config(tmp_path, checkpoint_every=1))
+    assert index.read_text() == before[0]
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A run with one update done."""
+    root = tmp_path_factory.mktemp("begun")
+    train(config(root, max_updates=1))
+    return root
+
+
+def test_the_configuration_of_a_run(begun):
+    """What is still a configuration, but another one, must not be what the run goes on with."""
+    folder = RunFolder(begun / "small")
+    (state,) = (found for found in StateFolder(folder.state, 3, alert=pytest.fail).summaries() if found["update"] == 1)
+
+    def read():
+        found = load(["resume=small", f"checkpoint_dir={begun}"])
+        if folder.fingerprint() != state["config_sha256"]:
+            raise ConfigError(f"{folder.config}: is another")
+        return found
+
+    check(folder.config, read, read(), InputError, samples=60)
+
+
+def test_a_run_is_not_continued_with_another_configuration(begun, tmp_path):
+    shutil.copytree(begun / "small", tmp_path / "small")
+    stored, state = tmp_path / "small" / "config.yaml", tmp_path / "small" / "state" / "update_000001"
+    stored.write_text(stored.read_text().replace("learning_rate: 0.0003", "learning_rate: 0.0007"))
+    before = state.stat().st_mtime_ns
+    with pytest.raises(ConfigError, match=r"config\.yaml: is not what the run was begun with; restore it"):
+        train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
+    assert state.stat().st_mtime_ns == before
+    stored.write_text("# a comment\n" + stored.read_text().replace("0.0007", "3.0e-4"))
+    train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
+
+
+def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_noticed(begun, tmp_path):
+    """With another number of matches they would begin anew: a run that goes on differently, and says it is right."""
+    shutil.copytree(begun / "small", tmp_path / "small")
+    manifest = tmp_path / "small" / "state" / "update_000001" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"num_envs": 8', '"num_envs": 9'))
+    with pytest.raises(StateError, match=r"manifest\.json: is damaged, its summary is not the one that was written"):
+        read_state(manifest.parent)
+    plain = json.loads(manifest.read_text())
+    del plain["summary_sha256"]
+    manifest.write_text(json.dumps(plain))
+    with pytest.raises(StateError, match=r"manifest\.json: is missing or damaged"):
+        read_state(manifest.parent)
+
+
+def sb3_zip(path):
+    """What Stable-Baselines3 saves, as far as it is read."""
+    ours = ActorCritic(4, 3, 0, NetworkConfig(hidden=3)).state_dict()
+    names = {f"{ours_}.{part}": f"{theirs}.{part}" for theirs, ours_ in LAYERS.items() for part in ("weight", "bias")}
+    torch.save({names.get(name, name): weight for name, weight in ours.items()}, path.with_suffix(".pth"))
+    data = {"policy_kwargs": {"activation_fn": "<class 'torch.nn.modules.activation.ReLU'>"}}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data", json.dumps(data))
+        archive.writestr("policy.pth", path.with_suffix(".pth").read_bytes())
+        archive.writestr("_stable_baselines3_version", "2.5.0")
+
+
+def test_a_zip_of_stable_baselines3(tmp_path):
+    path = tmp_path / "model.zip"
+    sb3_zip(path)
+
+    def read():
+        return plain(read_zip(path).state_dict())
+
+    check(path, read, read(), SB3Error, samples=600)

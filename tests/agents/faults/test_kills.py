@@ -1,0 +1,119 @@
+"""Killed at any moment: what was saved before is there and whole, and a run goes on as if nothing had happened."""
+
+import itertools
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.run.folder import RunFolder
+from sparring.agents.run.states import StateFolder, read_state
+from sparring.curriculum.pool import Pool
+from tests.agents.faults import planted, victims
+from tests.agents.ppo.small_run import flat, long, metrics, state_of, untimed
+
+KILLS, KEEP = 100, 2
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder in which update 1 was saved."""
+    planted.save(tmp_path, 1, KEEP)
+    return tmp_path
+
+
+def check(folder, keep):
+    """Everything listed loads and is what it says; returns the updates of the newest of each kind."""
+    states = StateFolder(folder / "state", keep, alert=pytest.fail)
+    for found in [*map(read_state, states.paths()), states.latest()]:
+        update = found.summary["update"]
+        assert found.content["n"] == [update]
+        assert set(found.content["w"].tolist()) == {update}
+    checkpoint = load_checkpoint(folder / "final.pt")
+    weights = {float(weight) for tensor in checkpoint.network.state_dict().values() for weight in tensor.flatten()}
+    assert weights == {float(checkpoint.training["update"])}
+    pool = Pool(folder / "pool", 3, shape=planted.policy(0).shape)
+    for snapshot in pool.snapshots:
+        assert float(pool.load(snapshot.name)["actor.0.weight"][0, 0]) == snapshot.update
+    return states.latest().summary["update"], checkpoint.training["update"], pool.snapshots[-1].update
+
+
+def clean(folder, keep):
+    """What a run does when it opens the folder again; afterwards nothing half done is left."""
+    RunFolder(folder).clean()
+    states = StateFolder(folder / "state", keep, alert=pytest.fail)
+    states.clean()
+    assert [str(path) for path in folder.rglob("*") if path.name.startswith(".")] == []
+    assert len(states.paths()) <= keep + 1
+
+
+def test_a_hundred_kills_while_saving(folder):
+    rng, last = random.Random(0), 1
+    for _ in range(KILLS):
+        process, receiver = victims.start_telling(planted.save_on_and_on, folder, last + 1, KEEP)
+        for _ in range(rng.randint(1, 2)):
+            begin = time.perf_counter()
+            done = victims.told(receiver)
+            took = time.perf_counter() - begin
+        time.sleep(rng.uniform(0.0, 1.2) * min(took, 0.2))
+        process.kill()
+        process.join()
+        while more := victims.told(receiver):
+            done = more
+        assert process.exitcode == -signal.SIGKILL
+        found = check(folder, KEEP)
+        assert set(found) <= {done, done + 1}, "more than the save in progress is lost"
+        clean(folder, KEEP)
+        assert check(folder, KEEP) == found
+        last = max(found)
+
+
+def test_a_kill_before_every_single_operation_on_files(tmp_path):
+    """With one state kept there is no other to fall back to, so that not even a moment may be without it."""
+    keep = 1
+    (tmp_path / "whole").mkdir()
+    planted.save(tmp_path / "whole", 1, keep)
+    for at in itertools.count():
+        folder = tmp_path / str(at)
+        shutil.copytree(tmp_path / "whole", folder)
+        code = victims.finish(planted.save_and_die, folder, 2, keep, at)
+        assert set(check(folder, keep)) <= {1, 2}
+        clean(folder, keep)
+        newest = check(folder, keep)
+        shutil.rmtree(folder)
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+    assert newest == (2, 2, 2)
+    assert at > 40
+
+
+def test_a_run_killed_again_and_again_goes_on_bit_for_bit(tmp_path):
+    train(long(tmp_path / "whole"))
+    root, rng, kills = tmp_path / "killed", random.Random(1), 0
+    while True:
+        process, receiver = victims.start_telling(planted.run_telling, root, out=tmp_path / "said", checkpoint_every=1)
+        began = victims.told(receiver)
+        begin = time.perf_counter()
+        if not began or not victims.told(receiver):
+            break
+        time.sleep(rng.uniform(0.0, 1.0) * (time.perf_counter() - begin))
+        process.kill()
+        process.join()
+        kills += process.exitcode == -signal.SIGKILL
+    process.join()
+    said = (tmp_path / "said").read_text()
+    assert process.exitcode == 0, said
+    assert kills >= 3
+    assert "begins anew" not in said
+    assert "damaged" not in said
+    assert state_of(root) == state_of(tmp_path / "whole")
+    assert untimed(metrics(root)) == untimed(metrics(tmp_path / "whole"))
+    for name in ("final.pt", "before.pt", "best.pt"):
+        ours, theirs = (load_checkpoint(place / "small" / name) for place in (root, tmp_path / "whole"))
+        assert flat(ours.network.state_dict()) == flat(theirs.network.state_dict())
+    assert [str(path) for path in root.rglob(".*")] == []

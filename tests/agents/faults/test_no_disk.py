@@ -1,0 +1,70 @@
+"""A disk that is full or gone: training goes on as long as it can, says so, and nothing saved before is harmed."""
+
+import json
+
+import pytest
+
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.run.states import StateFolder
+from tests.agents.faults import planted, victims
+from tests.agents.ppo.small_run import long, metrics, state_of, untimed
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    root = tmp_path_factory.mktemp("whole")
+    train(long(root))
+    return root
+
+
+def check(root, last):
+    """Every state and every policy in the folder loads; the newest state is of update `last`."""
+    states = StateFolder(root / "small" / "state", 3, alert=pytest.fail)
+    assert states.latest().summary["update"] == last
+    policies = [load_checkpoint(path) for path in (root / "small").glob("*.pt")]
+    assert policies
+    assert list(root.rglob("*.tmp")) == []
+
+
+@pytest.mark.parametrize("full_after", [1, 3, 5])
+def test_a_full_disk(whole, tmp_path, full_after):
+    code, text = victims.listen(planted.run_on_a_full_disk, tmp_path, full_after, checkpoint_every=2)
+    assert code == 2, text
+    # TensorBoard's own thread may have the last word.
+    assert any(line.startswith("train.py: ") for line in text.splitlines()), text
+    if full_after > 3:  # later than the first snapshot, without which there is no self-play
+        assert "final.pt: cannot be written (File too large); free some space, resume" in text
+        for what in ("no training state is saved", "no snapshot is taken", "step_768.pt is not saved"):
+            assert f"alert: {what}" in text
+        assert "alert: the league is not saved (File too large)" in text
+        assert ".jsonl cannot be written" in text
+    else:
+        assert "pool: cannot be written (File too large); free some space" in text
+    check(tmp_path, full_after - full_after % 2)
+    train(long(tmp_path))
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+
+
+@pytest.mark.parametrize("how", ["nothing", "a file", "another one"])
+def test_a_folder_that_vanishes(whole, tmp_path, how):
+    """Also one whose folders for states and snapshots cannot be written, which not even root can."""
+    code, text = victims.listen(planted.run_without_folder, tmp_path, 5, how, checkpoint_every=2)
+    assert "alert: no training state is saved" in text, text
+    assert "alert: no snapshot is taken" in text
+    assert code == 2
+    # TensorBoard's own thread may have the last word.
+    assert any(line.startswith("train.py: ") for line in text.splitlines()), text
+    there = tmp_path / "small"
+    assert how == "another one" or list(there.rglob("*")) == []
+    if there.is_dir():
+        there.rename(tmp_path / "remains")
+    elif there.exists():
+        there.unlink()
+    (tmp_path / "elsewhere").rename(there)
+    check(tmp_path, 4)
+    rows = (there / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(row)["env_steps"] for row in rows] == [128 * update for update in range(1, len(rows) + 1)]
+    train(long(tmp_path))
+    assert state_of(tmp_path) == state_of(whole)

@@ -1,0 +1,120 @@
+"""A number that is not finite, put anywhere: the policy that comes out is finite, or the run ends and says why.
+
+One update gets it, at the place where it would arise; what is done about it must be counted under `guard/`. What each
+rung of the guard does is tested in `test_guard`.
+"""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo import loop
+from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.run.guard import LearningFailed
+from sparring.envs.dogfight.batch import DogfightBatch
+from tests.agents.ppo.small_run import config, metrics
+
+COUNTED = ("quarantined_matches", "skipped_steps", "kl_stops", "restored_updates", "rollbacks")
+
+
+def of_batch(name):
+    return DogfightBatch, "step", 4, lambda batch, _, value: getattr(batch, name)[3].fill_(value)
+
+
+def of_rollout(name):
+    return Rollout, "finish", 1, lambda rollout, _, value: getattr(rollout, name)[2, 3].fill_(value)
+
+
+def of_gradient(part):
+    def spoil(learner, _, value):
+        getattr(learner.network, part)[0].weight.grad[0, 0] = value
+
+    return Learner, "_value_gradient" if part == "critic" else "_policy_gradient", 1, spoil
+
+
+def of_moment(name):
+    def spoil(learner, _, value):
+        for state in learner.optimizer.state.values():
+            state[name].flatten()[0] = value
+
+    return Learner, "update", 0, spoil
+
+
+def spoil_weight(learner, _, value):
+    with torch.no_grad():
+        learner.network.actor[0].weight[0, 0] = value
+
+
+SEAMS = {
+    "an observation of the simulator": of_batch("obs"),
+    "a reward of the simulator": of_batch("reward"),
+    "a last observation": (DogfightBatch, "step", 4, lambda batch, _, value: batch.final_obs.fill_(value)),
+    "a stored observation": of_rollout("obs"),
+    "an advantage": of_rollout("advantage"),
+    "a return": of_rollout("returns"),
+    "a log-probability": of_rollout("log_prob"),
+    "a value": of_rollout("value"),
+    "an action": of_rollout("actions"),
+    "a log-probability while learning": (ActorCritic, "evaluate", 1, lambda _, pair, value: pair[0][3].fill_(value)),
+    "a gradient of the actor": of_gradient("actor"),
+    "a gradient of the critic": of_gradient("critic"),
+    "a first moment": of_moment("exp_avg"),
+    "a second moment": of_moment("exp_avg_sq"),
+    "a weight": (Learner, "_step", 1, spoil_weight),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_trial(monkeypatch):
+    """The estimate of a run's length plays and learns as well; faults are meant for the run itself."""
+    monkeypatch.setattr(loop, "estimate_seconds", lambda run: 0.0)
+
+
+def spoil(monkeypatch, seam, value, *, always=False):
+    owner, name, call, fault = SEAMS[seam]
+    original, count = getattr(owner, name), itertools.count()
+
+    def spoiled(self, *arguments, **options):
+        result = original(self, *arguments, **options)
+        if next(count) == call or always:
+            with torch.no_grad():
+                fault(self, result, value)
+        return result
+
+    monkeypatch.setattr(owner, name, spoiled)
+
+
+def ends_well(root):
+    """Train; whether there is a finite policy. Without one there must be a report."""
+    try:
+        loop.train(config(root, checkpoint_every=1))
+    except LearningFailed:
+        report = json.loads((root / "small" / "guard_report.json").read_text())
+        assert len(report["broken_updates"]) >= 3
+        return False
+    network = load_checkpoint(root / "small" / "final.pt").network
+    assert all(tensor.isfinite().all() for tensor in network.state_dict().values())
+    return True
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("seam", SEAMS)
+def test_one_number_that_is_not_finite(tmp_path, monkeypatch, seam, value):
+    harmless = seam == "a last observation"  # read only where a match ran out of time
+    spoil(monkeypatch, seam, value)
+    assert ends_well(tmp_path) or "moment" in seam
+    rows = metrics(tmp_path)
+    assert harmless or sum(rows[-1][f"guard/{name}"] for name in COUNTED) > 0
+
+
+@pytest.mark.parametrize("seam", ["a log-probability while learning", "a gradient of the critic", "a weight"])
+def test_again_and_again_it_ends_the_run_with_a_report(tmp_path, monkeypatch, seam):
+    spoil(monkeypatch, seam, math.nan, always=True)
+    assert not ends_well(tmp_path)
+    assert load_checkpoint(tmp_path / "small" / "step_128.pt").network.log_std.isfinite().all()

@@ -1,0 +1,66 @@
+"""Asked to stop at any place: exit codes, what is saved, and a run that goes on bit for bit afterwards.
+
+Real signals in a process of its own, delivered while it collects, learns, checks and saves.
+"""
+
+import signal
+
+import pytest
+
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.run.states import StateFolder
+from tests.agents.faults import planted, victims
+from tests.agents.ppo.small_run import long, metrics, state_of, untimed
+
+TERM, INT = signal.SIGTERM, signal.SIGINT
+PLACES = ["rollout", "update", "check", "save of a policy", "save of a state"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    root = tmp_path_factory.mktemp("whole")
+    train(long(root))
+    return root
+
+
+def signalled(root, place, *numbers):
+    """Exit code and words of a run that saves after every second update and is struck in its sixth."""
+    return victims.listen(planted.run_signalled, root, place, numbers, checkpoint_every=2)
+
+
+def newest(root):
+    return StateFolder(root / "small" / "state", 3, alert=pytest.fail).latest().summary["update"]
+
+
+def leftovers(root):
+    return [str(path) for path in root.rglob("*.tmp")]
+
+
+def goes_on(root, whole):
+    train(long(root))
+    assert state_of(root) == state_of(whole)
+    assert untimed(metrics(root)) == untimed(metrics(whole))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_one_signal_finishes_the_update_and_saves(whole, tmp_path, place):
+    number, code = ((TERM, 75), (INT, 130))[PLACES.index(place) % 2]
+    assert signalled(tmp_path, place, number)[0] == code
+    assert newest(tmp_path) == 6
+    assert leftovers(tmp_path) == []
+    goes_on(tmp_path, whole)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_second_signal_saves_nothing_more(whole, tmp_path, place):
+    first, second, code = ((TERM, INT, 130), (INT, TERM, 75))[PLACES.index(place) % 2]
+    found, said = signalled(tmp_path, place, first, second)
+    assert found == code
+    assert "stopped at once; the last training state is whole" in said
+    assert "Traceback" not in said
+    assert newest(tmp_path) == 4
+    assert leftovers(tmp_path) == []
+    policy = 6 if place == "save of a state" else 4  # a policy is saved just before its state
+    assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == policy
+    goes_on(tmp_path, whole)

@@ -1,0 +1,15 @@
+"""Loaded once, by the process that the victims are forked from: all that takes long, done before the first fork."""
+
+import contextlib
+import io
+import tempfile
+
+import torch
+
+from sparring.agents.ppo import loop
+from tests.agents.faults import planted  # noqa: F401
+from tests.agents.ppo.small_run import config
+
+torch.set_num_threads(1)
+with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    loop.train(config(folder, max_updates=1))

@@ -1,0 +1,56 @@
+"""A GRPO configuration so small that a rollout takes a second, and a toy model to play it."""
+
+from sparring.agents.grpo.learner import Learner
+from sparring.agents.grpo.rollouts.plan import draw_plan
+from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.llm.models.adapters import BASE, Adapters
+from sparring.agents.llm.models.identity import base_identity
+from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.load import load
+from sparring.curriculum.league.league import new_league
+from sparring.curriculum.league.matchmaking import Opponents
+from tests.agents.llm.toys import llama, word_tokenizer
+
+SMALL = [
+    "+run=diplomacy_exp1_quick", "grpo.groups=2", "grpo.samples_per_group=2", "grpo.rollout_horizon_years=1",
+    "grpo.rollout_long_horizon_years=1", "grpo.rollout_warmup_phases=2", "grpo.steps=3", "threads=1",
+    "grpo.buffer_depth=0", "logger.progress=false", "env.last_year=1910",
+]  # fmt: skip
+
+
+def small_config(*options: str):
+    return load([*SMALL, *options])
+
+
+def bots_everywhere(rng):
+    return Opponents(("chaos", "random", "dumbbot", "random", "chaos", "random"), ("baseline",) * 6)
+
+
+def plan_of(config, *, step=0, version=0, folder):
+    league = new_league(("random", "chaos", "dumbbot"), "toy")
+    draw = {"draw": bots_everywhere, "league": league, "folder": folder}
+    return draw_plan(config.grpo, step=step, policy_version=version, seed=config.seed, **draw)
+
+
+def toy_backend(*, seed=0, temperature=0.8):
+    tokenizer = word_tokenizer()
+    return TransformersBackend(llama(tokenizer, seed=seed), tokenizer, temperature=temperature)
+
+
+def toy_rollouts(config, backend=None):
+    backend = backend or toy_backend()
+    return Rollouts(config, lambda name: backend)
+
+
+def toy_learner(*options: str):
+    config = small_config("grpo.learning_rate=1e-2", *options)
+    adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
+    return Learner(
+        adapters.model,
+        adapters.parameters(),
+        config,
+        base=base_identity(adapters.model),
+        without_adapters=lambda: adapters.playing(BASE),
+        seed=5,
+    )

@@ -1,0 +1,96 @@
+"""What a plan says of who plays, where its games begin and how long they go on: every option decides what it names."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparring.agents.grpo.rollouts.plan import draw_plan
+from sparring.configs.language import GRPOConfig
+from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league
+from sparring.curriculum.league.matchmaking import Opponents
+
+CONFIG = GRPOConfig(groups=4, rollout_warmup_phases=3, rollout_horizon_years=2, rollout_long_horizon_years=5)
+MET = ("chaos", "random", "dumbbot", "checkpoint_000001", "random", "dumbbot")
+
+
+def met(rng):
+    return Opponents(MET, ("baseline",) * 6)
+
+
+def nobody(rng):
+    raise AssertionError("nobody is drawn to meet oneself")
+
+
+def groups(*, steps=1, draw=met, folder=Path("runs"), **options):
+    """All groups of the first steps."""
+    league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
+    given = {"policy_version": 0, "seed": 3, "draw": draw, "league": league, "folder": folder}
+    return [g for step in range(steps) for g in draw_plan(replace(CONFIG, **options), step=step, **given).groups]
+
+
+def test_heroes_take_turns_at_the_powers():
+    """Three a step: after seven steps each power has been learned with three times, none twice in a row."""
+    found = [group.heroes for group in groups(groups=3, steps=7)]
+    assert found == [(power,) for _ in range(3) for power in range(7)]
+
+
+def test_opponents_sit_around_the_hero_and_everybody_keeps_the_own_rating():
+    for group in groups(steps=7):
+        (hero,) = group.heroes
+        assert group.players[hero] == CHALLENGER
+        assert group.players[:hero] + group.players[hero + 1 :] == MET
+        elo = {"chaos": 980, "random": 920, "dumbbot": 1000, CHALLENGER: 1000}
+        rated = [(name, value) for name, value in zip(group.players, group.ratings, strict=True) if name in elo]
+        assert rated == [(name, elo[name]) for name, _ in rated]
+        assert len(rated) == 6
+
+
+def test_in_self_play_all_seven_learn_and_nobody_is_drawn():
+    for group in groups(play="self_play", draw=nobody, steps=2):
+        assert group.heroes == (0, 1, 2, 3, 4, 5, 6)
+        assert group.players == (CHALLENGER,) * 7
+        assert group.categories == ()
+        assert group.ratings == (1000.0,) * 7
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_games_are_played_for_one_phase_to_all_before_the_fork_unless_they_begin_at_the_opening(most):
+    """With chance 0 every number from 1 to the most comes up, with 1 none, and with a half zero does about so often."""
+    many = {"groups": 200, "rollout_warmup_phases": most}
+    never, always, half = (
+        Counter(group.warmup_phases for group in groups(**many, rollout_no_warmup_chance=chance))
+        for chance in (0.0, 1.0, 0.5)
+    )
+    assert sorted(never) == list(range(1, most + 1))
+    assert max(never.values()) - min(never.values()) < 40
+    assert always == {0: 200}
+    assert 70 < half[0] < 130
+    assert set(half) == {*range(most + 1)}
+
+
+def test_without_phases_before_the_fork_all_begin_at_the_opening():
+    assert {group.warmup_phases for group in groups(rollout_warmup_phases=0, rollout_no_warmup_chance=0.0)} == {0}
+
+
+@pytest.mark.parametrize(("chance", "years"), [(0.0, {2}), (1.0, {5}), (0.5, {2, 5})])
+def test_the_long_horizon_comes_up_as_often_as_said(chance, years):
+    found = Counter(group.years for group in groups(groups=200, rollout_long_horizon_chance=chance))
+    assert set(found) == years
+    assert len(years) == 1 or 70 < found[5] < 130
+
+
+def test_every_group_has_draws_of_its_own_and_a_plan_can_be_made_again():
+    seeds = [group.seed for group in groups(groups=20, steps=3)]
+    assert len(set(seeds)) == 60
+    assert groups(groups=20, steps=3) == groups(groups=20, steps=3)
+
+
+def test_only_policies_with_a_file_have_a_path(tmp_path):
+    league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
+    plan = draw_plan(CONFIG, step=0, policy_version=7, seed=3, draw=met, league=league, folder=tmp_path)
+    assert plan.paths == (("checkpoint_000001", str(tmp_path / "step_000001.pt")),)
+    assert (plan.step, plan.policy_version, plan.samples, len(plan.groups)) == (0, 7, 4, 4)
+    assert np.isfinite([group.ratings for group in plan.groups]).all()

@@ -1,0 +1,203 @@
+"""A rollout pays each decision by its own phase, game and power, under the rules that the options say.
+
+The games are recorded by the simulator itself while they are played, all seven powers by a bot that is asked like a
+language model; what they should have been paid is then worked out from the recording.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.agents.grpo.rollouts.plan import GroupPlan, RolloutPlan
+from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.llm.bot_backend import BotBackend
+from sparring.curriculum.league.league import CHALLENGER
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
+from sparring.envs.diplomacy.board.codes import FALL, SPRING
+from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
+from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards.sample_reward import sample_rewards
+from sparring.envs.diplomacy.rewards.scorer import Scorer
+from tests.agents.grpo.rollouts.small_games import small_config
+
+SAMPLES = 2
+RATINGS = ((700.0, 800.0, 900.0, 1000.0, 1100.0, 1200.0, 1300.0), (1500.0, 1400.0, 900.0, 700.0, 1000.0, 600.0, 1100.0))
+PLAIN = {
+    "use_position_scoring": False,
+    "win_bonus": 10.0,
+    "winner_threshold_sc": 3,
+    "reward_discount_gamma": 0.0,
+    "use_strategic_step_scoring": False,
+    "use_trajectory_level_rewards": False,
+    "use_elo_conditioned_rewards": False,
+    "elo_scale": 0.5,
+}
+"""None is what it is by default where it matters, so that an option that goes nowhere shows."""
+ELO = {"use_elo_conditioned_rewards": True, "elo_scale": 0.25}
+SWITCHED = [
+    {"use_position_scoring": True},
+    {"win_bonus": 20.0},
+    {"winner_threshold_sc": 18},
+    {"reward_discount_gamma": 0.9},
+    {"use_strategic_step_scoring": True},
+    {"use_trajectory_level_rewards": True},
+    ELO,
+    {"use_elo_conditioned_rewards": True, "elo_scale": 1.0},
+]
+
+
+def group(warmup_phases, years, *, seed, ratings=RATINGS[0]):
+    return GroupPlan((CHALLENGER,) * 7, tuple(range(7)), (), ratings, warmup_phases, years, seed)
+
+
+def plan(*groups):
+    return RolloutPlan(0, 0, SAMPLES, groups)
+
+
+PLAN = plan(group(0, 1, seed=1, ratings=RATINGS[0]), group(11, 1, seed=2, ratings=RATINGS[1]))
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """The phases of the forked games as (position before, position after, results), as long as they are played.
+
+    And units [2, 75] after each phase before the fork, from which it follows whose every province was.
+    """
+    found, process = SimpleNamespace(phases=[], masters=[]), DiplomacyBatch.process
+
+    def process_and_record(batch):
+        before = batch.snapshot()
+        process(batch)
+        if batch.num_games == 2 * SAMPLES:
+            found.phases.append((before, batch.snapshot(), batch.results.clone()))
+        if batch.num_games == 2:
+            found.masters.append(batch.units.clone())
+
+    monkeypatch.setattr(DiplomacyBatch, "process", process_and_record)
+    return found
+
+
+def scored(recorded, kind):
+    """What every phase of the forked games earned, [G, 7] each."""
+    influence = first_influence(opening()["units"]).repeat(2, 1)
+    for units in recorded.masters:
+        influence = influence_after(influence, units)
+    scorer = Scorer({kind: 1.0})
+    scorer.begin(recorded.phases[0][0], influence.repeat_interleave(SAMPLES, dim=0))
+    return [scorer.score(*phase) for phase in recorded.phases]
+
+
+def played(rules, to_play=PLAN, *, bot="dumbbot"):
+    options = [f"grpo.{name}={str(value).lower()}" for name, value in rules.items()]
+    rollouts = Rollouts(small_config(f"grpo.samples_per_group={SAMPLES}", *options), lambda name: BotBackend(bot))
+    batch = rollouts.play(to_play)
+    rollouts.close()
+    return batch
+
+
+def worked_out(recorded, rules, turns):
+    """What the recorded games pay for the decisions under some rules."""
+    steps = torch.stack(scored(recorded, "strategic" if rules["use_strategic_step_scoring"] else "dense"))
+    ratings = torch.tensor([RATINGS[game // SAMPLES] for game in range(2 * SAMPLES)])
+    paid = sample_rewards(steps, recorded.phases[-1][1], RewardRules(**rules), ratings=ratings)
+    return np.array([float(paid[turn.phase, turn.game, turn.power]) for turn in turns])
+
+
+@pytest.mark.parametrize("switched", [{}, *SWITCHED], ids=lambda rules: "-".join(rules) or "plain")
+def test_every_option_of_the_rewards_decides_what_is_paid(switched, recorded):
+    """Decision by decision, and other than without it."""
+    batch = played(PLAIN | switched)
+    own = worked_out(recorded, PLAIN | switched, batch.turns)
+    assert len(own) > 50
+    assert batch.rewards == pytest.approx(own, abs=1e-9)
+    if switched:
+        assert np.abs(own - worked_out(recorded, PLAIN, batch.turns)).max() > 0.1
+
+
+def test_a_decision_is_paid_for_what_its_own_phase_brought(recorded):
+    """Without discounting two decisions of a power in a game differ by 0.8 of what their phases earned, and no more."""
+    batch = played(PLAIN)
+    earned = scored(recorded, "dense")
+    by_seat = {}
+    for turn, reward in zip(batch.turns, batch.rewards, strict=True):
+        own = float(earned[turn.phase][turn.game, turn.power])
+        by_seat.setdefault((turn.game, turn.power), []).append((reward - 0.8 * own, own))
+    assert len(by_seat) == 2 * SAMPLES * 7
+    for rest in by_seat.values():
+        assert np.ptp([left for left, _ in rest]) == pytest.approx(0, abs=1e-9)
+    assert np.mean([np.ptp([own for _, own in rest]) > 0.5 for rest in by_seat.values()]) > 0.5
+
+
+def test_the_bonus_is_for_the_sole_leader_alone():
+    """Ten more for a win are a fifth of that for its decisions, and nothing for anybody else's."""
+    batches = [played(PLAIN | {"win_bonus": bonus}) for bonus in (10.0, 20.0)]
+    more = batches[1].rewards - batches[0].rewards
+    centres = {number: ending.centres for number, ending in enumerate(batches[0].endings)}
+    first = [
+        centres[turn.game][turn.power] == max(centres[turn.game])
+        and centres[turn.game].count(max(centres[turn.game])) == 1
+        for turn in batches[0].turns
+    ]
+    assert 0 < sum(first) < len(first)
+    assert more == pytest.approx(2.0 * np.array(first), abs=1e-9)
+
+
+def test_the_whole_trajectory_is_paid_alike_where_that_is_asked_for():
+    batch = played(PLAIN | {"use_trajectory_level_rewards": True})
+    by_seat = {}
+    for turn, reward in zip(batch.turns, batch.rewards, strict=True):
+        by_seat.setdefault((turn.game, turn.power), set()).add(float(reward))
+    assert {len(paid) for paid in by_seat.values()} == {1}
+    assert len(set.union(*by_seat.values())) > 7
+
+
+def test_being_placed_better_than_expected_pays_by_everybodys_own_rating():
+    """By hand: 2 x 0.25 x (7 - the chances to beat each of the six others - the place)."""
+    batches = [played(PLAIN), played(PLAIN | ELO)]
+    expected = []
+    for turn in batches[0].turns:
+        elo, own = RATINGS[turn.game // SAMPLES], RATINGS[turn.game // SAMPLES][turn.power]
+        beaten = sum(1 / (1 + 10 ** ((other - own) / 400)) for other in elo) - 0.5
+        held = batches[0].endings[turn.game].centres
+        place = 1 + sum(other > held[turn.power] for other in held)
+        expected.append(0.5 * (7 - beaten - place))
+    assert batches[1].rewards - batches[0].rewards == pytest.approx(np.array(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("warmup", "years", "season", "ends"),
+    [(0, 1, SPRING, 1902), (0, 2, SPRING, 1903), (1, 1, FALL, 1903), (1, 2, FALL, 1904)],
+)
+def test_games_go_on_for_whole_years_and_one_begun_before_the_fork_does_not_count(
+    warmup, years, season, ends, recorded
+):
+    """They stop in the spring after them, and nobody is asked any more."""
+    batch = played(PLAIN, plan(group(warmup, years, seed=1), group(warmup, years, seed=2)), bot="defensive")
+    start, end = recorded.phases[0][0], recorded.phases[-1][1]
+    assert (start["year"].tolist(), start["phase"].tolist()) == ([1901] * 2 * SAMPLES, [season] * 2 * SAMPLES)
+    assert end["year"].tolist() == [ends] * 2 * SAMPLES
+    assert end["phase"].tolist() == [SPRING] * 2 * SAMPLES
+    assert {turn.before.year for turn in batch.turns} == set(range(1901, ends))
+    assert batch.years == (ends - 1901) * 2 * SAMPLES
+
+
+def test_games_of_one_plan_may_stop_at_different_times(recorded):
+    batch = played(PLAIN, plan(group(0, 1, seed=1), group(0, 2, seed=2)), bot="defensive")
+    assert recorded.phases[-1][1]["year"].tolist() == [1902, 1902, 1903, 1903]
+    assert max(turn.before.year for turn in batch.turns if turn.game < SAMPLES) == 1901
+    assert max(turn.before.year for turn in batch.turns if turn.game >= SAMPLES) == 1902
+
+
+def board(state, game):
+    return b"".join(values[game].numpy().tobytes() for values in state.values())
+
+
+def test_forks_begin_from_one_position_and_part_by_their_own_draws(recorded):
+    """Two groups that are played on for as long before the fork, by other draws: four games, two beginnings."""
+    played(PLAIN, plan(group(6, 1, seed=1), group(6, 1, seed=2)), bot="random")
+    start, after = recorded.phases[0][0], recorded.phases[-1][1]
+    boards = [[board(state, game) for game in range(4)] for state in (start, after)]
+    assert boards[0][0] == boards[0][1] != boards[0][2] == boards[0][3]
+    assert len(set(boards[1])) == 4

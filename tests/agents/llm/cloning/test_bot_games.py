@@ -1,0 +1,59 @@
+"""Games between bots: legal answers, the same ones for the same seed, and all years side by side."""
+
+import numpy as np
+
+from sparring.agents.llm.cloning.bot_games import BotGames
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board.codes import BOTS, NUM_PROVINCES
+
+
+def games(seed=3, number=4):
+    return BotGames(number, bot="dumbbot", last_year=1905, seed=seed)
+
+
+def told(decisions):
+    return [
+        (one.game, int(one.row["year"]), int(one.row["phase"]), one.choices.power, [o.text for o in one.chosen])
+        for game in decisions
+        for one in game
+    ]
+
+
+def test_answers_are_what_the_bot_ordered():
+    playing = games()
+    for _ in range(12):
+        before = playing.batch.snapshot()
+        found, ordered = playing.next(), np.zeros((4, NUM_PROVINCES), dtype=np.int32)
+        for one in (one for game in found for one in game):
+            one.choices.write(one.chosen, ordered[one.game])
+            assert len(one.chosen) == one.choices.lines
+        again = DiplomacyBatch(4, last_year=1905, threads=1)
+        again.load(before)
+        again.players.fill_(BOTS.index("dumbbot"))
+        again.draw_orders((3 + 1_000_003 * (playing.phases - 1)) % 2**31)
+        assert np.array_equal(again.orders.numpy(), ordered)
+        again.close()
+    playing.close()
+
+
+def test_the_seed_decides_and_a_state_goes_on():
+    one, same, other = games(), games(), games(seed=4)
+    seen = [told(one.next()) for _ in range(30)]
+    state_at = 10
+    again = [told(same.next()) for _ in range(state_at)]
+    state = same.state_dict()
+    again += [told(same.next()) for _ in range(5)]
+    other.load_state_dict(state)
+    other.seed = same.seed
+    assert seen[:15] == again
+    assert [told(other.next()) for _ in range(20)] == seen[state_at:]
+    assert [told(games(seed=4).next())] != seen[:1]
+
+
+def test_games_begin_one_after_the_other_and_never_end():
+    playing = games(number=20)
+    years = {int(one.row["year"]) for game in playing.next() for one in game}
+    assert years == set(range(1901, 1906))
+    for _ in range(45):  # longer than a game
+        assert len(playing.next()) >= 10
+    playing.close()

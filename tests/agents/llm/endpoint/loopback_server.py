@@ -1,0 +1,200 @@
+"""A server of ours on the loopback address, in a thread, in place of an endpoint: it checks, obeys, and fails on order.
+
+Requests are recorded, those that vLLM would refuse are refused. `faults` are used up one a request, in order; `always`
+is the fault of all those that follow.
+"""
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+
+from tests.agents.llm.endpoint.loopback_model import OPENAI, LoopbackModel
+
+STANDARD = {"model", "prompt", "messages", "max_tokens", "temperature", "seed", "stop", "top_p", "logprobs"}
+ADDED = {"top_k", "min_p", "repetition_penalty", "structured_outputs", "return_token_ids", "return_tokens_as_token_ids"}
+SILENCE = 30.0
+"""Seconds that a silent server is silent; far longer than any time-out of a test."""
+
+
+@dataclass
+class Loopback:
+    """The server; `with Loopback(model) as server` runs it at `server.url`."""
+
+    model: LoopbackModel
+    faults: list = field(default_factory=list)
+    always: str = ""
+    key: str = ""
+    names: tuple = ("toy",)
+    delay: float = 0.0
+    most_logprobs: int = 64
+    bodies: list = field(default_factory=list)
+    times: list = field(default_factory=list)
+    under_way: int = 0
+    most_under_way: int = 0
+
+    def __enter__(self):
+        self.lock = Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"loopback": self}))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def next_fault(self):
+        with self.lock:
+            return self.faults.pop(0) if self.faults else self.always
+
+    def problem(self, body):
+        """What is wrong with a request, as a server would say it; None if nothing is."""
+        known = STANDARD if OPENAI in self.model.quirks else STANDARD | ADDED
+        if unknown := sorted(set(body) - known):
+            return f"unknown fields {unknown}"
+        if body.get("model") not in self.names:
+            return f"no model {body.get('model')}"
+        if not 1 <= body["max_tokens"] <= 4096 or not 0 <= body["temperature"] <= 2:
+            return "max_tokens or temperature out of range"
+        if body.get("logprobs", 0) > self.most_logprobs:
+            return f"logprobs is more than --max-logprobs, {self.most_logprobs}"
+        prompt = body.get("prompt", "-")
+        return None if prompt and isinstance(prompt, str | list) else "no prompt"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    loopback: Loopback
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        models = [{"id": name, "object": "model"} for name in self.loopback.names]
+        self._reply(200, {"object": "list", "data": models} if self.path == "/v1/models" else {})
+
+    def do_POST(self):
+        host = self.loopback
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with host.lock:
+            host.bodies.append(body)
+            host.times.append(time.monotonic())
+            host.under_way += 1
+            host.most_under_way = max(host.most_under_way, host.under_way)
+        time.sleep(host.delay)
+        with host.lock:
+            host.under_way -= 1  # before the answer, after which the other side may ask again
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._answer(body)
+
+    def _answer(self, body):
+        host = self.loopback
+        if fault := host.next_fault():
+            return getattr(self, f"_{fault}")(body)
+        if host.key and self.headers.get("Authorization") != f"Bearer {host.key}":
+            return self._reply(401, {"error": "no key"})
+        if problem := host.problem(body):
+            return self._reply(400, {"error": {"message": problem}})
+        if self.path not in ("/v1/completions", "/v1/chat/completions"):
+            return self._reply(404, {"error": "no such path"})
+        return self._reply(200, host.model.complete(body))
+
+    def _reply(self, status, content, headers=(), length=None):
+        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        for name, value in (("Content-Length", len(content) if length is None else length), *headers):
+            self.send_header(name, str(value))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _text(self, text, finish="stop"):
+        self._reply(200, {"choices": [{"text": text, "finish_reason": finish}], "usage": {"prompt_tokens": 7}})
+
+    # The faults, by name.
+
+    def _busy(self, _):
+        self._reply(429, {"error": "slow down"}, [("Retry-After", "0.3")])
+
+    def _busy_for_an_hour(self, _):
+        self._reply(429, {"error": "slow down"}, [("Retry-After", "3600")])
+
+    def _broken(self, _):
+        self._reply(500, {"error": "out of order"})
+
+    def _refusing(self, _):
+        self._reply(400, {"error": "prompt too long"})
+
+    def _not_found(self, _):
+        self._reply(404, {"error": "no such model"})
+
+    def _moved(self, _):
+        self._reply(302, b"", [("Location", "http://127.0.0.1:1/v1")])
+
+    def _telling(self, _):
+        self._reply(401, {"error": f"wrong key: {self.headers['Authorization']}"})
+
+    def _silent(self, _):
+        time.sleep(SILENCE)
+
+    def _dripping(self, _):
+        self._reply(200, b"", length=100_000)
+        self._drip()
+
+    def _dripping_without_end(self, _):
+        self.send_response(200)
+        self.end_headers()
+        self._drip()
+
+    def _drip(self):
+        while True:
+            self.wfile.write(b" ")
+            time.sleep(0.02)
+
+    def _endless(self, _):
+        self.send_response(200)
+        self.end_headers()
+        while True:
+            self.wfile.write(b" " * 65536)
+
+    def _dropping(self, _):
+        self.connection.close()
+
+    def _half(self, body):
+        content = json.dumps(self.loopback.model.complete(body)).encode()
+        self._reply(200, content[: len(content) // 2], length=len(content))
+
+    def _truncated(self, body):
+        self._reply(200, json.dumps(self.loopback.model.complete(body)).encode()[:-20])
+
+    def _not_utf8(self, _):
+        self._reply(200, b'{"choices": [{"text": "A PAR \xff"}]}')
+
+    def _a_list(self, _):
+        self._reply(200, [1, 2])
+
+    def _without_choices(self, _):
+        self._reply(200, {"choices": []})
+
+    def _of_numbers(self, _):
+        self._reply(200, {"choices": [{"text": 5}]})
+
+    def _deep(self, _):
+        self._reply(200, b'{"choices":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+    def _illegal(self, _):
+        self._text("A MOS - WAR\nA XYZ H\n")
+
+    def _cut(self, _):
+        self._text("A BER - K", "length")
+
+    def _empty(self, _):
+        self._text("")
+
+    def _rambling(self, _):
+        self._text("As a language model I cannot order armies. " * 100_000)  # 4 MB
+
+    def _rambling_on(self, _):
+        self._text("As a language model I cannot order armies. " * 250_000)  # 10 MB

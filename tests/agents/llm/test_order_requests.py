@@ -1,0 +1,50 @@
+"""Who is asked: games that stand alike are asked the same thing, and what is made of it is made once."""
+
+import torch
+
+from sparring.agents.llm.backend import Request
+from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.order_requests import seats
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.orders.choices import choices
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
+from tests.agents.llm.toys import word_tokenizer
+
+PLAYERS = [["model"] * 2 + ["dumbbot"] * 5] * 3
+
+
+def played_apart():
+    """Three games, the last of which is a phase ahead."""
+    batch = DiplomacyBatch(3, threads=1)
+    batch.players.fill_(codes.BOTS.index("dumbbot"))
+    batch.done.copy_(torch.tensor([1, 1, 0]))
+    batch.draw_orders(3)
+    batch.process()
+    batch.done.zero_()
+    return batch
+
+
+def test_each_seat_is_asked_what_its_own_game_asks():
+    batch = played_apart()
+    found = seats(batch, PLAYERS, PromptRules())
+    assert [(seat.game, seat.power) for seat in found] == [(game, power) for game in range(3) for power in (0, 1)]
+    for seat in found:
+        row = {name: tensor[seat.game].numpy() for name, tensor in batch.state.items()}
+        asked = choices(row, batch.legal_orders(seat.game), seat.power)
+        assert seat.choices == asked
+        assert seat.prompt == render(row, seat.power, asked, PromptRules(), last_year=batch.last_year)
+        assert all((seat.position[name] == row[name]).all() for name in row)
+    batch.close()
+
+
+def test_games_that_stand_alike_share_what_is_asked_and_the_trie():
+    batch = played_apart()
+    found = seats(batch, PLAYERS, PromptRules())
+    batch.close()
+    first, _, again, _, other, _ = (seat.choices for seat in found)
+    assert again is first
+    assert other != first
+    constraint = Constraint(word_tokenizer())
+    assert len(constraint.compile([first, again]).options) == len(constraint.compile([first]).options)
+    assert Request("", first, 1).choices is again

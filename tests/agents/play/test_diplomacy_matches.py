@@ -1,0 +1,90 @@
+"""Seven players in one game of Diplomacy: who gives which orders."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.agents.play.diplomacy_matches import order_moves, play_seats
+from sparring.agents.play.table import Table
+from sparring.agents.policies.order_network import OrderNetwork
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.records.history import WatchedBatch
+
+FRANCE, GERMANY = POWERS.index("FRANCE"), POWERS.index("GERMANY")
+MOVEMENT = (codes.SPRING, codes.FALL)
+
+
+def policy(seed):
+    """An untrained network whose choices are far from holding."""
+    network = OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=seed)
+    with torch.no_grad():
+        network.actor.ask.weight.mul_(300.0)
+    return network.eval()
+
+
+def phase_of(record):
+    return int(record.position["phase"])
+
+
+def test_a_policy_orders_what_it_orders_in_training():
+    """Game 2 of the learner's table has it play France; the same seed, power and game give the same orders here."""
+    network, seed = policy(8), 5
+    learner = WatchedBatch(7, watched=FRANCE, threads=1, last_year=1901)
+    table = Table(learner, ("dumbbot",), seed=seed, once=True)
+    actions, _ = network.act(table.obs, deterministic=True)
+    table.step(actions)
+    (first, *_) = learner.past()
+    alone = WatchedBatch(1, threads=1, last_year=1901)
+    alone.game_id.fill_(FRANCE)
+    seats = [network if power == FRANCE else "dumbbot" for power in range(codes.NUM_POWERS)]
+    play_seats(alone, seats, steward="dumbbot", seed=seed + 1_000_003)
+    assert np.array_equal(alone.past()[0].orders, first.orders)
+    own = codes.power_of(first.position["units"][0].numpy()) == FRANCE
+    assert set(first.orders[own].tolist()) - {codes.HOLD}
+    learner.close()
+    alone.close()
+
+
+@pytest.fixture(scope="module")
+def game():
+    """Two policies and five bots, some of whose powers have to retreat and to disband."""
+    seats = ["chaos", "random", policy(2), policy(3), "dumbbot", "random", "coordinated"]
+    batch = WatchedBatch(1, threads=1, last_year=1908)
+    play_seats(batch, seats, steward="defensive", seed=9)
+    yield seats, batch.past()
+    batch.close()
+
+
+def test_everybody_gives_the_orders_of_their_own_units(game):
+    seats, records = game
+    assert {phase_of(record) for record in records} == set(range(5))
+    batch = DiplomacyBatch(1, threads=1, last_year=1908)
+    for record, _ in pairwise(records):
+        batch.set_position(0, record.position)
+        batch.players[0] = torch.tensor([codes.BOTS.index(s if isinstance(s, str) else "defensive") for s in seats])
+        batch.draw_orders(9)
+        drawn = batch.orders[0].numpy().copy()
+        batch.orders.zero_()
+        for power in (FRANCE, GERMANY):
+            order_moves(batch, seats[power], power)
+        moved = batch.orders[0].numpy()
+        owners = codes.power_of(record.position["units"][0].numpy())
+        mine = np.isin(owners, (FRANCE, GERMANY)) & (phase_of(record) in MOVEMENT)
+        assert np.array_equal(record.orders, np.where(mine, moved, drawn))
+        assert not moved[~mine].any()
+    batch.close()
+
+
+def test_the_same_seed_plays_the_same_game(game):
+    seats, records = game
+    batch = WatchedBatch(1, threads=1, last_year=1908)
+    play_seats(batch, seats, steward="defensive", seed=9)
+    again = batch.past()
+    batch.close()
+    assert len(again) == len(records)
+    assert all(torch.equal(a.position["units"], b.position["units"]) for a, b in zip(again, records, strict=True))

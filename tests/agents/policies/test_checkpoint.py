@@ -1,0 +1,198 @@
+"""Checkpoints: what comes back, and every way a file can be wrong."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.tensor_file import pack, unpack
+from sparring.configs.schema import NetworkConfig
+
+CONTRACT = {
+    "id": "sparring/Dogfight-v1",
+    "version": 2,
+    "rules": "classic",
+    "obs_dim": 59,
+    "observe_physics": True,
+    "continuous": 2,
+    "binary": 1,
+    "action_repeat": 10,
+    "mirror": False,
+}
+GOLDEN = Path(__file__).parents[1] / "golden"
+"""A file of the format before today's, written by the code of its time."""
+TRAINING = {"run": "dark-ghost-quickstart", "env_steps": 1000, "updates": 2}
+
+
+def network(seed=0, hidden=8):
+    return ActorCritic(59, 2, 1, NetworkConfig(hidden=hidden), seed=seed)
+
+
+def saved(path, **changes):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_checkpoint(path, network(), contract=CONTRACT, training=TRAINING)
+    if changes:
+        rewrite(path, **changes)
+    return path
+
+
+def rewrite(path, **changes):
+    """Change what the file says, as a well-formed file without a manifest entry."""
+    content = unpack(path.read_bytes()) | changes
+    path.write_bytes(pack(content))
+    (path.parent / "manifest.json").unlink()
+
+
+def flip_bit(path):
+    """Change one bit of one weight."""
+    data = bytearray(path.read_bytes())
+    data[data.index(network().actor[0].weight.detach().numpy().tobytes()) + 6] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_a_policy_comes_back_with_contract_and_training(tmp_path):
+    checkpoint = load_checkpoint(saved(tmp_path / "final.pt"))
+    assert (checkpoint.contract, checkpoint.training) == (CONTRACT, TRAINING)
+    assert checkpoint.path == tmp_path / "final.pt"
+    assert not checkpoint.network.training
+    obs = torch.linspace(-1.0, 1.0, 59).expand(3, 59)
+    expected = network().act(obs, deterministic=True)[0]
+    assert torch.equal(checkpoint.network.act(obs, deterministic=True)[0], expected)
+
+
+def test_plain_torch_reads_it_without_running_code(tmp_path):
+    content = torch.load(saved(tmp_path / "final.pt"), weights_only=True)
+    assert content["format_version"] == 2
+    assert content["shape"] == network().shape
+    assert content["weights"].keys() == network().state_dict().keys()
+
+
+def test_same_policy_same_bytes_under_any_name(tmp_path):
+    first, second = saved(tmp_path / "a" / "final.pt"), saved(tmp_path / "b" / "step_1000.pt")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_nothing_but_the_file_and_the_manifest_is_left(tmp_path):
+    saved(saved(tmp_path / "final.pt"))
+    assert sorted(os.listdir(tmp_path)) == ["final.pt", "manifest.json"]
+    assert list(json.loads((tmp_path / "manifest.json").read_text())) == ["final.pt"]
+
+
+def test_a_crash_while_saving_leaves_the_old_policy_loadable(tmp_path, monkeypatch):
+    path, replace = saved(tmp_path / "final.pt"), os.replace
+
+    def crash_on_the_policy(source, target):
+        if str(target) == str(path):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", crash_on_the_policy)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, network(seed=1), contract=CONTRACT, training=TRAINING)
+    assert torch.equal(load_checkpoint(path).network.actor[0].weight, network().actor[0].weight)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(CheckpointError, match=r"absent\.pt: no such checkpoint"):
+        load_checkpoint(tmp_path / "absent.pt")
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_truncated_file(tmp_path, with_manifest):
+    path = saved(tmp_path / "final.pt")
+    path.write_bytes(path.read_bytes()[:-200])
+    if not with_manifest:
+        (tmp_path / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"final\.pt: is (damaged|truncated)"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_one_flipped_bit(tmp_path, with_manifest):
+    path = saved(tmp_path / "final.pt")
+    flip_bit(path)
+    if not with_manifest:
+        (tmp_path / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"final\.pt: is damaged"):
+        load_checkpoint(path)
+
+
+def test_a_well_formed_file_that_is_not_the_listed_one(tmp_path):
+    path = saved(tmp_path / "final.pt")
+    path.write_bytes(pack({"weights": network(seed=1).state_dict()}))
+    with pytest.raises(CheckpointError, match=r"SHA-256 is not the one in manifest\.json"):
+        load_checkpoint(path)
+
+
+def test_something_else(tmp_path):
+    text = tmp_path / "notes.pt"
+    text.write_text("hello")
+    with pytest.raises(CheckpointError, match=r"notes\.pt: is not a file of tensors"):
+        load_checkpoint(text)
+    tensors = tmp_path / "tensors.pt"
+    tensors.write_bytes(pack({"weights": {"w": torch.zeros(1)}}))
+    with pytest.raises(CheckpointError, match=r"tensors\.pt: is not a Sparring checkpoint"):
+        load_checkpoint(tensors)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_file_of_format_1_still_plays_the_same():
+    checkpoint = load_checkpoint(GOLDEN / "checkpoint_1.pt")
+    assert unpack(checkpoint.path.read_bytes())["format_version"] == 1
+    old = {"id": "sparring/Dogfight-v0", "version": 1, "obs_dim": 46, "observe_physics": False}
+    assert checkpoint.contract == CONTRACT | old
+    actions = Policy(checkpoint.network, checkpoint.contract).act(torch.linspace(-1, 1, 46).unsqueeze(0))
+    torch.testing.assert_close(actions, torch.tensor([[-0.0039, 0.0036, 0.0]]), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", None, 1.0])
+def test_a_format_that_never_was(tmp_path, version):
+    with pytest.raises(CheckpointError, match="is not a Sparring checkpoint"):
+        load_checkpoint(saved(tmp_path / "final.pt", format_version=version))
+
+
+def test_newer_format(tmp_path):
+    with pytest.raises(CheckpointError, match="has format 3, this Sparring reads up to 2; update it"):
+        load_checkpoint(saved(tmp_path / "final.pt", format_version=3))
+
+
+def test_weights_that_do_not_fit_the_shape(tmp_path):
+    path = saved(tmp_path / "final.pt", shape=network(hidden=16).shape)
+    with pytest.raises(CheckpointError, match="weights do not fit its network shape") as caught:
+        load_checkpoint(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_shape_that_cannot_be_built(tmp_path):
+    shape = network().shape | {"heads": 3}
+    with pytest.raises(CheckpointError, match="cannot be built"):
+        load_checkpoint(saved(tmp_path / "final.pt", shape=shape))
+
+
+def test_obs_dim_disagreement(tmp_path):
+    wrong = CONTRACT | {"obs_dim": 46}
+    with pytest.raises(CheckpointError, match=r"final\.pt: obs_dim is 46 in the contract, 59 in the network"):
+        load_checkpoint(saved(tmp_path / "final.pt", contract=wrong))
+    with pytest.raises(ValueError, match="obs_dim is 46"):
+        save_checkpoint(tmp_path / "b.pt", network(), contract=wrong, training={})
+
+
+def test_incomplete_contract(tmp_path):
+    contract = {key: CONTRACT[key] for key in CONTRACT if key != "rules"}
+    with pytest.raises(CheckpointError, match="its contract lacks rules"):
+        load_checkpoint(saved(tmp_path / "final.pt", contract=contract))
+    with pytest.raises(CheckpointError, match="lacks its weights, shape, contract or training"):
+        load_checkpoint(saved(tmp_path / "final.pt", contract=None))
+
+
+def test_a_broken_manifest_is_named(tmp_path):
+    path = saved(tmp_path / "final.pt")
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(CheckpointError, match=r"manifest\.json: is not a manifest"):
+        load_checkpoint(path)

@@ -1,0 +1,204 @@
+"""Diplomacy as a task: choices that are always legal, densities that add up, a run that resumes bit for bit."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.agents.play.diplomacy_matches import play_against
+from sparring.agents.play.table import Table
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.networks import build_network
+from sparring.agents.policies.order_network import OrderNetwork
+from sparring.agents.ppo.loop import train
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.load import load
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.observation import observe
+from sparring.envs.diplomacy.orders.order_choices import CHOICES
+from tests.agents.ppo.small_run import flat, untimed
+
+SMALL = (
+    *("+run=diplomacy_ppo", "env.num_envs=14", "env.last_year=1902", "ppo.rollout_steps=4", "ppo.minibatch_size=28"),
+    *("network.hidden=8", "network.blocks=1", "device=cpu", "threads=1", "logger.progress=false", "name=small"),
+)
+
+
+@pytest.fixture(scope="module")
+def network():
+    return OrderNetwork(NetworkConfig(hidden=16, blocks=2), seed=1)
+
+
+@pytest.fixture
+def table():
+    batch = DiplomacyBatch(28, last_year=1906, threads=1)
+    yield Table(batch, codes.BOTS, seed=3)
+    batch.close()
+
+
+class Watch:
+    """In place of a batch's `process`: keeps units, orders and results of the first phase after `clear`."""
+
+    def __init__(self, batch):
+        self.batch, self.process = batch, batch.process
+        self.clear()
+
+    def clear(self):
+        self.kept = None
+
+    def __call__(self):
+        units, orders = self.batch.units.clone(), self.batch.orders.clone()
+        self.process()
+        if self.kept is None:
+            self.kept = units.long(), orders, self.batch.results.clone() % codes.DISLODGED_FLAG
+
+
+def test_what_it_chooses_is_legal_and_what_it_supports_fits(table, network, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    watch, given = Watch(table.batch), 0
+    monkeypatch.setattr(table.batch, "process", watch)
+    for _ in range(8):
+        watch.clear()
+        table.step(network.act(table.obs, generator=generator)[0])
+        units, orders, results = watch.kept
+        mine = (units > 0) & ((units - 1) % 7 == table.power.unsqueeze(1))
+        kinds = orders & codes.KIND_MASK
+        assert (kinds[mine] > 0).all()
+        assert not torch.isin(results[mine], torch.tensor([codes.VOID, codes.FAILED])).any()
+        given += int(((kinds == codes.SUPPORT_MOVE) & (results == codes.DONE) & mine).sum())
+    assert given > 0
+
+
+def test_densities_are_those_of_independent_choices(table, network):
+    generator = torch.Generator().manual_seed(0)
+    actions, log_prob = network.act(table.obs, generator=generator)
+    again, entropy = network.evaluate(table.obs, actions)
+    torch.testing.assert_close(again, log_prob)
+    assert actions.shape == (28, codes.SLOTS)
+    log_probs, present = network._answer(table.obs)
+    assert log_probs.shape == (28, codes.SLOTS, CHOICES)
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(28, codes.SLOTS))
+    units = present.sum(1)
+    assert sorted(set(units.tolist())) == [3, 4]  # Russia has four
+    assert ((entropy > 0) & (entropy <= units * np.log(CHOICES))).all()
+
+
+def test_the_likeliest_choice_is_the_deterministic_one(table, network):
+    actions, _ = network.act(table.obs, deterministic=True)
+    log_probs, _ = network._answer(table.obs)
+    assert torch.equal(actions.long(), log_probs.argmax(-1))
+
+
+def test_rewards_are_shares_of_the_score_and_every_power_is_played(table, network):
+    start = table._score().clone()
+    rewards, over = torch.zeros(28), torch.zeros(28, dtype=torch.bool)
+    while not over.any():
+        obs, reward, over, truncated = table.step(network.act(table.obs, deterministic=True)[0])
+        rewards += reward
+        assert not truncated.any()
+    now = table._score()
+    torch.testing.assert_close((start + rewards)[~over], now[~over], atol=1e-5, rtol=0.0)
+    assert torch.bincount(table.power).tolist() == [4] * 7
+    assert torch.equal(obs, table.obs)
+
+
+def test_observations_are_of_the_games_as_they_stand_and_final_ones_of_those_that_ended(network):
+    batch = DiplomacyBatch(14, last_year=1902, threads=1)
+    games = Table(batch, codes.BOTS, seed=3)
+    opening = games.obs.clone()
+    for step in range(1, 5):
+        obs, _, over, _ = games.step(network.act(games.obs, deterministic=True)[0])
+        seen = observe(batch.state, games.power, last_year=1902).flatten(1)
+        assert torch.equal(obs, seen)
+        assert torch.equal(games.final_obs[~over], obs[~over])
+        assert bool(over.all()) == (step == 4)  # four movement phases in two years
+    assert torch.equal(obs, opening)
+    assert (games.final_obs != opening).any(1).all()
+    batch.close()
+
+
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
+    options = [*SMALL, "evaluation.games=7", "evaluation.every=2"]
+    whole = train(load([*options, "max_updates=4", f"checkpoint_dir={tmp_path / 'whole'}"]))
+    parts = [*options, f"checkpoint_dir={tmp_path / 'parts'}"]
+    train(load([*parts, "max_updates=2"]))
+    resumed = train(load([*parts, "max_updates=4"]))
+    first, second = (load_checkpoint(path) for path in (whole, resumed))
+    assert flat(first.network.state_dict()) == flat(second.network.state_dict())
+    rows = [untimed(read(path.parent)) for path in (whole, resumed)]
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 4
+    assert "eval/random/centres" in rows[0][1]
+    assert first.contract["id"] == "sparring/Diplomacy-v0"
+
+
+def test_what_is_said_is_about_diplomacy(tmp_path, capsys):
+    """No physics, and what the shares are shares of; the line about a check agrees with the numbers it logs."""
+    options = ["evaluation.games=7", "evaluation.every=2", "max_updates=8", "logger.progress=true"]
+    path = train(load([*SMALL, *options, f"checkpoint_dir={tmp_path}"]))
+    out, bar = capsys.readouterr()
+    assert "phase curriculum, update 0: random\n" in out
+    assert "physics" not in out + bar
+    assert "(none)" not in bar
+    assert "most centres: random" in bar
+    rates = [row["eval/random/win_rate"] for row in read(path.parent) if "eval/random/win_rate" in row]
+    said = [line for line in out.splitlines() if line.startswith("check")]
+    updates = (1, 3, 5, 7)
+    assert said == [
+        f"check after update {number}, most centres: random {rate:.0%}"
+        for number, rate in zip(updates, rates, strict=True)
+    ]
+
+
+def read(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_games_against_bots_are_reproducible_and_go_on_to_their_end(network):
+    owners = []
+    for games in (14, 28):
+        batch = DiplomacyBatch(games, last_year=1903, threads=1)
+        play_against(batch, network, "random", seed=5)
+        assert (batch.done == 1).all()
+        owners.append(batch.owner[:14].tolist())
+        batch.close()
+    assert owners[0] == owners[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["env.num_envs=15"], r"env\.num_envs=15: must be a multiple of 7"),
+        (["env.rules=challenge"], r"env\.rules=challenge: is an option of sparring/Dogfight-v1"),
+        (["phases.0.stages=[{bots:[ace]}]"], r"phases\.0\.stages\.0\.bots\.0=ace: choose from random"),
+        (["phases.0.randomization=[{level:full}]"], r"phases\.0\.randomization: only sparring/Dogfight-v1 has physics"),
+        (
+            ["network.activation=tanh"],
+            r"network\.activation=tanh: is an option of sparring/Dogfight-v1 and Gymnasium's environments, not of ",
+        ),
+        (["network.log_std_init=-0.5"], r"network\.log_std_init=-0\.5: is an option of sparring/Dogfight-v1 and "),
+        (
+            ["env.reward.win=9"],
+            r"^env\.reward\.win=9\.0: is an option of sparring/Dogfight-v1, not of sparring/Diplomacy-v0; leave",
+        ),
+        (["evaluation.games=10"], r"evaluation\.games=10: must be a multiple of 7, .*; try 14$"),
+        (["evaluation.check_bot=dumbbot"], r"evaluation\.check_bot=dumbbot: is an option of sparring/Dogfight-v1, not"),
+        (["evaluation.check_every=5"], r"evaluation\.check_every=5: is an option of sparring/Dogfight-v1, not of"),
+        (["evaluation.regimes_every=5"], r"evaluation\.regimes_every=5: is an option of sparring/Dogfight-v1, not of"),
+        (["self_play.slots=2"], r"self_play\.slots=2: is an option of sparring/Dogfight-v1, not of"),
+        (["phases.0.events=[{at:1,log_std:-1.0}]"], r"phases\.0\.events\.0\.log_std=-1\.0: choices in sparring/Dip"),
+        (["phases.0.scripted_end=0.5"], r"phases\.0\.scripted_end=0\.5: only sparring/Dogfight-v1 has self-play"),
+    ],
+)
+def test_options_of_other_games_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        load(["+run=diplomacy_ppo", *options])
+
+
+def test_a_network_of_another_version_is_refused(network):
+    assert build_network(network.shape).shape == network.shape
+    with pytest.raises(ValueError, match="observations of 5 numbers"):
+        build_network(network.shape | {"obs_dim": 5})

@@ -1,0 +1,137 @@
+"""Gymnasium's environments as a task: whose observation is whose, endings told apart, statistics, learning."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete, MultiBinary
+
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, make_envs
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.load import load
+from sparring.configs.schema import EnvConfig, RunConfig
+
+LENGTH = 5
+
+
+class Clock(gymnasium.Env):
+    """Observes (episode, step); each step is worth its number. Odd episodes terminate, even ones run out of time."""
+
+    def __init__(self, space=None):
+        self.observation_space = Box(-100.0, 100.0, (2,), np.float32)
+        self.action_space = space or Box(-1.0, 1.0, (1,), np.float32)
+        self.episode = -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode, self.now = self.episode + 1, 0
+        return self._obs(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.now += 1
+        return self._obs(), float(self.now), self.episode % 2 == 1 and self.now == LENGTH, False, {}
+
+    def _obs(self):
+        return np.array([self.episode, self.now], dtype=np.float32)
+
+
+class Switches(Clock):
+    def __init__(self):
+        super().__init__(MultiBinary(2))
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    gymnasium.register("test/Clock-v0", Clock, max_episode_steps=LENGTH)
+    gymnasium.register("test/Switches-v0", Switches)
+    yield
+    for name in ("test/Clock-v0", "test/Switches-v0"):
+        del gymnasium.registry[name]
+
+
+def envs(**options):
+    config = RunConfig(env=EnvConfig(id="test/Clock-v0", num_envs=3, **options))
+    return GymnasiumEnvs(config, torch.device("cpu"), seed=1)
+
+
+def test_an_episode_ends_with_its_own_last_observation_and_the_right_kind_of_ending():
+    clocks = envs()
+    for step in range(1, 4 * LENGTH + 1):
+        obs, reward, terminated, truncated = clocks.step(torch.full((3, 1), 7.0))  # out of bounds: clipped
+        episode, now = (step - 1) // LENGTH, (step - 1) % LENGTH + 1
+        ended = now == LENGTH
+        assert reward.tolist() == [float(now)] * 3
+        assert obs.tolist() == [[episode + 1, 0] if ended else [episode, now]] * 3
+        assert terminated.tolist() == [ended and episode % 2 == 1] * 3
+        assert truncated.tolist() == [ended and episode % 2 == 0] * 3
+        if ended:
+            assert clocks.final_obs.tolist() == [[episode, now]] * 3
+    assert clocks.finished == [(copy, 15.0, LENGTH) for _ in range(4) for copy in range(3)]
+
+
+def test_normalized_observations_are_so_by_everything_seen_so_far():
+    clocks, seen = envs(normalize_obs=True), []
+    seen += [[0.0, 0.0]] * 3
+    for step in range(1, 9):
+        obs, *_ = clocks.step(torch.zeros(3, 1))
+        seen += [[step // LENGTH, step % LENGTH]] * 3
+        raw = np.array(seen)
+        expected = (raw[-1] - raw.mean(0)) / np.sqrt(raw.var(0) + 1e-8)
+        np.testing.assert_allclose(obs[0].numpy(), np.clip(expected, -10, 10), rtol=1e-5)
+
+
+def test_rewards_are_divided_by_the_spread_of_discounted_returns():
+    clocks, discounted, seen = envs(normalize_reward=True), 0.0, []
+    for step in range(1, 9):
+        _, reward, *_ = clocks.step(torch.zeros(3, 1))
+        value = float((step - 1) % LENGTH + 1)
+        discounted = discounted * 0.999 + value
+        seen += [discounted] * 3
+        assert reward[0].item() == pytest.approx(min(value / np.sqrt(np.var(seen) + 1e-8), 10.0), rel=1e-5)
+        discounted = 0.0 if step % LENGTH == 0 else discounted
+
+
+def test_what_cannot_be_trained_on_is_named():
+    with pytest.raises(ConfigError, match=r"env\.id=CartPol-v1: cannot be made: .*did you mean 'CartPole-v1'"):
+        make_envs("CartPol-v1", 1)
+    with pytest.raises(ConfigError, match=r"env\.id=test/Switches-v0: acts by MultiBinary\(2\); supported are Box and"):
+        make_envs("test/Switches-v0", 1)
+
+
+def test_a_choice_is_counted_from_where_the_space_starts():
+    space = Discrete(3, start=5)
+    gymnasium.register("test/Choices-v0", lambda: Clock(space), max_episode_steps=LENGTH)
+    config = RunConfig(env=EnvConfig(id="test/Choices-v0", num_envs=3))
+    GymnasiumEnvs(config, torch.device("cpu"), seed=1).step(torch.tensor([[0.0], [1.0], [2.0]]))
+    del gymnasium.registry["test/Choices-v0"]
+
+
+def small(tmp_path, *options):
+    place = [f"checkpoint_dir={tmp_path}", "name=small", "threads=1", "logger.progress=false", "device=cpu"]
+    return load(["env=gymnasium", *place, *options])
+
+
+def test_it_learns_to_balance_the_pole(tmp_path):
+    final = load_checkpoint(train(small(tmp_path, "max_updates=25")))
+    assert final.contract["id"] == "CartPole-v1"
+    assert final.network.categorical == final.contract["categorical"] == 2
+    assert final.training["recent_return"] > 60.0  # 22 by chance
+
+
+def test_a_continued_run_says_that_it_is_inexact(tmp_path, capsys):
+    train(small(tmp_path, "max_updates=2"))
+    train(small(tmp_path, "max_updates=4"))
+    said = capsys.readouterr().out
+    assert "resumed after update 2" in said
+    assert "inexact resume: Gymnasium's environments cannot be saved, so episodes begin anew" in said
+
+
+def test_statistics_come_back_with_the_run(tmp_path):
+    options = ["+run=gymnasium_continuous", "env.id=Pendulum-v1", "ppo.rollout_steps=64", "ppo.minibatch_size=64"]
+    runs = [train(small(tmp_path, *options, f"max_updates={updates}")) for updates in (1, 2)]
+    statistics = load_checkpoint(runs[1]).contract["normalizer"]
+    assert statistics["count"] == 2 * (64 + 1)  # each sitting shows the beginning of its first episode
+    assert len(statistics["mean"]) == 3

@@ -1,0 +1,104 @@
+"""Checks: when they are due, what they report, and an alert that comes once and only after a height to fall from."""
+
+import numpy as np
+import pytest
+
+from sparring.agents.play.matches import MatchResults, Setting
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo import evaluation as module
+from sparring.agents.ppo.evaluation import Checks
+from sparring.configs.schema import EvaluationConfig, NetworkConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import REGIMES, ranges
+
+
+def results(wins, games=10):
+    """So many wins, one draw where there is room, losses."""
+    outcome = np.array([1] * wins + [0] * (games > wins) + [-1] * (games - wins - 1))[:games]
+    hp = np.maximum(outcome, 0) * 4
+    return MatchResults(outcome, np.full(games, 600), hp, 4 - hp, np.zeros(games), 0)
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """Stand in for `play`: keeps what was asked and answers with as many wins as `wins` says next."""
+    calls = []
+
+    def play(left, right, **options):
+        calls.append((right, options))
+        return results(play.wins.pop(0) if play.wins else 5)
+
+    play.wins, play.calls = [], calls
+    monkeypatch.setattr(module, "play", play)
+    return play
+
+
+def make_checks(said=None, **options):
+    config = EvaluationConfig(**{"games": 10, "check_bot": "ace", **options})
+    return Checks(config, Setting(threads=1), (said if said is not None else []).append, seed=7)
+
+
+def after(checks, update, bots=("ace", "brawler")):
+    network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
+    return checks.after(update, network, {"obs_dim": 59}, bots)
+
+
+def test_each_check_has_its_own_interval(played):
+    checks = make_checks(every=4, check_every=2, regimes_every=8)
+    keys = [set(after(checks, update)) for update in range(8)]
+    guard = {"guard/check_win_rate", "guard/check_alert"}
+    assert [bool(guard & found) for found in keys] == [False, True] * 4
+    assert ["eval/brawler/win_rate" in found for found in keys] == [False, False, False, True] * 2
+    assert ["eval/ace/sniper/win_rate" in found for found in keys] == [False] * 7 + [True]
+
+
+def test_nothing_is_played_by_default(played):
+    checks = Checks(EvaluationConfig(), Setting(threads=1), print, seed=0)
+    assert [after(checks, update) for update in range(200)] == [{}] * 200
+    assert played.calls == []
+
+
+def test_what_is_reported(played):
+    played.wins[:] = [7, 10]
+    metrics = after(make_checks(every=1), 0)
+    rates = ("win_rate", "draw_rate", "loss_rate", "length", "hp")
+    assert [metrics[f"eval/ace/{rate}"] for rate in rates] == [0.7, 0.1, 0.2, 600.0, 2.8]
+    assert [metrics[f"eval/brawler/{rate}"] for rate in rates] == [1.0, 0.0, 0.0, 600.0, 4.0]
+    assert len(metrics) == 10
+
+
+def test_new_matches_each_time_and_an_even_number(played):
+    checks = make_checks(every=1, games=11)
+    for update in range(3):
+        after(checks, update, bots=["ace"])
+    assert [options["seed"] for _, options in played.calls] == [7, 8, 9]
+    assert {options["games"] for _, options in played.calls} == {12}
+
+
+def test_regimes_are_played_in_their_physics(played):
+    metrics = after(make_checks(regimes_every=1), 0)
+    assert set(metrics) == {f"eval/ace/{regime}/win_rate" for regime in REGIMES}
+    for regime, (bot, options) in zip(REGIMES, played.calls, strict=True):
+        assert bot == "ace"
+        assert (options["setting"].ranges == ranges(regime)).all()
+
+
+def test_the_alert_needs_a_height_to_fall_from_and_speaks_once_per_fall(played):
+    said = []
+    checks = make_checks(said, check_every=1, check_alert=0.8)
+    played.wins[:] = [3, 8, 7, 6, 9, 2]
+    alerts = [after(checks, update)["guard/check_alert"] for update in range(6)]
+    assert alerts == [0, 0, 1, 1, 0, 1]
+    assert said == [
+        "after update 2 it wins 70% against ace, below 80% reached before",
+        "after update 5 it wins 20% against ace, below 80% reached before",
+    ]
+
+
+def test_a_real_check():
+    batch = DogfightBatch(1, threads=1)
+    network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
+    checks = Checks(EvaluationConfig(every=1, games=2), Setting(threads=1, max_ticks=300), print, seed=0)
+    metrics = checks.after(0, network, batch.contract, ["do_nothing"])
+    assert metrics["eval/do_nothing/length"] == 300.0
+    assert metrics["eval/do_nothing/draw_rate"] == 1.0

@@ -1,0 +1,308 @@
+"""The update's parts by hand, its stops, its determinism, and that it learns."""
+
+import math
+
+import pytest
+import torch
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.learner import Learner, explained_variance, surrogate, value_loss
+from sparring.agents.ppo.minibatches import minibatches, normalize
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Rollout, Samples
+from sparring.configs.schema import NetworkConfig, PPOConfig
+
+KEYS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio_max", "grad_norm"}
+KEYS |= {"explained_variance", "epochs_completed", "log_std_0", "weight_norm", "kl_max", "kl_stop", "skipped_steps"}
+
+
+def some_samples(total=64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    net = network()
+    obs = torch.randn(total, 2, generator=generator)
+    actions, log_prob = net.act(obs, generator=generator)
+    advantage, noise = torch.randn(2, total, generator=generator)
+    value = net.value(obs).detach()
+    return Samples(obs, actions, log_prob, value, advantage, value + noise)
+
+
+def network(seed=0):
+    return ActorCritic(2, 1, 1, NetworkConfig(hidden=8), seed=seed)
+
+
+def run(net, samples, *, seed=0, learning_rate=1e-3, entropy=0.0, autocast=None, number=0, threads=1, **options):
+    config = PPOConfig(**{"minibatch_size": 16, "epochs": 2, "target_kl": 0.0} | options)
+    learner = Learner(net, config, autocast or Autocast("fp32", "cpu"), seed=seed, threads=threads)
+    try:
+        return learner.update(samples, number=number, learning_rate=learning_rate, entropy_coefficient=entropy)
+    finally:
+        learner.close()
+
+
+def batch_of(advantage, old_log_prob):
+    empty = torch.zeros(len(advantage), 1)
+    return Samples(empty, empty, torch.tensor(old_log_prob), empty[:, 0], torch.tensor(advantage), empty[:, 0])
+
+
+def weights(net):
+    return torch.cat([parameter.detach().flatten() for parameter in net.parameters()])
+
+
+def test_clipped_surrogate_by_hand():
+    # Advantages 1, -1, 1, -1 are already normal. Ratios 1.5, 1.5, 0.5, 0.5 with clip 0.2:
+    # min(1.5, 1.2) = 1.2; min(-1.5, -1.2) = -1.5; min(0.5, 0.8) = 0.5; min(-0.5, -0.8) = -0.8. Mean -0.15.
+    log_prob = torch.tensor([1.5, 1.5, 0.5, 0.5]).log()
+    batch = batch_of([1.0, -1.0, 1.0, -1.0], [0.0] * 4)
+    loss, (kl, clip_fraction, ratio_max) = surrogate(log_prob, batch, PPOConfig(clip=0.2))
+    assert loss.item() == pytest.approx(0.15, abs=1e-4)
+    assert kl.item() == pytest.approx((0.5 - math.log(1.5) - 0.5 - math.log(0.5)) / 2, abs=1e-6)
+    assert clip_fraction.item() == 1.0
+    assert ratio_max.item() == pytest.approx(1.5)
+
+
+def test_a_ratio_inside_the_clip_is_left_alone():
+    batch = batch_of([1.0, -1.0], [0.0, 0.0])
+    loss, (_, clip_fraction, _) = surrogate(torch.tensor([1.1, 0.9]).log(), batch, PPOConfig(clip=0.2))
+    assert loss.item() == pytest.approx(-0.1, abs=1e-4)
+    assert clip_fraction.item() == 0.0
+
+
+def test_the_log_ratio_clamp_prevents_infinity():
+    batch = batch_of([1.0, -1.0], [-500.0, -500.0])
+    log_prob = torch.zeros(2, requires_grad=True)
+    loss, (kl, _, ratio_max) = surrogate(log_prob, batch, PPOConfig(log_ratio_clamp=20.0))
+    loss.backward()
+    assert loss.isfinite()
+    assert kl.isfinite()
+    assert log_prob.grad.isfinite().all()
+    assert ratio_max.item() == pytest.approx(math.exp(20.0), rel=1e-5)
+    assert not surrogate(log_prob, batch, PPOConfig(log_ratio_clamp=1000.0))[0].isfinite()
+
+
+def test_value_clip_by_hand():
+    # V moved from 0 to 1 while R is 2: plain (1 - 2)^2 = 1, clipped (0.2 - 2)^2 = 3.24; the worse counts.
+    value, old, returns = torch.tensor([1.0]), torch.tensor([0.0]), torch.tensor([2.0])
+    assert value_loss(value, old, returns, clip=0.2).item() == pytest.approx(3.24)
+    assert value_loss(value, old, returns, clip=0.0).item() == pytest.approx(1.0)
+    # It moved past R = 0.1: plain 0.81, clipped 0.01; again the worse.
+    assert value_loss(value, old, torch.tensor([0.1]), clip=0.2).item() == pytest.approx(0.81)
+
+
+def test_advantages_are_normalized_but_rounding_is_not_blown_up():
+    advantage = torch.tensor([1.0, 2.0, 3.0, 6.0])
+    normal = normalize(advantage)
+    assert normal.mean().item() == pytest.approx(0.0, abs=1e-6)
+    assert normal.std(correction=0).item() == pytest.approx(1.0, abs=1e-4)
+    nearly_equal = torch.tensor([5.0, 5.0000005, 5.0, 5.0000005])
+    assert normalize(nearly_equal).abs().max() < 0.1
+    assert normalize(torch.tensor([3.0])).tolist() == [0.0]
+
+
+def test_explained_variance():
+    returns = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    assert explained_variance(returns + 7, returns).item() == pytest.approx(1.0)
+    assert explained_variance(torch.zeros(4), returns).item() == pytest.approx(0.0)
+    assert explained_variance(2 * returns, torch.full((4,), 2.0)).item() == 0.0
+
+
+def test_every_epoch_meets_every_sample_once_in_equal_parts():
+    samples = some_samples(50)._replace(obs=torch.arange(50.0))
+    config = PPOConfig(minibatch_size=16, epochs=2)
+    batches = [batch.obs for batch in minibatches(samples, config, torch.Generator().manual_seed(0))]
+    assert [len(batch) for batch in batches] == [13, 13, 12, 12] * 2
+    first, second = torch.cat(batches[:4]), torch.cat(batches[4:])
+    assert torch.equal(first.sort().values, samples.obs)
+    assert torch.equal(second.sort().values, samples.obs)
+    assert not torch.equal(first, second)
+
+
+def test_metrics_are_plain_finite_floats():
+    metrics = run(network(), some_samples())
+    assert set(metrics) == {f"train/{key}" for key in KEYS}
+    assert all(type(number) is float and math.isfinite(number) for number in metrics.values())
+    assert metrics["train/epochs_completed"] == 2.0
+    assert metrics["train/grad_norm"] > 0
+
+
+def test_the_first_minibatch_has_ratio_one():
+    metrics = run(network(), some_samples(), epochs=1, minibatch_size=64)
+    assert metrics["train/ratio_max"] == pytest.approx(1.0, abs=1e-5)
+    assert metrics["train/approx_kl"] == pytest.approx(0.0, abs=1e-6)
+    assert metrics["train/policy_loss"] == pytest.approx(0.0, abs=1e-6)  # -mean of normalized advantages
+
+
+def test_target_kl_stops_the_whole_update():
+    options = {"learning_rate": 0.1, "epochs": 10}
+    free = run(network(), some_samples(), **options)
+    stopped = run(network(), some_samples(), target_kl=0.01, **options)
+    assert free["train/epochs_completed"] == 10.0
+    assert 0 < stopped["train/epochs_completed"] < 2
+
+
+def test_the_minibatch_beyond_the_target_is_not_applied():
+    """The samples come from a policy so different that the first minibatch is beyond the target already."""
+    net, samples = network(), some_samples()
+    before = weights(net)
+    metrics = run(net, samples._replace(log_prob=samples.log_prob - 1.0), target_kl=0.5)
+    assert metrics["train/epochs_completed"] == 0.0
+    assert metrics["train/approx_kl"] == pytest.approx(math.e - 2, abs=1e-4)  # (e - 1) - 1
+    assert torch.equal(weights(net), before)
+
+
+def test_learning_rate_zero_changes_nothing_and_the_given_rate_is_used():
+    net = network()
+    before = weights(net)
+    run(net, some_samples(), learning_rate=0.0)
+    assert torch.equal(weights(net), before)
+    run(net, some_samples(), learning_rate=1e-3)
+    assert 0 < (weights(net) - before).abs().max() < 0.02  # 8 Adam steps of at most about 1e-3
+
+
+def test_the_gradient_is_clipped():
+    samples = some_samples()
+    samples = samples._replace(returns=samples.returns + 1e6)
+    net = network()
+    before = weights(net)
+    config = PPOConfig(minibatch_size=64, epochs=1, target_kl=0.0, max_grad_norm=0.5)
+    learner = Learner(net, config, Autocast("fp32", "cpu"), seed=0)
+    learner.optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    metrics = learner.update(samples, number=0, learning_rate=1.0, entropy_coefficient=0.0)
+    assert metrics["train/grad_norm"] > 1e3
+    assert (weights(net) - before).norm().item() == pytest.approx(0.5, rel=1e-3)
+
+
+def test_the_entropy_bonus_raises_entropy():
+    widths = []
+    for coefficient in (0.0, 1.0):
+        net = network()
+        run(net, some_samples()._replace(advantage=torch.zeros(64)), entropy=coefficient, learning_rate=0.01)
+        widths.append(net.log_std.item())
+    assert widths[0] == pytest.approx(-1.0, abs=1e-6)
+    assert widths[1] > -0.96
+
+
+def test_log_std_is_kept_in_bounds_after_every_step():
+    net = network()
+    metrics = run(net, some_samples(), entropy=100.0, learning_rate=0.5)
+    assert net.log_std.item() == 0.0
+    assert metrics["train/log_std_0"] == 0.0
+
+
+def test_the_same_seed_twice_gives_the_same_bytes():
+    nets = [network() for _ in range(3)]
+    for net, seed in zip(nets, (1, 1, 2), strict=True):
+        run(net, some_samples(), seed=seed)
+    assert torch.equal(weights(nets[0]), weights(nets[1]))
+    assert not torch.equal(weights(nets[0]), weights(nets[2]))
+
+
+def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_other():
+    metrics, nets = [], [network() for _ in range(2)]
+    for net, threads in zip(nets, (1, 2), strict=True):
+        metrics.append(run(net, some_samples(), threads=threads, entropy=0.01))
+    assert metrics[0] == metrics[1]
+    assert torch.equal(weights(nets[0]), weights(nets[1]))
+
+
+@pytest.mark.parametrize("target_kl", [0.0, 0.05])
+@pytest.mark.parametrize("field", ["obs", "actions", "log_prob", "advantage", "returns"])
+def test_a_step_that_is_not_finite_is_skipped_and_the_others_are_done(field, target_kl):
+    net, samples = network(), some_samples()
+    getattr(samples, field)[3] = float("nan")
+    before = weights(net)
+    metrics = run(net, samples, target_kl=target_kl)
+    assert metrics["train/skipped_steps"] == 2  # one minibatch of four holds the sample, in each of two epochs
+    assert metrics["train/epochs_completed"] == 1.5
+    assert weights(net).isfinite().all()
+    assert not torch.equal(weights(net), before)
+    assert all(math.isfinite(number) for key, number in metrics.items() if key != "train/explained_variance")
+
+
+def test_with_nothing_finite_nothing_changes():
+    net, samples = network(), some_samples()
+    samples.log_prob.fill_(float("nan"))
+    before = weights(net)
+    metrics = run(net, samples)
+    assert (metrics["train/skipped_steps"], metrics["train/epochs_completed"]) == (8, 0)
+    assert torch.equal(weights(net), before)
+
+
+@pytest.mark.filterwarnings("ignore:.*emulated")
+def test_lower_precision_learns_after_the_warm_up_and_keeps_float32_weights_and_losses():
+    autocast = Autocast("bf16", "cpu", warmup_updates=1)
+    nets = [network() for _ in range(3)]
+    run(nets[0], some_samples())
+    run(nets[1], some_samples(), autocast=autocast, number=0)
+    metrics = run(nets[2], some_samples(), autocast=autocast, number=1)
+    assert torch.equal(weights(nets[0]), weights(nets[1]))
+    assert not torch.equal(weights(nets[0]), weights(nets[2]))
+    assert weights(nets[2]).dtype == torch.float32
+    torch.testing.assert_close(weights(nets[2]), weights(nets[0]), atol=0.02, rtol=0)
+    assert metrics["train/ratio_max"] < 1.2
+
+
+class Target:
+    """One-step episodes: reward -|a - 0.5|, and another -1 unless the switch is on exactly where obs[0] > 0."""
+
+    def __init__(self, num_envs, seed):
+        self.generator = torch.Generator().manual_seed(seed)
+        self.obs = torch.randn(num_envs, 2, generator=self.generator)
+        self.final_obs = torch.zeros_like(self.obs)
+        self.done, self.never = torch.ones(num_envs, dtype=torch.bool), torch.zeros(num_envs, dtype=torch.bool)
+
+    def step(self, actions):
+        wanted = (self.obs[:, 0] > 0).float()
+        reward = -(actions[:, 0] - 0.5).abs() - (actions[:, 1] - wanted).abs()
+        self.obs.copy_(torch.randn(self.obs.shape, generator=self.generator))
+        return self.obs, reward, self.done, self.never
+
+
+def train(seed, updates=15):
+    net, env = network(seed), Target(64, seed)
+    generator = torch.Generator().manual_seed(seed)
+    rollout = Rollout(8, 64, 2, 2, device="cpu", max_truncations=1)
+    learner = Learner(net, PPOConfig(epochs=4, minibatch_size=128), Autocast("fp32", "cpu"), seed=seed)
+    rewards = []
+    for number in range(updates):
+        rollout.collect(env, net, generator)
+        rollout.finish(net, 0.99, 0.95)
+        learner.update(rollout.flat(), number=number, learning_rate=1e-2, entropy_coefficient=0.0)
+        rewards.append(rollout.reward.mean().item())
+    return rewards, net
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_ppo_learns_a_small_task_the_same_way_twice(seed):
+    rewards, net = train(seed)
+    assert rewards[0] < -0.9  # |N(0, e^-1) - 0.5| is about 0.54, and half of the switches are wrong
+    assert rewards[-1] > -0.35
+    again, twin = train(seed)
+    assert rewards == again
+    assert torch.equal(weights(net), weights(twin))
+
+
+def scaled(init_scale):
+    """Full precision with a live gradient scaler, as fp16 on CUDA has."""
+    autocast = Autocast("fp32", "cpu")
+    autocast.scaler = torch.amp.GradScaler("cpu", init_scale=init_scale, enabled=True)
+    return autocast
+
+
+def test_the_gradient_scaler_leaves_no_trace():
+    plain, with_scaler = network(), network()
+    metrics = run(plain, some_samples(), max_grad_norm=0.1)
+    assert run(with_scaler, some_samples(), max_grad_norm=0.1, autocast=scaled(1024.0)) == pytest.approx(
+        metrics, abs=1e-5
+    )
+    torch.testing.assert_close(weights(with_scaler), weights(plain), atol=1e-5, rtol=0)
+
+
+def test_a_step_whose_scaled_gradient_overflows_is_skipped():
+    net, autocast = network(), scaled(1e38)
+    before = weights(net)
+    samples = some_samples()
+    samples = samples._replace(returns=samples.returns + 1e4)
+    metrics = run(net, samples, autocast=autocast, epochs=1, minibatch_size=64)
+    assert torch.equal(weights(net), before)
+    assert metrics["train/grad_norm"] == 0.0
+    assert autocast.scaler.get_scale() < 1e38

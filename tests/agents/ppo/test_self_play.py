@@ -1,0 +1,244 @@
+"""The league: when snapshots are taken and drawn, who gets how many matches, and where results end up."""
+
+import errno
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.agents.play.duel import FIRST_SLOT, Duel, Tally
+from sparring.agents.play.matches import Setting
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.promotion import Promotion
+from sparring.agents.ppo.self_play import SelfPlay, keep_places
+from sparring.configs.schema import NetworkConfig, PhaseConfig, SelfPlayConfig, StageConfig
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import CHALLENGER, record, win_rates
+from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.ratings.game_results import head_to_head
+from sparring.curriculum.schedule import Schedule
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import ranges
+
+RELEASED = Path(__file__).resolve().parents[3] / "checkpoints" / "released"
+N = 20
+PHASE = PhaseConfig("selfplay", 20, stages=[StageConfig(bots=["ace", "brawler"])], scripted_start=0.2, scripted_end=0.2)
+BOTS_ONLY = PhaseConfig("curriculum", 20, stages=PHASE.stages)
+
+
+def network(seed=0):
+    return ActorCritic(59, 2, 1, NetworkConfig(hidden=4), seed=seed)
+
+
+@pytest.fixture
+def duel():
+    batch = DogfightBatch(N, threads=1)
+    yield Duel(batch, slots=2, network_shape=network().shape, seed=0)
+    batch.close()
+
+
+def make_self_play(duel, folder, promotion=None, **options):
+    config = SelfPlayConfig(**{"snapshot_every": 3, "deal_every": 2, "slots": 2, "pool_size": 2, **options})
+    return SelfPlay(
+        duel,
+        Pool(folder / "pool", config.pool_size, config.eviction, shape=network().shape),
+        LeagueFile(folder),
+        config,
+        seed=1,
+        promotion=promotion,
+    )
+
+
+def plan(update, phase=PHASE):
+    schedule = Schedule([phase])
+    return schedule.plan(schedule.position_at(update), {})
+
+
+def counts(duel):
+    return np.bincount(duel.opponents, minlength=FIRST_SLOT + 2).tolist()
+
+
+def tally(results):
+    """Results by opponent index, everything else zero."""
+    table = np.zeros((FIRST_SLOT + 2, 6))
+    for opponent, result in results.items():
+        table[opponent, :3] = result
+    return Tally(*table.T)
+
+
+def test_without_self_play_there_are_only_bots(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(0, BOTS_ONLY), network())
+    assert counts(duel) == [0, 0, 0, 10, 10, 0, 0]
+    assert len(self_play.pool) == 0
+    assert self_play.slots == ["", ""]
+
+
+def test_self_play_begins_against_oneself(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(4), network())
+    assert counts(duel) == [0, 0, 0, 2, 2, 8, 8]
+    assert self_play.slots == ["snapshot_000004"] * 2
+
+
+def test_a_full_disk_is_said_once_and_forgets_nothing(duel, tmp_path, monkeypatch):
+    self_play, said = make_self_play(duel, tmp_path), []
+    self_play.alert = said.append
+    self_play.deal(plan(4), network())
+
+    def full(path, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("sparring.curriculum.pool.write_atomically", full)
+        disk.setattr("sparring.curriculum.league.file.write_atomically", full)
+        for _ in range(2):
+            self_play.record(tally({FIRST_SLOT: (3, 1, 0)}))
+        self_play.deal(plan(7), network(1))
+    league = "the league is not saved (No space left on device); training goes on"
+    assert said == [league, "no snapshot is taken (No space left on device); the pool stays as it is"]
+    assert [snapshot.name for snapshot in self_play.pool.snapshots] == ["snapshot_000004"]
+    self_play.record(tally({FIRST_SLOT: (1, 0, 0)}))
+    on_disk = LeagueFile(tmp_path).read()
+    assert on_disk == self_play.league
+    assert on_disk.records[(CHALLENGER, "snapshot_000004")].total == (7, 2, 0)
+
+
+def test_the_league_comes_back_from_a_state_and_is_on_disk_again(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(4), network())
+    self_play.record(tally({3: (15, 10, 5), FIRST_SLOT: (3, 1, 0)}))
+    state, league = json.loads(json.dumps(self_play.state_dict())), self_play.league
+    self_play.record(tally({3: (0, 0, 30)}))
+    again = make_self_play(duel, tmp_path)
+    again.load_state_dict(state)
+    assert again.league == LeagueFile(tmp_path).read() == league
+    assert again.win_rates() == {"ace": 0.5}
+
+
+def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(duel, tmp_path, monkeypatch):
+    """A snapshot that cannot be read leaves its slot to the one before it, which may have left the pool."""
+    self_play = make_self_play(duel, tmp_path, pool_size=1)
+    self_play.alert = lambda text: None
+    self_play.deal(plan(4), network())
+
+    def unreadable(name, device):
+        raise PoolError("unreadable")
+
+    monkeypatch.setattr(self_play.pool, "load", unreadable)
+    self_play.deal(plan(7), network(1))
+    assert self_play.slots == ["snapshot_000004"] * 2
+    self_play.record(tally({FIRST_SLOT: (1, 0, 0), 3: (1, 0, 0)}))
+    assert list(self_play.league.records) == [("ace", CHALLENGER)]
+
+
+def test_snapshots_are_taken_and_drawn_at_their_intervals(duel, tmp_path, monkeypatch):
+    self_play = make_self_play(duel, tmp_path, pool_size=9)
+    drawn = []
+    draw = self_play._draw
+    monkeypatch.setattr(self_play, "_draw", lambda update: drawn.append(update) or draw(update))
+    for update in range(8):
+        self_play.deal(plan(update), network(update))
+    assert [snapshot.update for snapshot in self_play.pool.snapshots] == [0, 3, 6]
+    assert drawn == [0, 2, 4, 6]
+
+
+def test_an_evicted_opponent_is_met_no_longer(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path, snapshot_every=1, deal_every=1000)
+    for update in range(4):
+        self_play.deal(plan(update), network(update))
+        names = {snapshot.name for snapshot in self_play.pool.snapshots}
+        assert set(self_play.slots) <= names
+        assert {agent.name for agent in self_play.league.of_kind("checkpoint")} == names
+
+
+def test_slots_hold_the_weights_of_their_names(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path, snapshot_every=1, deal_every=1)
+    for update in range(3):
+        self_play.deal(plan(update), network(update))
+    assert sorted(self_play.slots) == ["snapshot_000001", "snapshot_000002"]
+    for slot, name in enumerate(self_play.slots):
+        expected = network(int(name[-1])).state_dict()["actor.0.bias"], network(int(name[-1])).actor[0].weight
+        stored = duel._actors.weights["actor.0.weight"][slot]
+        assert (stored == expected[1].T).all()
+
+
+def test_opponents_drawn_again_keep_their_slots():
+    assert keep_places(["b", "c"], ["a", "b"]) == ["c", "b"]
+    assert keep_places(["a", "a"], ["a", "b"]) == ["a", "a"]
+    assert keep_places(["c", "a", "b"], ["a", "b", "c"]) == ["a", "b", "c"]
+    assert keep_places(["a", "b"], ["", ""]) == ["a", "b"]
+
+
+def test_results_move_ratings_scores_and_totals(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path)
+    self_play.deal(plan(0), network())
+    self_play.record(tally({3: (4, 0, 0), FIRST_SLOT: (1, 2, 1), FIRST_SLOT + 1: (0, 0, 4)}))
+    league = self_play.league
+    assert league["ace"].elo == pytest.approx(1000 - 16)
+    assert league.records[(CHALLENGER, "snapshot_000000")].total == (1, 2, 5)  # both slots hold the same snapshot
+    assert league["snapshot_000000"].elo == pytest.approx(1000 + 32 * (0.5 - 2 / 8))
+    assert league[CHALLENGER].elo == pytest.approx(1000 + 16 - 8)
+    assert [league[name].games for name in ("ace", "snapshot_000000", CHALLENGER, "brawler")] == [4, 8, 12, 0]
+    rates = win_rates(league, CHALLENGER, ["ace", "snapshot_000000", "brawler"])
+    assert rates == pytest.approx([5 / 6, 3 / 10, 0.5])
+    assert league["ace"].belief.mu < league["brawler"].belief.mu < league[CHALLENGER].belief.mu
+
+
+def test_a_snapshot_one_loses_to_is_drawn_more_often(duel, tmp_path):
+    self_play = make_self_play(duel, tmp_path, snapshot_every=1, pool_size=3)
+    for update in range(3):
+        self_play.deal(plan(update), network(update))
+    easy, hard, other = (snapshot.name for snapshot in self_play.pool.snapshots)
+    for name, result in {easy: (98, 0, 0), hard: (0, 0, 98), other: (98, 0, 0)}.items():
+        self_play.league = record(self_play.league, head_to_head(CHALLENGER, name, result))
+    met = []
+    for update in range(100):
+        self_play._draw(update)
+        met += self_play.slots
+    assert met.count(hard) > 80  # of 100; its weight is 1.09, the others' 0.11
+    assert met.count(easy) > 0
+
+
+class Judge:
+    """A promotion test whose verdicts are given."""
+
+    def __init__(self, *verdicts):
+        self.verdicts, self.asked = list(verdicts), []
+
+    def test(self, candidate, champion, update, ranges):
+        self.asked.append((update, torch.equal(champion["log_std"], candidate.log_std), ranges.shape))
+        return SimpleNamespace(accepted=self.verdicts.pop(0))
+
+
+def test_a_snapshot_has_to_earn_its_place(duel, tmp_path):
+    judge = Judge(None, "H0", "H1", "H0")
+    self_play = make_self_play(duel, tmp_path, judge, snapshot_every=3)
+    taken = []
+    for update in range(14):
+        self_play.deal(plan(update), network())
+        taken.append([snapshot.update for snapshot in self_play.pool.snapshots][-1])
+    assert [update for update, *_ in judge.asked] == [3, 6, 9, 12]  # and not again before it is due
+    assert taken == [0] * 9 + [9] * 5
+    assert self_play.refused == 3
+    assert judge.asked[0][1:] == (True, (13, 2))
+    again = make_self_play(duel, tmp_path, judge)
+    again.load_state_dict(self_play.state_dict())
+    assert again.refused == 3
+
+
+def test_the_test_tells_a_strong_learner_from_an_equal_one():
+    strong = load_checkpoint(RELEASED / "dogfight_quickstart.pt")
+    weak = ActorCritic.from_shape(strong.network.shape, seed=1)
+    promotion = Promotion(SelfPlayConfig(promotion_games=128), Setting(threads=1), strong.contract, seed=3)
+    verdict = promotion.test(strong.network, weak.state_dict(), 5, ranges("none"))
+    assert verdict.accepted == "H1"
+    assert sum(verdict.pairs) == 32  # it stopped as soon as it knew
+    assert promotion.test(weak, strong.network.state_dict(), 5, ranges("none")).accepted == "H0"
+    even = promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none"))
+    assert even.accepted != "H1"
+    assert promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none")) == even

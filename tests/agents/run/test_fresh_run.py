@@ -1,0 +1,84 @@
+"""A start that was refused leaves a folder which takes the corrected command; one that was begun does not."""
+
+import pytest
+
+from sparring.agents.run.folder import RunFolder
+from sparring.agents.run.preflight import check_early
+from sparring.agents.run.session import Home, begins_anew, open_home
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.load import load
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import new_league
+
+
+def config(root, *options):
+    return load(["+run=diplomacy_exp1_quick", f"checkpoint_dir={root}", "name=mine", "logger.progress=false", *options])
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """What is left where the trainer was refused right after it had opened its folder, with seed 1."""
+    home = Home(config(tmp_path), total=1)
+    home.states.folder.mkdir()
+    home.folder.pool.mkdir()
+    home.close()
+    return tmp_path
+
+
+def stored(root):
+    return RunFolder(root / "mine").read_config()
+
+
+def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
+    corrected = config(refused, "seed=7", "model.name=smollm2", "logger.wandb_project=other")
+    check_early(corrected)
+    home = Home(corrected, total=1)
+    home.greet(0, {})
+    home.close()
+    assert (stored(refused)["seed"], stored(refused)["model"]["name"]) == (7, "smollm2")
+    said = (refused / "mine" / "events.jsonl").read_text()
+    assert "begins anew, and config.yaml now has its seed, model.name, logger.wandb_project" in said
+
+
+def test_what_it_would_begin_with_is_looked_for_again(refused):
+    with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is no file"):
+        check_early(config(refused, "model.adapter=nothing.pt"))
+
+
+def state(folder, name="update_000000"):
+    (folder / "state" / name).mkdir()
+
+
+BEGUN = {
+    "a state": state,
+    "a damaged state put aside": lambda folder: state(folder, "update_000000.damaged"),
+    "half a state": lambda folder: state(folder, ".update_000000.x.tmp"),
+    "a policy": lambda folder: (folder / "final.pt").write_bytes(b"weights"),
+    "a model": lambda folder: (folder / "final").mkdir(),
+    "a row": lambda folder: (folder / "metrics.jsonl").write_text("{}\n"),
+    "a snapshot": lambda folder: (folder / "pool" / "snapshot.pt").write_bytes(b"weights"),
+    "a person's notes": lambda folder: (folder / "notes.txt").write_text("keep"),
+}
+
+
+@pytest.mark.parametrize("what", BEGUN)
+def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
+    BEGUN[what](refused / "mine")
+    for start in (check_early, open_home):
+        with pytest.raises(ConfigError, match="seed=7: the run was begun with 1"):
+            start(config(refused, "seed=7"))
+    assert stored(refused)["seed"] == 1
+
+
+def test_the_league_of_the_refused_start_is_kept_aside(refused):
+    """Its base model is that of the slip; the run makes one of its own."""
+    LeagueFile(refused / "mine").begin(new_league(("random",), "slip"))
+    written = (refused / "mine" / "league.json").read_bytes()
+    open_home(config(refused, "model.name=smollm2")).lock.release()
+    assert not (refused / "mine" / "league.json").exists()
+    assert (refused / "mine" / "league.json.before").read_bytes() == written
+
+
+def test_many_changed_options_are_counted_in_the_line():
+    line = begins_anew({f"option_{number}": (1, 2) for number in range(8)})
+    assert line.endswith("now has its option_0, option_1, option_2, option_3, option_4, 3 more options")

@@ -1,0 +1,259 @@
+"""Each rung of the ladder, with the fault it is for; and the whole ladder in a run."""
+
+import itertools
+import json
+import math
+import signal
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo import loop
+from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.run import Run
+from sparring.agents.run.guard import Guard, LearningFailed, Verdict
+from sparring.agents.run.progress import Progress
+from sparring.agents.run.signals import Stopped
+from sparring.agents.run.states import StateFolder
+from sparring.configs.schema import GuardConfig, NetworkConfig, PPOConfig
+from sparring.envs.dogfight.batch import DogfightBatch
+from tests.agents.ppo.small_run import config, metrics
+
+NAN = float("nan")
+
+
+def learner():
+    return Learner(ActorCritic(2, 1, 1, NetworkConfig(hidden=4)), PPOConfig(), Autocast("fp32", "cpu"), seed=0)
+
+
+def make_guard(said=None, **options):
+    say = [].append if said is None else said.append
+    return Guard(GuardConfig(**options), learner(), alert=say)
+
+
+def train_metrics(kl=0.01, **changes):
+    plain = {"approx_kl": kl, "kl_max": kl, "kl_stop": 0.0, "skipped_steps": 0.0, "epochs_completed": 4.0}
+    return {f"train/{name}": value for name, value in (plain | {"weight_norm": 3.0} | changes).items()}
+
+
+def shift(guard):
+    """An update that moves every weight."""
+    guard.before()
+    with torch.no_grad():
+        for parameter in guard.learner.network.parameters():
+            parameter.add_(1.0)
+
+
+def first_weight(guard):
+    return guard.learner.network.actor[0].weight[0, 0].item()
+
+
+BROKEN = {
+    "its KL reached 0.6, over 0.5": {"kl": 0.6},
+    "no step of it was finite": {"epochs_completed": 0.0, "skipped_steps": 8.0},
+    "its weights are not finite": {"weight_norm": NAN},
+}
+
+
+@pytest.mark.parametrize("reason", BROKEN)
+def test_a_broken_update_is_taken_back_and_the_rate_cut(reason):
+    said = []
+    guard = make_guard(said)
+    before = first_weight(guard)
+    shift(guard)
+    assert guard.after(7, train_metrics(**BROKEN[reason])) is Verdict.GO_ON
+    assert first_weight(guard) == before
+    assert guard.rate_scale == 0.5
+    assert said == [f"update 7 is taken back ({reason}); the learning rate is cut to 0.5 of it"]
+
+
+def test_a_sound_update_stays():
+    guard = make_guard()
+    before = first_weight(guard)
+    shift(guard)
+    assert guard.after(0, train_metrics(kl=0.49)) is Verdict.GO_ON
+    assert first_weight(guard) == before + 1.0
+    assert guard.counts["restored_updates"] == 0
+
+
+def verdicts(guard, updates):
+    found = []
+    for update in updates:
+        shift(guard)
+        found.append(guard.after(update, train_metrics(kl=1.0)))
+    return found
+
+
+def test_a_second_one_rolls_back_and_a_third_gives_up():
+    guard = make_guard(window=50)
+    assert verdicts(guard, [3, 20, 52]) == [Verdict.GO_ON, Verdict.ROLL_BACK, Verdict.GIVE_UP]
+    assert guard.rate_scale == 0.125
+    assert guard.counts | {"alerts": 0} == {
+        "skipped_steps": 0, "kl_stops": 0, "restored_updates": 3, "rollbacks": 1, "quarantined_matches": 0, "alerts": 0,
+    }  # fmt: skip
+
+
+def test_far_apart_they_are_each_the_first():
+    assert verdicts(make_guard(window=10), [0, 10, 20, 30]) == [Verdict.GO_ON] * 4
+
+
+def test_switched_off_it_only_counts():
+    guard = make_guard(enabled=False)
+    assert verdicts(guard, [0, 1, 2]) == [Verdict.GO_ON] * 3
+    assert (guard.rate_scale, guard.counts["restored_updates"]) == (1.0, 0)
+    guard.after(3, train_metrics(kl_stop=1.0, skipped_steps=2.0))
+    assert (guard.counts["kl_stops"], guard.counts["skipped_steps"]) == (1, 2)
+
+
+def test_the_rate_follows_the_kl_where_asked():
+    guard = Guard(GuardConfig(), learner(), adaptive_kl=0.01, alert=pytest.fail)
+    for kl, scale in ((0.03, 1 / 1.5), (0.01, 1 / 1.5), (0.001, 1.0), (0.001, 1.5)):
+        guard.after(0, train_metrics(kl=kl))
+        assert guard.rate_scale == pytest.approx(scale)
+
+
+def test_its_state_comes_back():
+    guard, twin = make_guard(), make_guard()
+    verdicts(guard, [1])
+    guard.watch({"train/entropy": 1.0}, quarantined=2)
+    twin.load_state_dict(json.loads(json.dumps(guard.state_dict())))
+    assert twin.state_dict() == guard.state_dict()
+    assert verdicts(twin, [2]) == [Verdict.ROLL_BACK]
+
+
+# ---- in a run, with the fault put where it would happen
+
+
+@pytest.fixture(autouse=True)
+def no_trial(monkeypatch):
+    """The estimate of a run's length plays and learns as well; faults are meant for the run itself."""
+    monkeypatch.setattr(loop, "estimate_seconds", lambda run: 0.0)
+
+
+def events(folder):
+    rows = [json.loads(line) for line in (folder / "small" / "events.jsonl").read_text().splitlines()]
+    return [row["event"] for row in rows if row["kind"] == "alert"]
+
+
+def inject(monkeypatch, owner, name, fault, calls=(0,)):
+    """Let `fault` spoil the result of some calls of a method, counted from 0."""
+    original, count = getattr(owner, name), itertools.count()
+
+    def spoiled(self, *arguments, **options):
+        result = original(self, *arguments, **options)
+        if next(count) in calls:
+            fault(self, result)
+        return result
+
+    monkeypatch.setattr(owner, name, spoiled)
+
+
+@pytest.mark.parametrize("tensor", ["obs", "reward"])
+def test_a_match_that_is_not_finite_is_begun_anew(tmp_path, monkeypatch, tensor):
+    inject(monkeypatch, DogfightBatch, "step", lambda batch, _: getattr(batch, tensor)[3].fill_(NAN))
+    loop.train(config(tmp_path))
+    rows = metrics(tmp_path)
+    assert [row["guard/quarantined_matches"] for row in rows] == [1, 1, 1]
+    assert [row["guard/skipped_steps"] for row in rows] == [0, 0, 0]
+    assert events(tmp_path) == ["1 matches were not finite and were begun anew"]
+    assert all(value is not None for row in rows for value in row.values())
+
+
+def test_a_state_that_is_not_finite_is_begun_anew(tmp_path, monkeypatch):
+    def spoil(batch, _):
+        state = batch.snapshot()
+        state["fighters"]["speed"][5, 0] = NAN
+        batch.load({"fighters": state["fighters"]})
+
+    inject(monkeypatch, DogfightBatch, "step", spoil)
+    loop.train(config(tmp_path))
+    assert metrics(tmp_path)[-1]["guard/quarantined_matches"] == 1
+
+
+@pytest.mark.parametrize("tensor", ["log_prob", "value", "advantage", "returns"])
+def test_samples_that_are_not_finite_cost_their_minibatches_only(tmp_path, monkeypatch, tensor):
+    inject(monkeypatch, Rollout, "finish", lambda rollout, _: getattr(rollout, tensor)[2, 3].fill_(NAN))
+    loop.train(config(tmp_path))
+    rows = metrics(tmp_path)
+    assert [row["guard/skipped_steps"] for row in rows] == [2, 2, 2]  # one of two minibatches, in two epochs
+    assert [row["guard/restored_updates"] for row in rows] == [0, 0, 0]
+
+
+def spoil_moment(learner, _):
+    for state in learner.optimizer.state.values():
+        state["exp_avg"].fill_(NAN)
+
+
+def test_a_broken_moment_is_left_behind_by_rolling_back(tmp_path, monkeypatch):
+    """Taking updates back does not help when what they are taken back to is broken; an earlier state does."""
+    inject(monkeypatch, StateFolder, "publish", lambda states, _: spoil_moment(runs[0].learner, None), calls=[1])
+    runs = []
+    inject(monkeypatch, Run, "_open", lambda run, _: runs.append(run))
+    loop.train(config(tmp_path, checkpoint_every=1))
+    last = metrics(tmp_path)[-1]
+    assert (last["guard/restored_updates"], last["guard/rollbacks"]) == (2, 1)
+    assert math.isfinite(last["train/weight_norm"])
+
+
+def test_a_gradient_that_is_not_finite_is_never_applied(tmp_path, monkeypatch):
+    def spoil(learner, _):
+        learner.network.actor[0].weight.grad.fill_(math.inf)
+
+    inject(monkeypatch, Learner, "_value_gradient", spoil)
+    loop.train(config(tmp_path))
+    rows = metrics(tmp_path)
+    assert [row["guard/skipped_steps"] for row in rows] == [1, 1, 1]
+    assert all(math.isfinite(row["train/weight_norm"]) for row in rows)
+
+
+def break_update(learner, result):
+    result["train/kl_max"] = 9.9
+
+
+def test_one_broken_update_is_taken_back_and_the_run_goes_on(tmp_path, monkeypatch):
+    inject(monkeypatch, Learner, "update", break_update)
+    loop.train(config(tmp_path))
+    rows = metrics(tmp_path)
+    assert [row["guard/restored_updates"] for row in rows] == [1, 1, 1]
+    assert [row["train/learning_rate"] for row in rows] == pytest.approx([3e-4, 1.65e-4 / 2, 3e-5 / 2])
+
+
+def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
+    inject(monkeypatch, Learner, "update", break_update, calls=[1, 2])
+    moved = []
+    inject(monkeypatch, Progress, "skip", lambda progress, _: moved.append(progress._bar.n))
+    loop.train(config(tmp_path, checkpoint_every=1))
+    assert moved == [1]  # from after the third update, which broke again, back to the first
+    assert [row["env_steps"] for row in metrics(tmp_path)] == [128, 256, 384]
+    assert [row["guard/rollbacks"] for row in metrics(tmp_path)] == [0, 1, 1]
+    shown = EventAccumulator(str(tmp_path / "small")).Reload().Scalars("guard/rollbacks")
+    assert [(event.step, event.value) for event in shown] == [(128, 0), (256, 1), (384, 1)]
+    said = events(tmp_path)
+    assert "rolled back to update_000001" in said
+    assert sum("is taken back" in text for text in said) == 2
+
+
+def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
+    inject(monkeypatch, Learner, "update", break_update, calls=[1, 2, 3])
+    with pytest.raises(LearningFailed) as failed:
+        loop.train(config(tmp_path, checkpoint_every=1))
+    assert failed.value.code == 1
+    report = json.loads((tmp_path / "small" / "guard_report.json").read_text())
+    assert (report["update"], report["broken_updates"]) == (1, [1, 2, 1])
+    assert report["metrics"]["train/kl_max"] == 9.9
+    assert report["reason"] == "the policy keeps breaking"
+    assert "the policy keeps breaking" in events(tmp_path)[-1]
+
+
+def test_stopping_right_after_a_roll_back_saves_what_it_went_back_to(tmp_path, monkeypatch):
+    inject(monkeypatch, Learner, "update", break_update, calls=[1, 2])
+    inject(monkeypatch, Run, "roll_back", lambda run, _: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(Stopped):
+        loop.train(config(tmp_path, checkpoint_every=1))
+    training = load_checkpoint(tmp_path / "small" / "final.pt").training
+    assert (training["update"], training["phase"]) == (1, "curriculum")

@@ -1,0 +1,196 @@
+"""The logger: what each row looks like on disk, and that Weights & Biases is never in the way."""
+
+import importlib
+import json
+import resource
+import signal
+import sys
+import types
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from sparring.agents.run.logger import JsonLines, LoggerError, open_logger
+from sparring.configs.core.errors import UnknownNameError
+from sparring.configs.schema import LoggerConfig
+
+ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]
+
+
+def run_logger(folder, mode="off"):
+    logger = open_logger(LoggerConfig(wandb=mode, wandb_project="sparring-test"), folder, "dark-ghost", {"seed": 1})
+    for env_steps, metrics in ROWS:
+        logger.log(env_steps, metrics)
+    logger.event("phase selfplay")
+    logger.close()
+
+
+def fake_wandb(monkeypatch, run):
+    """Put a stand-in for the package on the import path whose init returns or raises `run`."""
+    module = types.ModuleType("wandb")
+    module.calls = []
+
+    def init(**options):
+        module.calls.append(options)
+        if isinstance(run, Exception):
+            raise run
+        return run
+
+    module.init, module.Settings = init, dict
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+class FakeRun:
+    def __init__(self, failing=False):
+        self.rows, self.defined, self.finished, self.failing, self.attempts = [], [], False, failing, 0
+
+    def define_metric(self, name, step_metric=None):
+        self.defined.append((name, step_metric))
+
+    def log(self, row):
+        self.attempts += 1
+        if self.failing:
+            raise ConnectionError("no route\nto host")
+        self.rows.append(row)
+
+    def finish(self):
+        self.finished = True
+
+
+def test_metrics_jsonl_has_sorted_keys_and_null_for_nan(tmp_path):
+    run_logger(tmp_path)
+    assert (tmp_path / "metrics.jsonl").read_text().splitlines() == [
+        '{"env_steps": 512, "rollout/win_rate": 0.25, "train/entropy": 1.5}',
+        '{"env_steps": 1024, "train/entropy": null}',
+    ]
+    assert (tmp_path / "events.jsonl").read_text() == '{"env_steps": 1024, "event": "phase selfplay", "kind": "info"}\n'
+
+
+def test_every_row_is_on_disk_at_once(tmp_path):
+    logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {})
+    logger.log(1, {"a": 1})
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"env_steps": 1, "a": 1.0}
+    logger.close()
+
+
+def test_tensorboard_has_every_scalar_at_its_env_step(tmp_path):
+    run_logger(tmp_path)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert set(events.Tags()["scalars"]) == {"train/entropy", "rollout/win_rate"}
+    assert [(event.step, event.value) for event in events.Scalars("rollout/win_rate")] == [(512, 0.25)]
+    assert [event.step for event in events.Scalars("train/entropy")] == [512, 1024]
+
+
+def test_off_never_imports_wandb(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)  # importing it would raise
+    run_logger(tmp_path)
+
+
+def test_an_unknown_mode_names_the_choices(tmp_path):
+    with pytest.raises(UnknownNameError, match=r"unknown logger\.wandb 'on': choose from off, online, offline"):
+        run_logger(tmp_path, "on")
+
+
+@pytest.mark.parametrize("found", [None, types.ModuleType("wandb")])
+def test_asked_for_but_not_installed_says_what_to_install(tmp_path, monkeypatch, found):
+    """A bare module is what a left-over folder called wandb/ imports as."""
+    monkeypatch.setitem(sys.modules, "wandb", found)
+    with pytest.raises(LoggerError, match="pip install wandb"):
+        run_logger(tmp_path, "offline")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wandb_gets_rows_with_env_steps_as_their_axis(tmp_path, monkeypatch):
+    run = FakeRun()
+    module = fake_wandb(monkeypatch, run)
+    run_logger(tmp_path, "online")
+    (options,) = module.calls
+    assert (options["project"], options["name"], options["mode"]) == ("sparring-test", "dark-ghost", "online")
+    assert options["config"] == {"seed": 1}
+    assert options["dir"] == str(tmp_path)
+    assert ("*", "env_steps") in run.defined
+    assert run.rows[0] == {"env_steps": 512, "train/entropy": 1.5, "rollout/win_rate": 0.25}
+    assert [row["env_steps"] for row in run.rows] == [512, 1024, 1024]
+    assert run.finished
+
+
+def test_a_continued_run_is_the_same_run_to_wandb(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    module = fake_wandb(monkeypatch, FakeRun())
+    for folder in ("a", "a", "b"):
+        run_logger(tmp_path / folder, "online")
+    first, again, other = (call["id"] for call in module.calls)
+    assert first == again != other
+    assert {call["resume"] for call in module.calls} == {"allow"}
+
+
+def test_a_failing_start_costs_one_warning_and_no_training(tmp_path, monkeypatch, capsys):
+    fake_wandb(monkeypatch, RuntimeError("no API key\nconfigured"))
+    run_logger(tmp_path, "online")
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+    warnings = capsys.readouterr().err.splitlines()
+    assert len(warnings) == 1
+    assert "no API key configured" in warnings[0]
+
+
+def test_a_connection_lost_later_costs_one_warning(tmp_path, monkeypatch, capsys):
+    run = FakeRun(failing=True)
+    fake_wandb(monkeypatch, run)
+    run_logger(tmp_path, "online")
+    assert run.attempts == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
+    wandb = importlib.import_module("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run_logger(tmp_path, "offline")
+    wandb.teardown()  # waits until its service has written everything
+    (record,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    content = record.read_bytes()
+    assert b"rollout/win_rate" in content
+    assert b"env_steps" in content
+
+
+def test_a_resumed_logger_forgets_what_came_after_the_state(tmp_path):
+    logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {})
+    logger.log(512, {"a": 1})
+    logger.event("kept", kind="alert")
+    state = logger.state_dict()
+    logger.log(1024, {"a": 2})
+    logger.event("forgotten")
+    logger.close()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"half a li')
+    logger = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {}, state)
+    assert logger.state_dict() == state
+    logger.log(1024, {"a": 3})
+    logger.close()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["env_steps"], row["a"]) for row in rows] == [(512, 1.0), (1024, 3.0)]
+    assert [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == ["kept"]
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("a")] == [(512, 1.0), (1024, 3.0)]
+
+
+def test_a_full_disk_costs_one_warning_and_leaves_whole_lines(tmp_path, capsys):
+    lines = JsonLines(tmp_path, {})
+    lines.log(1, {"a": 1.0})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "metrics.jsonl").stat().st_size + 10, before[1]))
+    try:
+        lines.log(2, {"a": 2.0})
+        lines.log(3, {"a": 3.0})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    warning = "warning: metrics.jsonl cannot be written (No space left on device); training goes on\n"
+    assert capsys.readouterr().err == warning
+    lines.log(4, {"a": 4.0})
+    lines.close()
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == [1, 4]

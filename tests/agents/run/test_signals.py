@@ -1,0 +1,51 @@
+"""The first signal asks, the second stops, time runs out, and afterwards everything is as it was."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from sparring.agents.run.signals import Stopped, StopRequest
+
+NUMBERS = {signal.SIGINT: 130, signal.SIGTERM: 75}
+
+
+@pytest.mark.parametrize("second", NUMBERS)
+@pytest.mark.parametrize("first", NUMBERS)
+def test_the_first_asks_and_the_second_stops(first, second):
+    before = [signal.getsignal(number) for number in NUMBERS]
+    with pytest.raises(Stopped) as stopped, StopRequest(60.0) as stop:  # noqa: PT012
+        assert (stop.asked, stop.exit_code) == (False, 0)
+        signal.raise_signal(first)
+        assert (stop.asked, stop.exit_code) == (True, NUMBERS[first])
+        signal.raise_signal(second)
+    assert stopped.value.code == NUMBERS[second]
+    assert [signal.getsignal(number) for number in NUMBERS] == before
+
+
+def test_an_update_that_takes_too_long_is_left(capfd):
+    with pytest.raises(Stopped) as stopped, StopRequest(0.05):  # noqa: PT012
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(10)
+    assert stopped.value.code == 75
+    assert "did not end within 0.05 s" in capfd.readouterr().err
+
+
+def test_a_finished_update_is_not_cut_off_later():
+    with StopRequest(0.05):
+        signal.raise_signal(signal.SIGINT)
+    time.sleep(0.1)  # would be ended by the alarm
+
+
+def test_other_threads_leave_signals_alone():
+    before, inside = signal.getsignal(signal.SIGINT), []
+
+    def work():
+        with StopRequest(1.0) as stop:
+            inside.append((signal.getsignal(signal.SIGINT), stop.asked))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert inside == [(before, False)]

@@ -1,0 +1,109 @@
+"""A league that begins with another run's: who comes along, with what, under which name; and what is refused."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.curriculum.league.inheritance import inherit
+from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
+from sparring.curriculum.ratings.game_results import Game
+from tests.curriculum.league.small_league import small_league
+
+
+def make_run(root, name, league, *, weights=("step_10", "step_20")):
+    """The folder of a run with that league and these files of weights."""
+    folder = root / name
+    folder.mkdir()
+    for path in weights:
+        (folder / path).write_text("weights")
+    LeagueFile(folder).restore(league)
+    return folder
+
+
+def played():
+    league = small_league()
+    games = [Game(("checkpoint_000010", "chaos"), (1, 2)), Game((CHALLENGER, "chaos"), (2, 1))]
+    return record(league, [*games, Game(("base_model", "checkpoint_000010"), (1, 1))])
+
+
+def fresh(**options):
+    return new_league(["chaos", "dumbbot"], "tiny", **options)
+
+
+def test_everybody_but_their_challenger_comes_with_ratings_records_and_weights(tmp_path):
+    old, new = make_run(tmp_path, "old-run", played()), make_run(tmp_path, "new-run", fresh())
+    league = inherit(fresh(initial_elo=1234.0), new, old)
+    theirs = played()
+    assert league[CHALLENGER] == fresh(initial_elo=1234.0)[CHALLENGER]
+    for bot in ("chaos", "dumbbot", "random", "base_model"):
+        assert league[bot] == theirs[bot]
+    taken = league["old-run/checkpoint_000010"]
+    assert replace(taken, name="checkpoint_000010", path="step_10") == theirs["checkpoint_000010"]
+    assert (new / taken.path).samefile(old / "step_10")
+    assert {key: record.total for key, record in league.records.items()} == {
+        ("chaos", "old-run/checkpoint_000010"): (0, 0, 1),
+        ("base_model", "old-run/checkpoint_000010"): (0, 1, 0),
+    }
+    LeagueFile(new).restore(league)
+    assert LeagueFile(new).read() == league
+
+
+def test_a_record_is_turned_where_the_new_name_comes_first(tmp_path):
+    """checkpoint_000010 comes after chaos, and A/checkpoint_000010 before it."""
+    old, new = make_run(tmp_path, "A", played()), make_run(tmp_path, "B", fresh())
+    record = inherit(fresh(), new, old).records["A/checkpoint_000010", "chaos"]
+    assert record.total == record.recent == (1, 0, 0)
+
+
+def test_what_was_inherited_before_keeps_its_first_run(tmp_path):
+    old, middle = make_run(tmp_path, "old", played()), make_run(tmp_path, "middle", fresh(), weights=("step_30",))
+    LeagueFile(middle).restore(enter_checkpoint(inherit(fresh(), middle, old), step=30, path="step_30"))
+    last = make_run(tmp_path, "last", fresh())
+    league = inherit(fresh(), last, middle)
+    names = [agent.name for agent in league.of_kind("checkpoint")]
+    assert names == ["old/checkpoint_000010", "old/checkpoint_000020", "middle/checkpoint_000030"]
+    assert [os.path.normpath(league[name].path) for name in names] == [
+        "../old/step_10",
+        "../old/step_20",
+        "../middle/step_30",
+    ]
+
+
+def test_missing_weights_are_named(tmp_path):
+    old = make_run(tmp_path, "old", played(), weights=("step_10",))
+    with pytest.raises(
+        LeagueError, match=r"step_20: is missing, the weights of checkpoint_000020 in the league of old"
+    ):
+        inherit(fresh(), make_run(tmp_path, "new", fresh()), old)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../../elsewhere", ""])
+def test_weights_outside_the_runs_are_refused(tmp_path, path):
+    (tmp_path / "elsewhere").write_text("weights")
+    root = tmp_path / "runs"
+    root.mkdir()
+    old = make_run(root, "old", enter_checkpoint(fresh(), step=10, path=path))
+    with pytest.raises(LeagueError, match="are not in a run beside it"):
+        inherit(fresh(), make_run(root, "new", fresh()), old)
+
+
+def test_another_base_model_is_refused(tmp_path):
+    old = make_run(tmp_path, "old", new_league(["chaos"], "smollm2"))
+    wanted = (
+        r"^league\.inherit=old: its base model is 'smollm2' and this run's is 'tiny'; "
+        r"train the one that \S+/old/config\.yaml has as model\.name, or leave league\.inherit out$"
+    )
+    with pytest.raises(LeagueError, match=wanted):
+        inherit(fresh(), make_run(tmp_path, "new", fresh()), old)
+
+
+def test_a_run_without_a_league_is_named(tmp_path):
+    with pytest.raises(LeagueError, match=r"^league\.inherit=nobody: \S+/nobody/league\.json: is missing; "):
+        inherit(fresh(), tmp_path, tmp_path / "nobody")
+
+
+def test_results_already_there_would_be_lost(tmp_path):
+    with pytest.raises(ValueError, match="has results already"):
+        inherit(played(), tmp_path, make_run(tmp_path, "old", played()))

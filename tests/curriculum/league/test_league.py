@@ -1,0 +1,115 @@
+"""The league as data: who is in it at the start, what a game does to everybody, who joins, and recent win rates."""
+
+import numpy as np
+import pytest
+
+from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.curriculum.league.league import (
+    CHALLENGER,
+    KINDS,
+    STARTING_ELO,
+    enter,
+    enter_checkpoint,
+    is_due,
+    new_league,
+    record,
+)
+from sparring.curriculum.league.league import win_rates as rates
+from sparring.curriculum.ratings.bayesian import Belief, beliefs_after
+from sparring.curriculum.ratings.elo import elo_after
+from sparring.curriculum.ratings.game_results import Game
+from tests.curriculum.league.small_league import small_league
+
+SEVEN = (CHALLENGER, "base_model", "random", "chaos", "dumbbot", "dumbbot", "defensive")
+
+
+def test_starting_elos():
+    league = new_league(DIPLOMACY_BOTS, "tiny", initial_elo=1200.0)
+    elos = {name: agent.elo for name, agent in league.agents.items()}
+    assert elos.pop(CHALLENGER) == 1200.0
+    assert elos.pop("base_model") == 1000.0
+    assert elos.keys() == set(DIPLOMACY_BOTS) == STARTING_ELO.keys()
+    assert min(elos.values()) == 900.0
+    assert max(elos, key=elos.get) == "dumbbot"
+    assert elos["dumbbot"] == 1000.0
+    assert {agent.kind for agent in league.agents.values()} <= set(KINDS)
+
+
+def test_every_game_moves_both_ratings_of_everybody_in_it():
+    before = new_league(DIPLOMACY_BOTS, "tiny")
+    game = Game(SEVEN, (1, 2, 3, 4, 5, 6, 7))
+    after = record(before, [game])
+    for name, agent in after.agents.items():
+        played = name in SEVEN
+        assert (agent.elo != before[name].elo) == played
+        assert (agent.belief != before[name].belief) == played
+        assert agent.games == played
+        assert agent.start_elo == before[name].start_elo
+    elos = elo_after({name: agent.elo for name, agent in before.agents.items()}, [game])
+    assert {name: after[name].elo for name in set(SEVEN)} == elos
+    beliefs = beliefs_after({name: agent.belief for name, agent in before.agents.items()}, [game])
+    assert {name: after[name].belief for name in set(SEVEN)} == beliefs
+
+
+def test_neither_the_order_of_games_nor_of_agents_makes_a_difference():
+    rng = np.random.default_rng(1)
+    names = list(small_league().agents)
+    games = [Game(tuple(rng.choice(names, 7)), tuple(rng.permutation(7) + 1)) for _ in range(40)]
+    one = record(small_league(), games)
+    turned = small_league()
+    turned = record(type(turned)(dict(reversed(turned.agents.items())), {}), games[::-1])
+    assert dict(one.agents) == dict(turned.agents)
+    assert dict(one.records) == dict(turned.records)
+
+
+def test_results_add_up_over_batches():
+    league = small_league()
+    for ranks in ((1, 2), (2, 1), (1, 2), (1, 1)):
+        league = record(league, [Game((CHALLENGER, "chaos"), ranks)])
+    assert league.records[CHALLENGER, "chaos"].total == (2, 1, 1)
+    assert league["chaos"].games == league[CHALLENGER].games == 4
+
+
+def test_nothing_played_nothing_changed():
+    assert record(small_league(), []) == small_league()
+
+
+def test_recent_results_outweigh_old_ones():
+    """600 lost games, then 600 won: in total even, lately 7 of 8, since 200 of them remember the old 150."""
+    league = record(small_league(), 600 * [Game((CHALLENGER, "chaos"), (2, 1))])
+    league = record(league, 600 * [Game((CHALLENGER, "chaos"), (1, 2))])
+    assert league.records[CHALLENGER, "chaos"].total == (600, 0, 600)
+    (rate,) = rates(league, CHALLENGER, ["chaos"])
+    assert rate == pytest.approx((600 + 1) / (600 + 600 * 200 / 800 + 2))
+    (theirs,) = rates(league, "chaos", [CHALLENGER])
+    assert theirs == pytest.approx(1.0 - rate)
+
+
+def test_never_met_is_even():
+    assert rates(small_league(), CHALLENGER, ["chaos", "base_model"]).tolist() == [0.5, 0.5]
+    assert rates(small_league(), CHALLENGER, []).shape == (0,)
+
+
+def test_a_checkpoint_enters_with_the_challengers_ratings_and_stays_while_that_moves_on():
+    league = record(small_league(0), [Game(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
+    league = enter_checkpoint(league, step=20, path="step_20/adapter")
+    entered = league["checkpoint_000020"]
+    assert (entered.kind, entered.step, entered.path, entered.games) == ("checkpoint", 20, "step_20/adapter", 0)
+    assert entered.elo == entered.start_elo == league[CHALLENGER].elo > 1000.0
+    assert entered.belief == league[CHALLENGER].belief != Belief()
+    league = record(league, [Game((CHALLENGER, "chaos"), (1, 2))])
+    assert league["checkpoint_000020"] == entered
+    assert league[CHALLENGER].elo > entered.elo
+
+
+def test_nobody_enters_twice_and_nobody_unknown_plays():
+    league = small_league()
+    with pytest.raises(InputError, match="'checkpoint_000010': is in the league already"):
+        enter(league, league["checkpoint_000010"])
+    with pytest.raises(UnknownNameError, match=r"unknown agent 'dumbot'.*did you mean 'dumbbot'"):
+        record(league, [Game((CHALLENGER, "dumbot"), (1, 2))])
+
+
+def test_a_checkpoint_is_due_every_ten_steps():
+    assert [step for step in range(41) if is_due(step, 10)] == [10, 20, 30, 40]

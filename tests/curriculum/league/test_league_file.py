@@ -1,0 +1,219 @@
+"""A league on disk: what is written comes back, two processes lose nothing, damage and other versions are named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparring.curriculum.league.file
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.locks import FileLock
+from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.curriculum.league.league import CHALLENGER, record
+from sparring.curriculum.league.serialization import _digest, read_league, write_league
+from sparring.curriculum.ratings.game_results import Game
+from tests.curriculum.league.small_league import small_league
+
+ROOT = Path(__file__).resolve().parents[3]
+BATCHES = 40
+
+
+def played():
+    rng = np.random.default_rng(2)
+    names = list(small_league().agents)
+    games = [Game(tuple(rng.choice(names, 7)), tuple(rng.permutation(7) + 1)) for _ in range(20)]
+    return record(small_league(), games)
+
+
+def test_what_is_written_comes_back_to_the_bit(tmp_path):
+    file = LeagueFile(tmp_path)
+    assert file.begin(played()) == played()
+    assert LeagueFile(tmp_path).read() == played()
+    assert read_league(json.loads(json.dumps(write_league(played())))) == played()
+
+
+def test_who_begins_second_gets_what_is_there(tmp_path):
+    LeagueFile(tmp_path).begin(played())
+    assert LeagueFile(tmp_path).begin(small_league()) == played()
+
+
+def test_recording_is_recorded_on_disk(tmp_path):
+    file = LeagueFile(tmp_path)
+    file.begin(small_league())
+    games = [Game((CHALLENGER, "chaos"), (1, 2))]
+    assert file.record(games) == file.read() == record(small_league(), games)
+
+
+def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
+    file = LeagueFile(tmp_path)
+    earlier = file.begin(played())
+    file.record([Game((CHALLENGER, "chaos"), (1, 2))])
+    file.restore(earlier)
+    assert file.read() == played()
+
+
+def test_what_cannot_be_used_is_put_aside_and_what_can_stays(tmp_path):
+    file = LeagueFile(tmp_path)
+    assert file.put_aside_damaged() == ""
+    file.begin(played())
+    assert file.put_aside_damaged() == ""
+    for broken in (file.path.read_text()[:-20], file.path.read_text().replace("chaos", "chaps")):
+        file.path.write_text(broken)
+        said = file.put_aside_damaged()
+        assert "league.json: cannot be used (" in said
+        assert said.endswith("); it is kept as league.json.damaged")
+        assert (tmp_path / "league.json.damaged").read_text() == broken
+        assert file.begin(played()) == played()
+
+
+WRITER = """
+import sys
+sys.path.insert(0, '.')
+from pathlib import Path
+from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.league.file import LeagueFile
+folder, me, batches = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+print('ready', flush=True)
+sys.stdin.readline()
+for number in range(batches):
+    LeagueFile(folder).record([Game((me, 'chaos'), (1, 2)), Game((me, 'random', 'dumbbot'), (2, 3, 1))])
+"""
+
+
+def writer(folder, name, batches):
+    command = [sys.executable, "-c", WRITER, str(folder), name, str(batches)]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
+    file = LeagueFile(tmp_path)
+    begun = file.begin(small_league())
+    processes = [writer(tmp_path, name, BATCHES) for name in (CHALLENGER, "base_model")]
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.wait() for process in processes] == [0, 0]
+    league = file.read()
+    for name in (CHALLENGER, "base_model"):
+        assert league[name].games == 2 * BATCHES
+        key = tuple(sorted((name, "chaos")))
+        assert league.records[key].total == ((BATCHES, 0, 0) if key[0] == name else (0, 0, BATCHES))
+    assert league["chaos"].games == league["random"].games == league["dumbbot"].games == 2 * BATCHES
+    sums = [sum(agent.elo for agent in agents.values()) for agents in (league.agents, begun.agents)]
+    assert sums[0] == pytest.approx(sums[1])
+
+
+def test_a_writer_that_is_killed_leaves_a_whole_league_and_no_lock(tmp_path):
+    file = LeagueFile(tmp_path, patience=20.0)
+    file.begin(small_league())
+    process = writer(tmp_path, CHALLENGER, 100_000)
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    while file.read()["chaos"].games < 5:
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    before = file.read()["chaos"].games
+    assert file.record([Game((CHALLENGER, "chaos"), (1, 2))])["chaos"].games == before + 1
+
+
+def test_a_writer_that_hangs_is_named(tmp_path):
+    LeagueFile(tmp_path).begin(small_league())
+    holder = rf"process {os.getpid()} on .* for 0\.05 s"
+    with FileLock(tmp_path / "league.lock"), pytest.raises(LeagueError, match=holder):
+        LeagueFile(tmp_path, patience=0.05).record([])
+
+
+def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
+    file = LeagueFile(tmp_path)
+    file.begin(small_league())
+
+    def full(path, data):
+        raise OSError("no room")
+
+    monkeypatch.setattr(sparring.curriculum.league.file, "write_atomically", full)
+    with pytest.raises(OSError, match="no room"):
+        file.record([Game((CHALLENGER, "chaos"), (1, 2))])
+    monkeypatch.setattr(sparring.curriculum.league.file, "write_atomically", write_atomically)
+    assert file.read() == small_league()
+    assert file.record([])  # the lock is free again
+
+
+def test_damage_anywhere_in_the_file_is_noticed(tmp_path):
+    """One character of every line replaced by another digit or letter: never read as another league."""
+    file = LeagueFile(tmp_path)
+    file.begin(played())
+    text = file.path.read_text()
+    rng = np.random.default_rng(0)
+    places = [place for place, char in enumerate(text) if char.isalnum()]
+    for place in rng.choice(places, 200, replace=False):
+        file.path.write_text(text[:place] + ("7" if text[place] != "7" else "3") + text[place + 1 :])
+        with pytest.raises(LeagueError, match=r"league\.json: "):
+            file.read()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("[]", "must be an object"),
+        ('{"format": "sparring-diplomacy"}', "format: must be 'sparring-league'"),
+        ('{"format": "sparring-league", "version": 2}', "version: must be 1, not '2'"),
+        ('{"format": "sparring-league", "version": true}', "version: must be 1"),
+    ],
+)
+def test_other_files_are_named(tmp_path, content, message):
+    (tmp_path / "league.json").write_text(content)
+    with pytest.raises(LeagueError, match=message) as error:
+        LeagueFile(tmp_path).read()
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_league_is_named(tmp_path):
+    with pytest.raises(LeagueError, match=r"league\.json: is missing"):
+        LeagueFile(tmp_path).read()
+    with pytest.raises(LeagueError, match="cannot be written"):
+        LeagueFile(tmp_path / "gone").begin(small_league())
+
+
+def crafted(where, value):
+    """A league with one field of an agent or a result changed, and a digest that fits."""
+    plain = write_league(played())
+    kind, key = where
+    plain[kind][0][key] = value
+    plain["sha256"] = _digest({"agents": plain["agents"], "results": plain["results"]})
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        (("agents", "elo"), float("nan"), r"agents\[0\]\.elo: must be a number in"),
+        (("agents", "elo"), "1000", r"agents\[0\]\.elo: must be a number in"),
+        (("agents", "elo"), 10**400, r"agents\[0\]\.elo: must be a number in"),
+        (("agents", "sigma"), 0.0, r"agents\[0\]\.sigma: must be a number in"),
+        (("agents", "games"), -1, r"agents\[0\]\.games: must be in"),
+        (("agents", "games"), True, r"agents\[0\]\.games: must be a whole number"),
+        (("agents", "kind"), "king", r"agents\[0\]\.kind: must be one of"),
+        (("agents", "kind"), CHALLENGER, r"agents: must hold one challenger"),
+        (("agents", "name"), "../../x", r"agents\[0\]\.name: must be a name"),
+        (("agents", "name"), "chaos", "two of them have one name"),
+        (("agents", "path"), "a\nb", r"agents\[0\]\.path: must be text of one line"),
+        (("agents", "surprise"), 1, r"agents\[0\]: unknown key 'surprise'"),
+        (("results", "players"), ["chaos", "nobody"], r"results\[0\]\.players: must be two agents"),
+        (("results", "players"), ["random", "chaos"], r"results\[0\]\.players: must be two agents"),
+        (("results", "total"), [1, 2], r"results\[0\]\.total: must be wins, draws and losses"),
+        (("results", "recent"), [1.0, -2.0, 0.0], r"results\[0\]\.recent\[1\]: must be a number in"),
+    ],
+)
+def test_crafted_fields_are_refused_by_their_path(tmp_path, where, value, message):
+    (tmp_path / "league.json").write_text(json.dumps(crafted(where, value)))
+    with pytest.raises(LeagueError, match=message):
+        LeagueFile(tmp_path).read()

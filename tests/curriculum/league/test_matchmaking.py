@@ -1,0 +1,237 @@
+"""Whom a hero meets: exact chances in every mode, rules for what is missing, schedules, and frequencies of draws."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.schema import LeagueConfig
+from sparring.curriculum.league.league import CHALLENGER, new_league, record
+from sparring.curriculum.league.matchmaking import category, category_rates, chances, draw_opponents, shares
+from sparring.curriculum.league.pfsp import FLOORS
+from sparring.curriculum.ratings.game_results import Game
+from tests.curriculum.league.small_league import rated, small_league
+
+BASELINE = {*DIPLOMACY_BOTS, "base_model"}
+SPREAD = {"c10": 850.0, "c20": 899.0, "c30": 900.0, "c40": 1100.0, "c50": 1101.0}
+"""Against a challenger of 1000: two exploitable ones, two peers, one that is stronger."""
+
+
+def config(**options):
+    return LeagueConfig(**{"cold_start_steps": 0, "dumbbot_game_probability": 0.0} | options)
+
+
+def at(league, step=0, steps=100, **options):
+    return chances(league, config(**options), step=step, steps=steps)
+
+
+def draws(league, games, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return [draw_opponents(league, config(**options), step=0, steps=100, rng=rng) for _ in range(games)]
+
+
+def assert_frequencies(drawn, chance):
+    """Every name as often as it should be, to five standard deviations; and nobody else."""
+    names = [name for game in drawn for name in game.names]
+    assert set(names) <= chance.keys()
+    for name, p in chance.items():
+        deviation = math.sqrt(len(names) * p * (1.0 - p))
+        assert names.count(name) == pytest.approx(len(names) * p, abs=5.0 * deviation + 1e-9), name
+
+
+def test_categories_as_the_hero_sees_them():
+    league, options = small_league(5, **SPREAD), config()
+    assert category(league, options, CHALLENGER) == "self_play"
+    found = [category(league, options, agent.name) for agent in league.of_kind("checkpoint")]
+    assert found == ["exploitable", "exploitable", "peer", "peer", "stronger"]
+    assert {category(league, options, name) for name in BASELINE} == {"baseline"}
+    assert category(league, options, "checkpoint_000010", hero="checkpoint_000050") == "exploitable"
+    assert category(league, config(peer_elo=101.0), "checkpoint_000050") == "peer"
+
+
+def test_chances_by_category_by_hand():
+    """Shares 0.30, 0.30, 0.35, 0.05 over one, two, two and seven members; nobody meets the stronger one."""
+    chance = at(small_league(5, **SPREAD))
+    assert chance.pop(CHALLENGER) == pytest.approx(0.30)
+    assert chance.pop("checkpoint_000010") == chance.pop("checkpoint_000020") == pytest.approx(0.175)
+    assert chance.pop("checkpoint_000030") == chance.pop("checkpoint_000040") == pytest.approx(0.15)
+    assert chance == pytest.approx(dict.fromkeys(BASELINE, 0.05 / 7))
+
+
+def test_stronger_checkpoints_stand_in_for_peers():
+    chance = at(small_league(2, c10=800.0, c20=1500.0))
+    assert chance["checkpoint_000020"] == pytest.approx(0.30)
+    assert chance["checkpoint_000010"] == pytest.approx(0.35)
+
+
+def test_the_share_of_an_empty_category_goes_to_the_others_in_proportion():
+    chance = at(small_league(1))  # a peer, nobody exploitable: 0.30, 0.30 and 0.05 are left
+    assert chance[CHALLENGER] == chance["checkpoint_000010"] == pytest.approx(0.30 / 0.65)
+    assert chance["chaos"] == pytest.approx(0.05 / 0.65 / 7)
+
+
+def test_self_play_where_no_share_has_anybody():
+    assert at(small_league(0), self_play=0.0, peer=0.5, exploitable=0.5, baseline=0.0) == {CHALLENGER: 1.0}
+
+
+def test_shares_move_in_a_straight_line_to_the_last_step_and_sum_to_one():
+    """The fourth experiment's: 0.3, 0.2, 0.1, 0.4 to 0.4, 0.35, 0.15, 0.1."""
+    options = config(self_play=0.3, peer=0.2, exploitable=0.1, baseline=0.4)
+    for name, last in {"self_play": 0.4, "peer": 0.35, "exploitable": 0.15, "baseline": 0.1}.items():
+        setattr(options, f"final_{name}", last)
+    assert shares(options, 0, 251) == {"self_play": 0.3, "peer": 0.2, "exploitable": 0.1, "baseline": 0.4}
+    middle = {"self_play": 0.35, "peer": 0.275, "exploitable": 0.125, "baseline": 0.25}
+    assert shares(options, 125, 251) == pytest.approx(middle)
+    last = {"self_play": 0.4, "peer": 0.35, "exploitable": 0.15, "baseline": 0.1}
+    assert shares(options, 250, 251) == shares(options, 900, 251) == pytest.approx(last)
+    assert all(sum(shares(options, step, 251).values()) == pytest.approx(1.0) for step in range(251))
+    assert shares(config(), 250, 251) == shares(config(), 0, 251)
+    assert shares(options, 0, 1) == shares(options, 0, 251)
+
+
+def test_a_share_without_an_end_stays():
+    options = config(final_self_play=0.0, final_baseline=0.35)
+    assert shares(options, 99, 100) == pytest.approx(
+        {"self_play": 0.0, "peer": 0.30, "exploitable": 0.35, "baseline": 0.35}
+    )
+
+
+@pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
+@pytest.mark.parametrize("checkpoints", [0, 1, 5])
+def test_chances_sum_to_one_and_name_members_only(mode, checkpoints):
+    league = small_league(checkpoints, **(SPREAD if checkpoints == 5 else {}))
+    for step in (0, 50, 99):
+        chance = at(league, step, matchmaking=mode, final_self_play=0.05, final_baseline=0.30)
+        assert math.fsum(chance.values()) == pytest.approx(1.0)
+        assert chance.keys() <= league.agents.keys()
+        assert all(p > 0.0 for p in chance.values())
+
+
+def beaten(**share):
+    """A league in which the challenger took these shares of 98 games against somebody each (99 is the prior's)."""
+    league = small_league(2)
+    games = []
+    for name, won in share.items():
+        games += [Game((CHALLENGER, name), (1, 2) if number < won else (2, 1)) for number in range(98)]
+    return record(league, games)
+
+
+def test_win_rates_decide_hard():
+    """(1 - p)^2 with p = 0.9, 0.1 and, never met, 0.5; the learner itself keeps its share."""
+    league = beaten(chaos=89, dumbbot=9)
+    chance = at(league, matchmaking="win_rate", win_rate_form="hard", win_rate_power=2.0, self_play=0.25)
+    assert chance[CHALLENGER] == pytest.approx(0.25)
+    assert chance["dumbbot"] / chance["random"] == pytest.approx(0.81 / 0.25, rel=0.01)
+    assert chance["chaos"] / chance["random"] == pytest.approx(0.01 / 0.25, rel=0.11)  # the floor is a tenth of it
+    assert chance["checkpoint_000010"] == chance["random"]
+
+
+def test_the_power_of_hard():
+    league = beaten(chaos=89, dumbbot=9)
+    one, none = (at(league, matchmaking="win_rate", win_rate_power=power) for power in (1.0, 0.0))
+    assert one["dumbbot"] / one["random"] == pytest.approx(0.9 / 0.5, rel=0.01)
+    assert none["dumbbot"] == pytest.approx(none["chaos"])
+
+
+def test_win_rates_decide_variance():
+    league = beaten(chaos=89, dumbbot=9)
+    chance = at(league, matchmaking="win_rate", win_rate_form="variance")
+    assert chance["chaos"] == pytest.approx(chance["dumbbot"])
+    assert chance["chaos"] / chance["random"] == pytest.approx(0.09 / 0.25, rel=0.01)
+
+
+def test_ratings_are_no_matter_to_win_rates_nor_win_rates_to_ratings():
+    league = beaten(chaos=89)
+    assert at(rated(league, chaos=2000.0), matchmaking="win_rate") == at(league, matchmaking="win_rate")
+    same = {agent.name: agent.elo for agent in league.agents.values() if agent.kind != "checkpoint"}
+    plain = rated(small_league(2), **same)
+    assert at(plain, matchmaking="rating") == at(league, matchmaking="rating")
+
+
+def test_ratings_decide_by_a_gaussian():
+    """Two checkpoints 150 and 300 away, that is one and two standard deviations."""
+    league = rated(small_league(2, c10=850.0, c20=1300.0), **dict.fromkeys(BASELINE, 90_000.0))
+    chance = at(league, matchmaking="rating")
+    near, far = math.exp(-0.5), math.exp(-2.0)
+    total = 1.0 + near + far
+    assert chance == pytest.approx(
+        {CHALLENGER: 1.0 / total, "checkpoint_000010": near / total, "checkpoint_000020": far / total}
+    )
+
+
+def test_by_rating_self_play_is_at_least_its_share():
+    league = rated(small_league(20), **dict.fromkeys(BASELINE, 1000.0))  # 27 others, all as strong as the hero
+    chance = at(league, matchmaking="rating")
+    assert chance.pop(CHALLENGER) == pytest.approx(0.15)
+    assert list(chance.values()) == pytest.approx(27 * [0.85 / 27])
+
+
+def test_by_rating_alone_where_nobody_is_near():
+    league = rated(small_league(0), **dict.fromkeys(BASELINE, 90_000.0))
+    assert at(league, matchmaking="rating") == {CHALLENGER: 1.0}
+
+
+@pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
+def test_the_cold_start_is_bots_alone(mode):
+    league = small_league(5, **SPREAD)
+    chance = at(league, 9, matchmaking=mode, cold_start_steps=10)
+    assert chance == pytest.approx(dict.fromkeys(DIPLOMACY_BOTS, 1 / 6))
+    assert CHALLENGER in at(league, 10, matchmaking=mode, cold_start_steps=10)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"matchmaking": "win_rate"}, {"matchmaking": "rating"}, {"cold_start_steps": 5}],
+    ids=["category", "win_rate", "rating", "cold start"],
+)
+def test_frequencies_of_draws_are_the_chances(options):
+    league = record(small_league(5, **SPREAD), 30 * [Game((CHALLENGER, "chaos"), (1, 2))])
+    assert_frequencies(draws(league, 3000, **options), at(league, **options))
+
+
+def test_seats_are_drawn_independently():
+    """Two seats of a game hold the challenger both as often as 0.3 x 0.3 says."""
+    drawn = draws(small_league(5, **SPREAD), 3000)
+    both = np.mean([game.names[0] == game.names[5] == CHALLENGER for game in drawn])
+    assert both == pytest.approx(0.09, abs=5 * math.sqrt(0.09 * 0.91 / 3000))
+
+
+def test_a_game_is_against_six_dumbbots_as_often_as_asked():
+    drawn = draws(small_league(), 4000, dumbbot_game_probability=0.1)
+    share = np.mean([game.dumbbot_game for game in drawn])
+    assert share == pytest.approx(0.1, abs=5 * math.sqrt(0.09 / 4000))
+    assert all(game.names == 6 * ("dumbbot",) for game in drawn if game.dumbbot_game)
+    assert all(game.dumbbot_game for game in draws(small_league(), 50, dumbbot_game_probability=1.0))
+
+
+def test_the_same_seed_draws_the_same_and_another_does_not():
+    league = small_league(5, **SPREAD)
+    assert draws(league, 20, seed=3) == draws(league, 20, seed=3) != draws(league, 20, seed=4)
+
+
+def test_rates_are_shares_of_seats():
+    drawn = draws(small_league(5, **SPREAD), 50)
+    rates = category_rates(drawn)
+    counted = Counter(name for game in drawn for name in game.categories)
+    assert rates == {name: counted[name] / 300 for name in rates}
+    assert sum(rates.values()) == pytest.approx(1.0)
+    assert rates["stronger"] == 0.0
+    assert category_rates([]) == {}
+
+
+def test_bots_that_are_asked_for_and_missing_are_named():
+    league = new_league([], "tiny")
+    with pytest.raises(InputError, match=r"league\.cold_start_steps: needs bots"):
+        at(league, cold_start_steps=1)
+    with pytest.raises(UnknownNameError, match="unknown bot 'dumbbot'"):
+        draws(league, 1, dumbbot_game_probability=1.0)
+
+
+def test_both_configurations_offer_the_forms_that_there_are():
+    from sparring.configs.language import WIN_RATE_FORMS
+    from sparring.configs.schema import SAMPLINGS
+
+    assert set(WIN_RATE_FORMS) == set(SAMPLINGS) == FLOORS.keys()

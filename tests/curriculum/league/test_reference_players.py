@@ -1,0 +1,92 @@
+"""The table of players that do not change, by hand, and the league's metrics."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from sparring.configs.schema import LeagueConfig
+from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
+from sparring.curriculum.league.matchmaking import Opponents, category
+from sparring.curriculum.league.metrics import league_metrics
+from sparring.curriculum.league.reference_players import Row, best_checkpoint, bots_drop, reference_table
+from sparring.curriculum.ratings.game_results import Game, head_to_head
+from tests.curriculum.league.small_league import rated, small_league
+
+
+def test_the_table_by_hand():
+    league = small_league(2, base_model=940.0, c10=1010.0, c20=1090.0, dumbbot=1190.0, random=905.0, chaos=905.0)
+    assert reference_table(league) == [
+        Row("base_model", 940.0, -60.0, 0),
+        Row("checkpoint_000020 minus base_model", 150.0, None, 0),
+        Row("dumbbot", 1190.0, 190.0, 0),
+        Row("territorial", 960.0, 0.0, 0),
+        Row("coordinated", 940.0, 0.0, 0),
+        Row("chaos", 905.0, -75.0, 0),
+        Row("random", 905.0, -15.0, 0),
+        Row("defensive", 900.0, 0.0, 0),
+    ]
+    assert bots_drop(league) == pytest.approx(-100.0)
+
+
+def test_the_challenger_is_no_checkpoint():
+    league = rated(small_league(0), challenger=3000.0)
+    assert best_checkpoint(league) is None
+    assert [row.figure for row in reference_table(league)][:2] == ["base_model", "dumbbot"]
+
+
+def test_games_are_counted_and_a_gap_rests_on_the_fewer():
+    league = record(small_league(1), 3 * [Game(("base_model", "chaos"), (1, 2))])
+    league = record(league, [Game(("base_model", "checkpoint_000010"), (1, 2))])
+    base, gap, *_ = reference_table(league)
+    assert (base.games, gap.games) == (4, 1)
+
+
+def test_of_equal_checkpoints_the_earlier_is_the_best():
+    assert best_checkpoint(small_league(3)).name == "checkpoint_000010"
+
+
+def test_rows_are_plain_data():
+    rows = [asdict(row) for row in reference_table(small_league())]
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+
+
+def test_metrics_by_hand():
+    games = [
+        Game((CHALLENGER, "chaos", "chaos"), (2, 1, 3)),
+        Game(("dumbbot", CHALLENGER), (1, 1)),
+        Game(("dumbbot", "random"), (1, 2)),
+    ]
+    league = rated(record(small_league(2), games), c20=1300.0)
+    names = ("chaos", CHALLENGER, "checkpoint_000020")
+    drawn = [Opponents(names, tuple(category(league, LeagueConfig(), name) for name in names))]
+    metrics = league_metrics(league, drawn, games)
+    assert metrics["elo/win_rate"] == pytest.approx((0 + 1 + 0.5) / 3)
+    assert metrics["elo/games_played"] == 2.0
+    assert metrics["elo/challenger"] == league[CHALLENGER].elo != 1000.0
+    assert metrics["trueskill/chaos_rating"] == league["chaos"].belief.shown
+    assert metrics["league/num_checkpoints"] == 2.0
+    assert metrics["league/best_elo"] == metrics["elo/checkpoint_000020"] == 1300.0
+    rates = {key: value for key, value in metrics.items() if key.startswith("pfsp/")}
+    assert rates == {
+        "pfsp/self_play_rate": pytest.approx(1 / 3),
+        "pfsp/peer_rate": 0.0,
+        "pfsp/exploitable_rate": 0.0,
+        "pfsp/baseline_rate": pytest.approx(1 / 3),
+        "pfsp/stronger_rate": pytest.approx(1 / 3),
+    }
+    assert all(type(value) is float for value in metrics.values())
+
+
+def test_what_is_not_known_is_left_out():
+    metrics = league_metrics(small_league(0), [], [])
+    assert not metrics.keys() & {"league/best_elo", "elo/win_rate", "pfsp/peer_rate"}
+    assert metrics["league/num_checkpoints"] == 0.0
+
+
+def test_without_a_base_model_the_best_checkpoint_or_the_learner_comes_first():
+    """As in the dogfight's self-play."""
+    league = record(new_league(["ace"]), head_to_head(CHALLENGER, "ace", (3, 0, 1)))
+    assert [(row.figure, row.games) for row in reference_table(league)] == [(CHALLENGER, 4), ("ace", 4)]
+    league = enter_checkpoint(league, step=5, path="pool/snapshot_000005.pt", name="snapshot_000005")
+    assert [row.figure for row in reference_table(league)] == ["snapshot_000005", "ace"]

@@ -1,0 +1,189 @@
+"""Elo ratings: the formula by hand, zero sum, batches in any order, and convergence to a known difference."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.curriculum.ratings.bayesian import Belief
+from sparring.curriculum.ratings.elo import elo_after, expected_rank, expected_score
+from sparring.curriculum.ratings.game_results import Game, head_to_head
+
+ELOS = st.floats(-3000.0, 5000.0)
+SEVEN = tuple("abcdefg")
+
+
+def test_expected_score_by_hand():
+    assert expected_score(1000.0, 1000.0) == 0.5
+    assert expected_score(1400.0, 1000.0) == pytest.approx(10 / 11)
+    assert expected_score(1000.0, 1400.0) == pytest.approx(1 / 11)
+
+
+def after(ratings, results, *, k=32.0):
+    """Ratings after the learner's (wins, draws, losses) against each of `results`; who is new begins at 1000."""
+    before = dict.fromkeys(("learner", *results), 1000.0) | ratings
+    games = [game for name, result in results.items() for game in head_to_head("learner", name, result)]
+    return before | elo_after(before, games, k=k)
+
+
+def test_one_result_moves_both_sides_by_k_times_surprise():
+    """Score 3/4, expected 1/2."""
+    assert after({}, {"ace": (3, 0, 1)}) == {"learner": pytest.approx(1008.0), "ace": pytest.approx(992.0)}
+
+
+def test_a_draw_counts_half():
+    assert after({}, {"ace": (0, 10, 0)}) == {"learner": 1000.0, "ace": 1000.0}
+
+
+def test_every_opponent_moves_and_the_sum_stays():
+    ratings = after({}, {"ace": (10, 0, 0), "brawler": (0, 0, 9), "snapshot_000050": (7, 1, 2)})
+    assert all(rating != 1000.0 for name, rating in ratings.items() if name != "learner")
+    assert sum(ratings.values()) == pytest.approx(4000.0)
+
+
+def test_no_games_no_change():
+    assert after({"ace": 1200.0}, {"ace": (0, 0, 0)}) == {"learner": 1000.0, "ace": 1200.0}
+
+
+def test_thousands_of_games_move_nobody_by_more_than_k():
+    assert after({}, {"ace": (5000, 0, 0)})["learner"] == pytest.approx(1016.0)
+
+
+@pytest.mark.parametrize("opponents", [1, 40])
+def test_always_winning_against_any_number_of_opponents_does_not_oscillate(opponents):
+    ratings, learner = {}, []
+    for _ in range(300):
+        ratings = after(ratings, {f"snapshot_{i:06d}": (20, 0, 0) for i in range(opponents)})
+        learner.append(ratings["learner"])
+    assert all(later > earlier for earlier, later in itertools.pairwise(learner))
+    assert ratings["learner"] - ratings["snapshot_000000"] < 2000.0
+
+
+@pytest.mark.parametrize("opponents", [3, 30])
+def test_ratings_converge_to_the_true_difference(opponents):
+    truth = {f"{strength:+}_{n}": strength for n in range(opponents // 3) for strength in (-300.0, 0.0, 200.0)}
+    rng, ratings = np.random.default_rng(0), {}
+    for _ in range(400):
+        wins = {name: int(rng.binomial(200, expected_score(0.0, strength))) for name, strength in truth.items()}
+        ratings = after(ratings, {name: (won, 0, 200 - won) for name, won in wins.items()})
+    for name, strength in truth.items():
+        assert ratings[name] - ratings["learner"] == pytest.approx(strength, abs=40.0)
+
+
+@given(ELOS, ELOS, st.floats(-500.0, 500.0))
+def test_expected_scores_sum_to_one_grow_with_the_rating_and_depend_on_the_difference_alone(mine, theirs, shift):
+    score = expected_score(mine, theirs)
+    assert 0.0 <= score <= 1.0  # at 6,000 points apart it is 1 to the last bit
+    assert score + expected_score(theirs, mine) == pytest.approx(1.0)
+    assert expected_score(mine + 1.0, theirs) >= score
+    assert expected_score(mine + shift, theirs + shift) == pytest.approx(score, abs=1e-9)
+
+
+@given(ELOS, st.lists(ELOS, min_size=1, max_size=6))
+def test_expected_rank_is_seven_less_six_times_the_mean_chance(mine, others):
+    """The form in which it is published, and its bounds."""
+    n = len(others) + 1
+    mean = np.mean([1.0 / (1.0 + 10.0 ** ((other - mine) / 400.0)) for other in others])
+    assert expected_rank(mine, others) == pytest.approx(n - (n - 1) * mean)
+    assert 1.0 <= expected_rank(mine, others) <= n
+
+
+@given(st.lists(ELOS, min_size=7, max_size=7))
+def test_expected_ranks_of_a_game_sum_to_the_ranks_that_there_are(elos):
+    ranks = [expected_rank(elos[i], elos[:i] + elos[i + 1 :]) for i in range(7)]
+    assert sum(ranks) == pytest.approx(28.0)
+
+
+def test_expected_rank_by_hand():
+    # Three players 400 above: each comes out ahead in 10 of 11 games. Among equals one is in the middle.
+    assert expected_rank(1000.0, [1400.0, 1400.0, 1400.0]) == pytest.approx(1 + 30 / 11)
+    assert expected_rank(25.0, [25.0] * 6) == 4.0
+
+
+@pytest.mark.parametrize("call", [lambda b: expected_score(b, 1000.0), lambda b: expected_rank(1000.0, [b])])
+def test_a_bayesian_rating_is_no_elo(call):
+    with pytest.raises(TypeError):
+        call(Belief())
+
+
+def test_two_players_by_hand():
+    after = elo_after({"a": 1400.0, "b": 1000.0}, [Game(("a", "b"), (2, 1))])
+    assert after == {"a": pytest.approx(1400.0 - 48.0 * 10 / 11), "b": pytest.approx(1000.0 + 48.0 * 10 / 11)}
+
+
+def test_seven_equal_players_by_hand():
+    """A win over each of n players is K / 6 * 1/2 = 4 points, so rank r of 1 .. 7 moves by 4 (8 - 2 r)."""
+    after = elo_after(dict.fromkeys(SEVEN, 1000.0), [Game(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
+    assert list(after.values()) == pytest.approx([1024.0, 1016.0, 1008.0, 1000.0, 992.0, 984.0, 976.0])
+
+
+def test_ties_are_draws():
+    after = elo_after(dict.fromkeys("abc", 1000.0), [Game(("a", "b", "c"), (1, 1, 3))])
+    # K / 2 = 24: a and b draw, and both beat c.
+    assert after == {"a": pytest.approx(1012.0), "b": pytest.approx(1012.0), "c": pytest.approx(976.0)}
+
+
+def test_a_player_in_six_seats_loses_what_the_other_wins_and_nothing_to_itself():
+    game = Game(("hero",) + 6 * ("bot",), (1, 2, 3, 4, 5, 6, 7))
+    after = elo_after({"hero": 1000.0, "bot": 1000.0}, [game])
+    assert after == {"hero": pytest.approx(1024.0), "bot": pytest.approx(976.0)}
+    assert elo_after({"bot": 1000.0}, [Game(("bot", "bot"), (1, 2))]) == {}
+
+
+@st.composite
+def batches(draw):
+    """Ratings of nine players, and games of two to seven of them, who may sit twice."""
+    names = st.sampled_from("abcdefghi")
+    games = []
+    for _ in range(draw(st.integers(1, 8))):
+        players = draw(st.lists(names, min_size=2, max_size=7))
+        games.append(Game(tuple(players), tuple(draw(st.integers(1, len(players))) for _ in players)))
+    return {name: draw(st.floats(500.0, 1500.0)) for name in "abcdefghi"}, games
+
+
+@given(batches(), st.randoms(use_true_random=False))
+def test_the_order_of_games_in_a_batch_makes_no_difference_to_the_bit(batch, random):
+    before, games = batch
+    mixed = list(games)
+    random.shuffle(mixed)
+    assert elo_after(before, mixed) == elo_after(before, games)
+
+
+@given(batches())
+def test_what_one_side_wins_the_others_lose(batch):
+    before, games = batch
+    after = before | elo_after(before, games)
+    assert sum(after.values()) == pytest.approx(sum(before.values()))
+
+
+@given(batches())
+def test_nobody_moves_another_by_more_than_one_game_could(batch):
+    before, games = batch
+    for name, rating in elo_after(before, games).items():
+        met = {other for game in games if name in game.players for other in game.players if other != name}
+        assert abs(rating - before[name]) <= 48.0 * len(met)
+
+
+def test_games_that_ended_alike_are_one_with_their_number():
+    """5 wins, 2 draws and 1 loss, one by one and counted."""
+    games = 5 * [Game(("me", "ace"), (1, 2))] + 2 * [Game(("ace", "me"), (1, 1))] + [Game(("ace", "me"), (1, 2))]
+    before = {"me": 1100.0, "ace": 1000.0}
+    counted = elo_after(before, head_to_head("me", "ace", (5, 2, 1)), k=32.0)
+    assert elo_after(before, games, k=32.0) == {name: pytest.approx(rating) for name, rating in counted.items()}
+
+
+def test_players_of_known_strength_end_in_their_order():
+    """Seven players whose performances scatter as the model says, 60 batches of 32 games."""
+    truth = dict(zip(SEVEN, (-300.0, -200.0, -100.0, 0.0, 100.0, 200.0, 300.0), strict=True))
+    rng = np.random.default_rng(5)
+    elos = dict.fromkeys(SEVEN, 1000.0)
+    for _ in range(60):
+        games = []
+        for _ in range(32):
+            performance = [truth[name] + 400.0 / np.log(10.0) * rng.gumbel() for name in SEVEN]
+            games.append(Game(SEVEN, tuple(1 + sum(p > mine for p in performance) for mine in performance)))
+        elos |= elo_after(elos, games)
+    for name, strength in truth.items():
+        assert elos[name] - 1000.0 == pytest.approx(strength, abs=40.0)
