@@ -24,7 +24,7 @@ if not __package__:
 import torch
 
 from benchmarks.command import run_script
-from benchmarks.diplomacy_peer import Games, Peer
+from benchmarks.diplomacy_peers.peer import Games, Peer
 from benchmarks.report import heading, publish, table
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes

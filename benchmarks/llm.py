@@ -81,18 +81,18 @@ def in_its_own_process(name: str, args: argparse.Namespace, length: int) -> Foun
 
 def measure_alone(args: argparse.Namespace) -> Found:
     """One contestant's medians, and this process's peak memory in MiB."""
-    from benchmarks import llm_ours, llm_trie, llm_trl
-    from benchmarks.llm_work import Size
+    from benchmarks.llm_parts import ours, trie, trl_peer
+    from benchmarks.llm_parts.work import Size
 
     size = Size(args.groups, args.samples, args.hidden, args.layers, args.seed)
     if args.alone == OURS:
-        found = llm_ours.measure(size, rounds=args.rounds, threads=args.threads)
+        found = ours.measure(size, rounds=args.rounds, threads=args.threads)
     elif args.alone == TRL:
-        found = llm_trl.measure(size, rounds=args.rounds, threads=args.threads, length=args.length)
+        found = trl_peer.measure(size, rounds=args.rounds, threads=args.threads, length=args.length)
     elif args.alone == TRIE:
-        found = llm_trie.measure(size, rounds=args.rounds, threads=args.threads)
+        found = trie.measure(size, rounds=args.rounds, threads=args.threads)
     else:
-        found = llm_ours.measure_step(size, threads=args.threads)
+        found = ours.measure_step(size, threads=args.threads)
     return found | {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0}
 
 

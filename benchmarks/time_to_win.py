@@ -123,7 +123,7 @@ def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """The deterministic policy's share of games won, by bot."""
     from sparring.agents.distributed.threads import set_threads
     from sparring.agents.play.matches import Setting, play
-    from sparring.eval.entrants import load_policy
+    from sparring.eval.dogfight.players import load_policy
 
     set_threads(args.threads)
     policy = load_policy(checkpoint, "cpu").contestant

@@ -16,12 +16,12 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
 from sparring.eval.parser import PlayOptions
-from sparring.eval.ratings import Anchor
-from sparring.eval.tables import Record, Report
+from sparring.eval.stats.ratings import Anchor
+from sparring.eval.stats.tables import Record, Report
 
 if TYPE_CHECKING:
-    from sparring.eval.arena import Plan
-    from sparring.eval.entrants import Entrant
+    from sparring.eval.dogfight.arena import Plan
+    from sparring.eval.dogfight.players import Entrant
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -54,7 +54,7 @@ def use_machine(options: PlayOptions) -> tuple[str, int]:
 
 def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> Plan:
     """How the games are played, under conditions that suit all `entrants`; raises `InputError` where none do."""
-    from sparring.eval.arena import Plan, make_setting
+    from sparring.eval.dogfight.arena import Plan, make_setting
 
     contestants = [entrant.contestant for entrant in entrants]
     rules, bot_rate = options.rules, options.bot_rate

@@ -25,12 +25,12 @@ import numpy as np
 from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.configs.core.files import write_atomically
 from sparring.eval.command import make_folders, run_command, write
-from sparring.eval.history import MILLION, Curve, Group, History, mean, read_history
 from sparring.eval.parser import Parser, check_number, read_names
-from sparring.eval.tables import table
+from sparring.eval.plots.history import MILLION, Curve, Group, History, mean, read_history
+from sparring.eval.stats.tables import table
 
 if TYPE_CHECKING:
-    from sparring.eval.panels import Panel
+    from sparring.eval.plots.panels import Panel
 
 FORMS = (".png", ".svg")
 USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean")
@@ -125,7 +125,7 @@ def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: 
 def curves_picture(groups: Sequence[Group], metrics: Sequence[str], options: Options) -> bytes:
     """The picture in the form that --out ends in; raises `InputError` where matplotlib is missing."""
     try:
-        from sparring.eval.panels import ENV_STEPS, MOST_GROUPS, UPDATES, Chart, draw
+        from sparring.eval.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, Chart, draw
     except ModuleNotFoundError as error:
         raise InputError(f'{error.name} is not installed; run pip install -e ".[plots]"') from error
     if len(groups) > MOST_GROUPS:
@@ -152,7 +152,7 @@ def _usual(runs: Sequence[History]) -> str:
 
 
 def _panel(groups: Sequence[Group], metric: str, options: Options) -> Panel:
-    from sparring.eval.panels import Bundle, Panel
+    from sparring.eval.plots.panels import Bundle, Panel
 
     runs = [group.curves(metric, smooth=options.smooth) for group in groups]
     log = metric in options.log

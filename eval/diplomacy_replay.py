@@ -26,8 +26,8 @@ from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.command import make_folders, run_command, write
-from sparring.eval.diplomacy_page import UNKNOWN, write_replay
-from sparring.eval.diplomacy_players import STEWARD, find_cast, load_seats, read_cast
+from sparring.eval.diplomacy.page import UNKNOWN, write_replay
+from sparring.eval.diplomacy.players import STEWARD, find_cast, load_seats, read_cast
 from sparring.eval.find import BOT_PREFIX, Player, display_name, holds
 from sparring.eval.parser import SEED, Parser, add_results, check_number
 
@@ -48,7 +48,7 @@ examples:
 
 bots: {", ".join(BOTS)}
 A policy orders movements; its retreats and winters are left to the bot of the powers that are not named, or
-else to {STEWARD}. Language models do not play here, but in eval/diplomacy.py --ckpt C --replay game.html.
+else to {STEWARD}. Language models do not play here, but in eval/run.py --env diplomacy --ckpt C --replay game.html.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 

@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     checkpoint, out = _read(arguments)
     from sparring.agents.policies.checkpoint import load_checkpoint
-    from sparring.eval.onnx_file import read_onnx
-    from sparring.eval.onnx_model import export
+    from sparring.eval.onnx_export.onnx_file import read_onnx
+    from sparring.eval.onnx_export.onnx_model import export
 
     policy, path = load_checkpoint(checkpoint), out or checkpoint.with_suffix(".onnx")
     difference = export(policy, path)

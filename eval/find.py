@@ -13,7 +13,7 @@ from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import UnknownNameError, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
 from sparring.envs.dogfight.rules import BOTS
-from sparring.eval.proposals import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
+from sparring.eval.suggestions import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
 
 RELEASED = "released/"
 ONNX = ".onnx"

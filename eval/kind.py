@@ -12,7 +12,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.eval.find import Player
-from sparring.eval.proposals import trained_in
+from sparring.eval.suggestions import trained_in
 
 
 def check_dogfight(*players: Player) -> None:
@@ -28,5 +28,5 @@ def check_dogfight(*players: Player) -> None:
 
 def other_game(path: Player, env_id: str) -> str:
     """The line about a policy that does not play the dogfight."""
-    hint = "; its games are played by eval/diplomacy.py --ckpt" if env_id == DIPLOMACY else ""
+    hint = "; its games are played by eval/run.py --env diplomacy --ckpt" if env_id == DIPLOMACY else ""
     return f"{path}: was trained in {env_id}; this command takes only {DOGFIGHT}{hint}"

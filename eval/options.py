@@ -22,8 +22,8 @@ from sparring.eval.parser import (
     add_results,
     check_number,
 )
-from sparring.eval.requirements import Requirement
-from sparring.eval.sprt import parse_hypotheses
+from sparring.eval.stats.requirements import Requirement
+from sparring.eval.stats.sprt import parse_hypotheses
 
 _EXAMPLES = f"""\
 examples:

@@ -18,7 +18,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
-from sparring.eval.ratings import Anchor
+from sparring.eval.stats.ratings import Anchor
 
 REGIME_NAMES = (*LEVELS, *REGIMES)
 ALL = "all"

@@ -23,14 +23,14 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine
+from sparring.eval.dogfight.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
 from sparring.eval.find import Player, find_opponent, find_run
 from sparring.eval.kind import check_dogfight
-from sparring.eval.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
-from sparring.eval.ratings import Anchor
+from sparring.eval.stats.ratings import Anchor
 
 if TYPE_CHECKING:
-    from sparring.eval.entrants import Entrant
+    from sparring.eval.dogfight.players import Entrant
 
 SNAPSHOTS = "[2, 100]"
 NOBODY = "nobody"
@@ -75,9 +75,9 @@ def read_options(arguments: Sequence[str]) -> Options:
 def play(options: Options, folder: Path, opponents: Sequence[Player]) -> Payoffs:
     """Load the players and let everyone play everyone; raises `InputError` where one of them cannot."""
     device, threads = use_machine(options)
-    from sparring.eval.arena import ladder
-    from sparring.eval.entrants import load_entrant
-    from sparring.eval.snapshots import called_by_age, frozen_policies, thin
+    from sparring.eval.dogfight.arena import ladder
+    from sparring.eval.dogfight.players import load_entrant
+    from sparring.eval.dogfight.snapshots import called_by_age, frozen_policies, thin
 
     sure = not options.stochastic
     own = frozen_policies(folder, device, deterministic=sure, old_version=options.env_version == 0)

@@ -4,7 +4,7 @@ Plays seat-swapped pairs of games against each opponent, prints wins, draws and 
 eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. An ONNX
 agent may stand wherever a checkpoint may. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad
 input or a package missing (one line on stderr), 130 stopped with Ctrl-C. `--env diplomacy` hands over to
-`eval/diplomacy.py`.
+`eval/diplomacy/command.py`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from sparring.eval.command import (
 from sparring.eval.find import ONNX, Player, display_name, display_path, find_opponent, find_player
 from sparring.eval.kind import check_dogfight
 from sparring.eval.options import DIPLOMACY, Options, read_options, split_env
-from sparring.eval.ratings import Anchor
-from sparring.eval.sprt import sprt_markdown
-from sparring.eval.tables import Record, ladder_markdown, markdown, to_json
+from sparring.eval.stats.ratings import Anchor
+from sparring.eval.stats.sprt import sprt_markdown
+from sparring.eval.stats.tables import Record, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:
-    from sparring.eval.arena import Plan
-    from sparring.eval.entrants import Entrant
-    from sparring.eval.replay import Recording
+    from sparring.eval.dogfight.arena import Plan
+    from sparring.eval.dogfight.players import Entrant
+    from sparring.eval.dogfight.replay import Recording
 
 FAILED = 1
 
@@ -57,9 +57,9 @@ def _play(arguments: Sequence[str]) -> int:
     """Hand over to the game that --env names."""
     game, rest = split_env(arguments)
     if game == DIPLOMACY:
-        from sparring.eval import diplomacy
+        from sparring.eval.diplomacy import command
 
-        return diplomacy.main(rest)
+        return command.main(rest)
     return _run(rest)
 
 
@@ -101,7 +101,7 @@ def _check_names(options: Options, names: Sequence[str]) -> None:
 def _seat(options: Options, players: Sequence[Player]) -> tuple[list[Entrant], Plan]:
     """Load torch and the players, and see under what conditions they can meet."""
     device, threads = use_machine(options)
-    from sparring.eval.entrants import load_entrant
+    from sparring.eval.dogfight.players import load_entrant
 
     evaluated = _evaluated(options, players)
     entrants = [
@@ -132,7 +132,7 @@ def _command(options: Options) -> Callable[[Options, list[Entrant], Plan], list[
 def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
     assert options.sprt is not None
-    from sparring.eval.arena import sequential
+    from sparring.eval.dogfight.arena import sequential
 
     player, opponent = entrants
     verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
@@ -147,7 +147,7 @@ def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]
 
 def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
-    from sparring.eval.arena import evaluate
+    from sparring.eval.dogfight.arena import evaluate
 
     player, *opponents = entrants
     watched = options.replay is not None or options.gif is not None
@@ -166,7 +166,7 @@ def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> lis
 
 def run_ladder(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
     """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
-    from sparring.eval.arena import ladder
+    from sparring.eval.dogfight.arena import ladder
 
     anchor = _anchor(options, [entrant.name for entrant in entrants])
     report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
@@ -198,11 +198,11 @@ def _publish(options: Options, folder: Path | None, name: str, text: str, data: 
 
 def _write_recordings(options: Options, records: Sequence[Record], recordings: list[Recording]) -> None:
     if options.replay is not None:
-        from sparring.eval.replay import write_replay
+        from sparring.eval.dogfight.replay import write_replay
 
         write(options.replay, lambda path: write_replay(path, recordings))
     if options.gif is not None:
-        from sparring.eval.gif import write_gif
+        from sparring.eval.dogfight.gif import write_gif
 
         # The last of the worst: opponents are usually named from easy to hard.
         worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)

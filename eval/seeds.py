@@ -27,11 +27,11 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
 from sparring.configs.core.errors import InputError
 from sparring.eval.command import make_folders, publish, run_command
 from sparring.eval.parser import SEED, Parser, check_number
-from sparring.eval.results import Group, read_groups
-from sparring.eval.tables import percent, table
+from sparring.eval.stats.results import Group, read_groups
+from sparring.eval.stats.tables import percent, table
 
 if TYPE_CHECKING:
-    from sparring.eval.spread import Estimate, Spread
+    from sparring.eval.stats.aggregate import Estimate, Spread
 
 OVERALL = "overall"
 RESAMPLES = "[100, 1000000]"
@@ -141,7 +141,7 @@ def _row(
     seed: int,
     resamples: int,
 ) -> Row:
-    from sparring.eval.spread import improvement, spread  # late: it loads SciPy
+    from sparring.eval.stats.aggregate import improvement, spread  # late: it loads SciPy
 
     mine = ours.scores(tasks)
     if theirs is None:

@@ -11,7 +11,8 @@ from sparring import train
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
 from sparring.configs.sweep import read_sweep
-from sparring.eval import curves, diplomacy, diplomacy_replay, payoff, seeds
+from sparring.eval import curves, diplomacy_replay, payoff, seeds
+from sparring.eval.diplomacy import command
 from sparring.eval.options import DIPLOMACY, read_options, split_env
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,12 +46,12 @@ def test_commands_of_training(arguments, capsys, tmp_path):
 @pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)
 def test_commands_of_evaluation(arguments):
     game, rest = split_env(arguments)
-    read = diplomacy.read_options if game == DIPLOMACY else read_options
+    read = command.read_options if game == DIPLOMACY else read_options
     assert read(rest).command.startswith("python eval/")
 
 
 @pytest.mark.parametrize(
-    "module", [payoff, seeds, curves, diplomacy, diplomacy_replay], ids=lambda module: module.__name__
+    "module", [payoff, seeds, curves, command, diplomacy_replay], ids=lambda module: module.__name__
 )
 def test_commands_of_other_measurements(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,7 @@
 
 It plays one power against six DumbBots, and against six of the base model it began as, each power in turn. Every check
 plays the same games with the likeliest token each time, so that two checks differ by what was learned and nothing else;
-`eval/diplomacy.py` plays more of them, the other way round, too, and gives intervals.
+`eval/run.py --env diplomacy` plays more of them, the other way round, too, and gives intervals.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Critic(nn.Module):
 
 
 class OrderNetwork(nn.Module):
-    """The interface of `agents.policies.actor_critic.ActorCritic`; an action is a choice number per unit, as a float."""
+    """The interface of `agents.policies.actor_critic.ActorCritic`; an action is a choice number a unit, as a float."""
 
     goals: Tensor
     reach: Tensor

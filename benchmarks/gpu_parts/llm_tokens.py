@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, wait
-from benchmarks.llm_work import TEMPERATURE, Size, requests_of
+from benchmarks.llm_parts.work import TEMPERATURE, Size, requests_of
 from sparring.agents.llm.backend import STOP, Decision, Request
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.output_layer import ModelError

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import llm, llm_ours, llm_trie
-from benchmarks.llm_work import Size, requests_of
+from benchmarks import llm
+from benchmarks.llm_parts import ours, trie
+from benchmarks.llm_parts.work import Size, requests_of
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.line_tokens import LineTokens, probes
 from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
@@ -35,20 +36,20 @@ def test_the_answers_of_a_group_are_to_one_prompt_with_draws_of_their_own():
 def test_a_perfect_cache_by_hand():
     # Read are 1 2 3 9 and 1 2 4 9: eight tokens, of which 1, 2, 3, 9, 4 and the other 9 are new.
     texts = [decision([1, 2, 3], [9, 5], [1, 2]), decision([1, 2, 4], [9, 6, 7], [1, 3, 2])]
-    assert llm_ours.perfect_hit_rate(texts) == 0.25
-    assert llm_ours.perfect_hit_rate([*texts, decision([1, 2, 3], [9], [1])]) == 0.25  # decides nothing, is not read
-    assert llm_ours.perfect_hit_rate([texts[0]] * 4) == 0.75
+    assert ours.perfect_hit_rate(texts) == 0.25
+    assert ours.perfect_hit_rate([*texts, decision([1, 2, 3], [9], [1])]) == 0.25  # decides nothing, is not read
+    assert ours.perfect_hit_rate([texts[0]] * 4) == 0.75
 
 
 def test_ours_accounts_for_its_time_and_finds_what_equal_prompts_share():
-    found = llm_ours.measure(Size(groups=1, samples=4, hidden=32, layers=1, seed=1), rounds=1, threads=1)
+    found = ours.measure(Size(groups=1, samples=4, hidden=32, layers=1, seed=1), rounds=1, threads=1)
     assert min(found.values()) > 0
     assert found["decided"] < found["answer"]
     assert found["hit_rate"] == found["perfect_hit_rate"] == 0.75
 
 
 def test_a_step_with_its_games_accounts_for_its_time():
-    step = llm_ours.measure_step(SIZE, threads=1)
+    step = ours.measure_step(SIZE, threads=1)
     assert step["decisions"] >= 4
     assert min(step.values()) > 0
     assert all(0 < step[name] < 1 for name in ("outside", "outside_rollout", "outside_learning", "mask"))
@@ -70,9 +71,9 @@ def test_calls_within_calls_count_once(monkeypatch):
         def inner(self):
             time.sleep(0.02)
 
-    monkeypatch.setattr(llm_ours, "MODEL_CALLS", ((Model, "outer"), (Model, "inner")))
+    monkeypatch.setattr(ours, "MODEL_CALLS", ((Model, "outer"), (Model, "inner")))
     inner = Model.inner
-    with llm_ours.Clock() as clock:
+    with ours.Clock() as clock:
         Model().outer()
     assert 0.02 <= clock.within <= clock.seconds  # counted twice it would be more than all
     assert Model.inner is inner
@@ -89,15 +90,15 @@ def test_a_trie_is_measured_with_its_orders_new_and_known(monkeypatch):
     """In every round the tokenizer is given the orders once, all together, after those that try it out."""
     learned, learn = [], LineTokens._learn
     monkeypatch.setattr(LineTokens, "_learn", lambda self, texts: (learned.append(len(texts)), learn(self, texts)))
-    positions = llm_trie.largest(SIZE)
+    positions = trie.largest(SIZE)
     units = [position.lines for position in positions]
     assert units == sorted(units)
-    assert len(units) == llm_trie.POSITIONS
-    found = llm_trie.milliseconds(diplomacy_tokenizer(), positions[-1], 4, 2)
+    assert len(units) == trie.POSITIONS
+    found = trie.milliseconds(diplomacy_tokenizer(), positions[-1], 4, 2)
     texts = {option.text for menu in positions[-1].options for option in menu}
     assert [number for number in learned if number != learned[0]] == [len(texts - set(probes()))] * 3  # one to warm up
     assert min(found.values()) > 0
-    measured = llm_trie.measure(SIZE, rounds=1, threads=1)
+    measured = trie.measure(SIZE, rounds=1, threads=1)
     assert (measured["units"], measured["most"]) == (units[len(units) // 2], units[-1])
     assert f"Trie of a position with {units[len(units) // 2]} units: " in llm.trie_line(measured)
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparring.eval import history, panels
 from sparring.eval.curves import USUAL, main, read_options
-from sparring.eval.history import Curve, Mark, mean, read_history
-from sparring.eval.panels import COLORS, Bundle, Chart, Panel, draw, open_gaps
+from sparring.eval.plots import history, panels
+from sparring.eval.plots.history import Curve, Mark, mean, read_history
+from sparring.eval.plots.panels import COLORS, Bundle, Chart, Panel, draw, open_gaps
 
 ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"
@@ -333,7 +333,7 @@ def test_a_run_may_be_given_by_its_folder(make_run, tmp_path, drawn, capsys):
 
 def test_a_missing_package_is_named(make_run, monkeypatch, capsys):
     make_run("a", [0.1])
-    monkeypatch.delitem(sys.modules, "sparring.eval.panels")
+    monkeypatch.delitem(sys.modules, "sparring.eval.plots.panels")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["a"]) == 2
     assert capsys.readouterr().err == ('eval/curves.py: matplotlib is not installed; run pip install -e ".[plots]"\n')
@@ -348,7 +348,7 @@ def test_help_is_narrow_and_neither_it_nor_drawing_needs_torch(capsys, monkeypat
     assert {word for line in lines for word in line.split() if word.startswith("--")} >= {
         *("--metrics", "--log", "--smooth", "--no-events", "--title", "--out")
     }
-    code = "import sys, eval.curves, eval.panels; sys.exit('torch' in sys.modules)"
+    code = "import sys, eval.curves, eval.plots.panels; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

@@ -11,7 +11,7 @@ from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.eval import find
 from sparring.eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run
-from sparring.eval.proposals import DIPLOMACY_GAME, DIPLOMACY_POLICIES, DOGFIGHT_GAME
+from sparring.eval.suggestions import DIPLOMACY_GAME, DIPLOMACY_POLICIES, DOGFIGHT_GAME
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {"run": "['--ckpt', 'no-name']", "payoff": "['--ckpt', 'no-name']", "export": "['--ckpt', 'no-name']"}

@@ -13,7 +13,7 @@ from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, EnvConfig, NetworkConfig, RunConfig
 from sparring.configs.serialization import to_plain
-from sparring.eval.entrants import load_policy
+from sparring.eval.dogfight.players import load_policy
 from sparring.eval.kind import check_dogfight
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ def run_of(folder, env_id):
 def test_by_the_configuration_beside_it(tmp_path):
     check_dogfight("ace", run_of(tmp_path / "one", DOGFIGHT))
     other, third = run_of(tmp_path / "other", DIPLOMACY), run_of(tmp_path / "third", "CartPole-v1")
-    hint = "; its games are played by eval/diplomacy.py --ckpt$"
+    hint = "; its games are played by eval/run.py --env diplomacy --ckpt$"
     with pytest.raises(InputError, match=rf"was trained in {DIPLOMACY}; this command takes only {DOGFIGHT}{hint}"):
         check_dogfight("ace", other)
     with pytest.raises(InputError, match=rf"was trained in CartPole-v1; this command takes only {DOGFIGHT}$"):
@@ -61,4 +61,4 @@ def test_the_commands_say_so_without_torch(tmp_path, command):
         [sys.executable, "-c", code, "--ckpt", path], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
-    assert "its games are played by eval/diplomacy.py --ckpt" in done.stderr
+    assert "its games are played by eval/run.py --env diplomacy --ckpt" in done.stderr

@@ -8,7 +8,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.envs.dogfight.rules import ENV_ID
 from sparring.eval import payoff
-from sparring.eval.onnx_model import build
+from sparring.eval.onnx_export.onnx_model import build
 from sparring.eval.run import main
 
 QUICK = ["--games", "2", "--threads", "1", "--device", "cpu"]

@@ -12,9 +12,10 @@ import pytest
 
 from sparring.configs.core import status
 from sparring.envs.dogfight.rules import BOTS
-from sparring.eval import arena, export, payoff, seeds
+from sparring.eval import export, payoff, seeds
 from sparring.eval import run as run_module
-from sparring.eval.arena import make_setting
+from sparring.eval.dogfight import arena
+from sparring.eval.dogfight.arena import make_setting
 from sparring.eval.options import read_options
 from sparring.eval.parser import REGIME_NAMES
 from sparring.eval.run import main

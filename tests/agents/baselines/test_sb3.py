@@ -22,7 +22,7 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.spaces import action_space
-from sparring.eval.entrants import load_policy
+from sparring.eval.dogfight.players import load_policy
 from tests.agents.ppo.small_run import config, metrics
 
 

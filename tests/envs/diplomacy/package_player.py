@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 
-from benchmarks.diplomacy_orders import STYLES, Weaver
+from benchmarks.diplomacy_peers.orders import STYLES, Weaver
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.orders.notation import read_order, read_unit

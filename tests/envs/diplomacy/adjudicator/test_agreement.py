@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
 
-from benchmarks.diplomacy_agreement import ALL_STYLES, report, sample
-from benchmarks.diplomacy_match import Crowds, Match
-from benchmarks.diplomacy_peer import Games, Peer
-from benchmarks.diplomacy_readings import (
+from benchmarks.diplomacy_peers.agreement import ALL_STYLES, report, sample
+from benchmarks.diplomacy_peers.match import Crowds, Match
+from benchmarks.diplomacy_peers.peer import Games, Peer
+from benchmarks.diplomacy_peers.readings import (
     HEAD_ON,
     INTENT,
     NO_FLEET,
@@ -21,7 +21,7 @@ from benchmarks.diplomacy_readings import (
     SIEGE,
     readings,
 )
-from benchmarks.diplomacy_tally import rings
+from benchmarks.diplomacy_peers.tally import rings
 from sparring.envs.diplomacy.batch import DiplomacyBatch, position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import COAST, INLAND, POWERS, SEA, standard_board

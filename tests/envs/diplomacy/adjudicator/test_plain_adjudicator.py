@@ -1,11 +1,11 @@
-"""The kernels against `benchmarks/diplomacy_plain.py`, on crowds of units where convoys, rings and paradoxes meet."""
+"""The kernels against `benchmarks.diplomacy_peers.plain_adjudicator`, where convoys, rings and paradoxes meet."""
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks.diplomacy_crowds import crowds
-from benchmarks.diplomacy_plain import Outcome, Phase
+from benchmarks.diplomacy_peers.crowds import crowds
+from benchmarks.diplomacy_peers.plain_adjudicator import Outcome, Phase
 from sparring.envs.diplomacy.batch import DiplomacyBatch, position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board

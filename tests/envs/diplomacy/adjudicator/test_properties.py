@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.diplomacy_crowds import crowds
+from benchmarks.diplomacy_peers.crowds import crowds
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import COAST, INLAND, SEA, standard_board

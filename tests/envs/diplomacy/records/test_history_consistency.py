@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.diplomacy_crowds import crowds
+from benchmarks.diplomacy_peers.crowds import crowds
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
 from sparring.envs.diplomacy.board import codes

@@ -1,7 +1,7 @@
 """Saved games as the package `diplomacy` writes them: nothing is lost in reading, and they come out as it says.
 
 `package_game.json` is a file by hand; these are played. Where our rules differ from the package's, the reason is one of
-`benchmarks/diplomacy_readings.py`, which has to lead to exactly what the file says.
+`benchmarks/diplomacy_peers/readings.py`, which has to lead to exactly what the file says.
 """
 
 import re
@@ -14,8 +14,8 @@ import torch
 
 pytest.importorskip("diplomacy", reason="the package diplomacy is not installed: pip install -e '.[peers]'")
 
-from benchmarks.diplomacy_match import DRAWN, Match
-from benchmarks.diplomacy_peer import Peer, View
+from benchmarks.diplomacy_peers.match import DRAWN, Match
+from benchmarks.diplomacy_peers.peer import Peer, View
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.records.order_outcomes import deeds

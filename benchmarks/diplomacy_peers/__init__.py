@@ -1,0 +1,1 @@
+"""Agreement of the adjudicator with other engines."""

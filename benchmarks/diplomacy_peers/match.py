@@ -1,0 +1,239 @@
+"""One batch of our games and as many of the `diplomacy` package, played phase by phase with the same orders.
+
+Where a phase comes to something else, `diplomacy_readings.py` is asked for a reason; then the package waits until our
+game has nobody left to retreat, is set to our position and goes on.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+
+from benchmarks.diplomacy_peers.crowds import crowds
+from benchmarks.diplomacy_peers.orders import STYLES, Weaver, meaning
+from benchmarks.diplomacy_peers.peer import Games, Peer, Units, View, written
+from benchmarks.diplomacy_peers.plain_adjudicator import Outcome
+from benchmarks.diplomacy_peers.readings import RETREAT, Reading, readings, supposed
+from benchmarks.diplomacy_peers.tally import Tally, happenings
+from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
+from sparring.envs.diplomacy.orders.notation import read_order, unit_name
+
+DRAWN, CROWDS = "drawn", "crowds"
+MOVEMENT = (codes.SPRING, codes.FALL)
+LEFT_OUT = 0.03
+LAST_YEAR = 1915
+"""Most random games have come to a standstill by then."""
+
+
+@cache
+def packed(text: str) -> tuple[int, int]:
+    """Province and order of a line."""
+    order = read_order(text)
+    assert order is not None
+    return order.province, order.order
+
+
+class Match:
+    """`games` games played twice at once, in one style."""
+
+    def __init__(self, games: int, style: str, seed: int) -> None:
+        self.style, self.seed, self.turn, self.tally = style, seed, 0, Tally()
+        self.chance = random.Random(f"{style} {seed}")
+        self.batch = DiplomacyBatch(games, last_year=LAST_YEAR, threads=1)
+        self.judge = Games(DiplomacyBatch(1, last_year=LAST_YEAR, threads=1))
+        self.games, self.size = Games(self.batch), games
+        self.peers = [Peer() for _ in range(games)]
+        self.behind = [False] * games  # the package waits for our next movement phase or winter
+
+    def step(self) -> int:
+        """One phase of every game; returns how many were compared."""
+        self.begin_again()
+        self.turn += 1
+        self.batch.draw_orders(self.seed * 100_003 + self.turn)
+        compared = [game for game in range(self.size) if self.catch_up(game)]
+        for game in compared if self.style != DRAWN else []:
+            self.rewrite(game)
+        return self.carry_out(compared)
+
+    def carry_out(self, compared: list[int]) -> int:
+        """Process both sides and compare some games; returns how many."""
+        self.before = {name: rows.copy() for name, rows in self.games.rows.items()}
+        self.names = [self.games.phase(game) for game in range(self.size)]
+        self.batch.process()
+        self.batch.check()
+        for game in compared:
+            self.compare(game)
+        return len(compared)
+
+    def close(self) -> None:
+        """End the batches' threads."""
+        self.batch.close()
+        self.judge.batch.close()
+
+    def begin_again(self) -> None:
+        """Start finished games anew."""
+        over = np.flatnonzero(self.games.rows["done"])
+        for name, values in opening().items():
+            self.games.rows[name][over] = values.numpy()
+        for game in map(int, over):
+            self.tally.events["games finished"] += 1
+            self.peers[game], self.behind[game] = Peer(), False
+
+    def catch_up(self, game: int) -> bool:
+        """Set the package to our position after a difference, as soon as nobody has to retreat; whether it is there."""
+        rows = self.games.rows
+        if self.behind[game] and int(rows["phase"][game]) in (*MOVEMENT, codes.WINTER):
+            self.peers[game] = Peer()
+            self.peers[game].place(self.games.standing(game), self.games.centres(game), self.games.phase(game))
+            self.behind[game] = False
+        return not self.behind[game]
+
+    def rewrite(self, game: int) -> None:
+        """Replace drawn orders by others that fit together, and leave some out."""
+        orders, units = self.games.rows["orders"][game], self.games.rows["units"][game]
+        if int(self.games.rows["phase"][game]) in MOVEMENT:
+            legal = self.legal(game)
+            for place, order in Weaver(legal, units, STYLES[self.style], self.chance).weave().items():
+                orders[place] = order
+        for place in map(int, np.flatnonzero(orders)):
+            if self.chance.random() < LEFT_OUT:
+                orders[place] = 0
+
+    def legal(self, game: int) -> dict[int, list[int]]:
+        """The package's list of legal orders by province, packed; what only one side lists is noted."""
+        found: dict[int, list[int]] = {}
+        for text in {line for lines in self.peers[game].legal().values() for line in lines}:
+            place, order = packed(text)
+            found.setdefault(place, []).append(order)
+        ours = {(place, meaning(int(o))) for place, orders in self.batch.legal_orders(game).items() for o in orders}
+        theirs = {(place, meaning(order)) for place, orders in found.items() for order in orders}
+        idle = {order for order in ours - theirs if order[1][0] == codes.CONVOY}
+        self.tally.events["legal orders listed by both"] += len(ours & theirs)
+        self.tally.events["legal convoys off the shortest routes, ours alone"] += len(idle)
+        self.tally.events["other legal orders listed by one alone"] += len((ours ^ theirs) - idle)
+        return {place: sorted(orders) for place, orders in sorted(found.items())}
+
+    def written(self, game: int) -> dict[str, list[str]]:
+        """The orders of the phase as every power would write them."""
+        return written(*(self.before[name][game] for name in ("orders", "units", "dislodged", "phase")))
+
+    def compare(self, game: int) -> None:
+        """Let the package carry out the phase too, and judge."""
+        for complaint in self.peers[game].order(self.written(game)):
+            idle = "IMPOSSIBLE CONVOY" in complaint
+            self.tally.events["drawn convoys off the shortest routes" if idle else "orders refused by the package"] += 1
+        theirs = self.peers[game].process()
+        ours = self.games.view(game, self.before["units"][game], self.moved(game))
+        self.tally.phases[self.names[game][-1]] += 1
+        self.count(game)
+        if not self.same(game, ours, theirs):
+            self.explain(game, ours, theirs)
+            self.behind[game] = True
+
+    def moved(self, game: int) -> bool:
+        """Whether the phase was one of movement."""
+        return int(self.before["phase"][game]) in MOVEMENT
+
+    def same(self, game: int, ours: View, theirs: View) -> bool:
+        """Whether two views agree; what comes after our last year is no difference."""
+        last = bool(self.games.rows["done"][game]) and ours.phase != "over"
+        return set(ours.differs(theirs)) <= ({"phase"} if last else set())
+
+    def explain(self, game: int, ours: View, theirs: View) -> None:
+        """Find the reasons that make the difference, or keep it as unexplained."""
+        reasons = self.reasons(game, ours, theirs)
+        self.tally.differences.update(reasons)
+        self.tally.events["differences"] += 1
+        if not reasons:
+            self.tally.unexplained.append(self.told(game, ours, theirs))
+
+    def reasons(self, game: int, ours: View, theirs: View) -> tuple[str, ...]:
+        """Why two views differ, as few reasons as will do; none where it remains unexplained."""
+        if not self.moved(game):
+            return ()
+        if self.retreats(self.games, game, ours, theirs):
+            return (RETREAT,)
+        units, orders = self.before["units"][game], self.before["orders"][game]
+        found = readings(units, orders)
+        for reading in found:
+            if not reading.lenient:
+                view = self.judged(game, reading.orders)
+                if self.same(game, view, theirs):
+                    return reading.reasons
+                if self.retreats(self.judge, 0, view, theirs):
+                    return (*reading.reasons, RETREAT)
+        for reading in [*found, Reading((), orders)]:
+            for reasons, outcome in supposed(units, reading):
+                if stands(outcome) == theirs.units and lost(outcome) == {unit[2:5] for _, unit in theirs.dislodged}:
+                    return reasons
+        return ()
+
+    def retreats(self, games: Games, game: int, ours: View, theirs: View) -> bool:
+        """Whether the views differ in units alone that a convoyed army dislodged and that have no true retreat."""
+        places = standard_board().provinces
+        fled = {places[place] for place in np.flatnonzero(games.rows["origin"][game] == codes.CAME_BY_CONVOY)}
+        odd = {unit[2:5] for _, unit in theirs.retreating - ours.retreating}
+        follows = set(ours.differs(theirs)) <= {"retreating", "phase", "centres"}
+        return follows and ours.retreating < theirs.retreating and odd <= fled
+
+    def judged(self, game: int, orders: np.ndarray) -> View:
+        """What our adjudicator makes of other orders in the same position."""
+        for name, rows in self.judge.rows.items():
+            rows[0] = self.before[name][game]
+        self.judge.rows["orders"][0] = orders
+        self.judge.batch.process()
+        return self.judge.view(0, self.before["units"][game], self.moved(game))
+
+    def told(self, game: int, ours: View, theirs: View) -> str:
+        """A difference for people."""
+        lines = [f"{self.style} {self.names[game]}"]
+        for name in ours.differs(theirs):
+            left, right = getattr(ours, name), getattr(theirs, name)
+            if not isinstance(left, str):
+                left, right = sorted(left - right), sorted(right - left)
+            lines.append(f"  {name}: ours {left}, theirs {right}")
+        return "\n".join([*lines, *(f"  {power} {', '.join(o)}" for power, o in self.written(game).items())])
+
+    def count(self, game: int) -> None:
+        """Note what happened in a phase."""
+        if self.moved(game):
+            self.tally.events.update(
+                happenings(self.before["units"][game], self.before["orders"][game], self.games.rows["results"][game])
+            )
+
+
+def stands(outcome: Outcome) -> Units:
+    """Who stands where."""
+    found = outcome.units.values()
+    return frozenset((POWERS[power], unit_name(fleet, place)) for power, fleet, place in found)
+
+
+def lost(outcome: Outcome) -> set[str]:
+    """Provinces from which a unit was dislodged."""
+    return {standard_board().provinces[place] for place in outcome.dislodged}
+
+
+class Crowds(Match):
+    """Single movement phases of crowded positions instead of games."""
+
+    def __init__(self, games: int, seed: int) -> None:
+        super().__init__(games, CROWDS, seed)
+
+    def step(self) -> int:
+        """One position of every game; returns how many were compared."""
+        self.turn += 1
+        return self.play(*crowds(self.size, seed=self.seed * 100_003 + self.turn))
+
+    def play(self, units: np.ndarray, orders: np.ndarray) -> int:
+        """Carry out orders [G, 75] of positions [G, 75] in spring."""
+        nobody = np.full((self.size, codes.NUM_CENTRES), -1)
+        for name, values in position(units, nobody, year=1901, phase=codes.SPRING).items():
+            self.games.rows[name][:] = values.numpy()
+        self.games.rows["orders"][:] = orders
+        for game in range(self.size):
+            self.peers[game].place(self.games.standing(game), (), self.games.phase(game))
+        return self.carry_out(list(range(self.size)))

@@ -1,0 +1,139 @@
+"""Who `--ckpt` means in Diplomacy, made ready to play: a policy's network, or a language model's backends.
+
+A language model is an adapter on the model that its run's config.yaml names, a model's folder, tiny or smollm2, or one
+on a server. Beside an adapter the model plays as it is without it, and with the adapters it is to be compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.language import LanguageModelConfig
+from sparring.curriculum.league.league import BASE_MODEL
+from sparring.eval import find
+from sparring.eval.diplomacy.candidates import ADAPTER, MODEL_FOLDER, NAMED, config_of, content_of, has_config
+from sparring.eval.diplomacy.players import load_policy
+from sparring.eval.diplomacy.rivals import load_rivals
+from sparring.eval.diplomacy.settings import Settings, configured, is_server, model_of
+
+if TYPE_CHECKING:
+    from sparring.agents.llm.backend import Backend
+    from sparring.agents.policies.actor_critic import ActorCritic
+    from sparring.envs.diplomacy.text.prompts import PromptRules
+
+POLICY = "--ckpt"
+"""What the evaluated model is called among the players, as no run can be; `BASE_MODEL` is its model without adapter."""
+
+
+@dataclass(frozen=True)
+class LanguagePlayer:
+    """A language model that can play: backends by player's name, and what it is shown."""
+
+    models: Mapping[str, Backend]
+    rules: PromptRules
+    about: dict[str, Any]
+    """What results say of it: its model, and how its adapter was trained."""
+    at_a_time: int
+    """How many games it takes, each with one question, to keep it busy."""
+
+
+def load(
+    found: Path | str,
+    *,
+    temperature: float,
+    device: str,
+    settings: Settings | None = None,
+    rivals: Mapping[str, Path] | None = None,
+) -> LanguagePlayer | ActorCritic:
+    """What was found, ready to play, an adapter also against `rivals`, adapters by opponents' names.
+
+    Raises `InputError` for what cannot play Diplomacy or does not fit together.
+    """
+    given = settings or {}
+    if isinstance(found, str):
+        if is_server(found):
+            return _served_model(found, temperature, given)
+        return _plain_model(model_of(LanguageModelConfig(name=found), given), temperature, device)
+    if found.is_dir():
+        run = found.parent if found.name == MODEL_FOLDER else found
+        config = config_of(run) if has_config(run) else LanguageModelConfig()
+        return _plain_model(model_of(replace(config, name=str(found)), given), temperature, device)
+    if given:
+        raise InputError(f"--set: {found} plays as it was trained; it is for models without an adapter, and servers")
+    content = content_of(found)
+    if content.get("format") != ADAPTER:
+        return load_policy(found)
+    if not has_config(found.parent):
+        raise InputError(f"{found}: has no config.yaml beside it, which names its model; leave it in its run's folder")
+    return _adapted_model(found, content, temperature, device, rivals or {})
+
+
+def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
+    """The model on a server, which is asked and tried at once."""
+    from sparring.agents.llm.endpoint.backend import open_endpoint
+    from sparring.envs.diplomacy.text.prompts import PromptRules
+
+    config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
+    config.model.temperature = temperature
+    backend = open_endpoint(config)
+    about, at_a_time = {"model": backend.name}, config.endpoint.concurrency
+    return LanguagePlayer({POLICY: backend}, PromptRules.of(config.model), about, at_a_time)
+
+
+def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -> LanguagePlayer:
+    """A model without an adapter, which is its own base model."""
+    from sparring.agents.llm.models.load import load_model
+
+    model, tokenizer = load_model(config, device=device)
+    about = {"model": find.display_path(Path(config.name)) if config.name not in NAMED else config.name}
+    return _player({POLICY: nullcontext, BASE_MODEL: nullcontext}, model, tokenizer, config, temperature, about)
+
+
+def _adapted_model(
+    path: Path, content: dict[str, Any], temperature: float, device: str, rivals: Mapping[str, Path]
+) -> LanguagePlayer:
+    """The adapter on its model, the model as it is without it, and other adapters on it."""
+    from sparring.agents.llm.models.load import check_packages, load_model
+
+    check_packages()
+    from sparring.agents.llm.models.adapter_file import adapter_of
+    from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
+
+    config = config_of(path.parent)
+    model, tokenizer = load_model(config, device=device)
+    adapter = adapter_of(path, content, model)
+    adapters = Adapters(model, adapter.shape)
+    adapters.restore(adapter.weights)
+    about = {"model": config.name, "training": adapter.training}
+    if rivals:
+        about["opponents"] = load_rivals(rivals, adapters, adapter, config)
+    called = {POLICY: LEARNER, BASE_MODEL: BASE} | {name: str(path) for name, path in rivals.items()}
+    playing = {name: partial(adapters.playing, among) for name, among in called.items()}
+    return _player(playing, adapters.model, tokenizer, config, temperature, about)
+
+
+def _player(
+    playing: Mapping[str, Any],
+    model: Any,
+    tokenizer: Any,
+    config: LanguageModelConfig,
+    temperature: float,
+    about: dict[str, Any],
+) -> LanguagePlayer:
+    """A backend for every name in `playing`, all on one model."""
+    from sparring.agents.llm.decoding.constraint import Constraint
+    from sparring.agents.llm.transformers_backend import TransformersBackend
+    from sparring.envs.diplomacy.text.prompts import PromptRules
+
+    asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer)
+    models = {
+        name: TransformersBackend.of(asked, model, tokenizer, constraint=constraint, playing=how)
+        for name, how in playing.items()
+    }
+    return LanguagePlayer(models, PromptRules.of(config), about, config.batch_size)

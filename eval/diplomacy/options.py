@@ -1,0 +1,201 @@
+"""Options of `eval/run.py --env diplomacy`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.schema import DEVICE
+from sparring.curriculum.league.league import BASE_MODEL
+from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
+from sparring.eval.diplomacy.settings import Settings, read_settings
+from sparring.eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
+
+MOST_GAMES = 999_999
+GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
+YEARS = "[1901, 2000]"
+LAST_YEAR = 1920
+"""Where nobody named a year, and who is evaluated was not trained with one."""
+TEMPERATURE = "[0, 10]"
+PROTOCOLS = ("both", "alone", "six")
+_WHO = ("bot", "ckpt", "ladder", "league")
+_OF_GAMES = ("replay", "opponents", "games", "last_year", "seed", "temperature", "protocol", "set", "device", "threads")
+
+_EXAMPLES = f"""\
+examples:
+  python eval/run.py --env diplomacy --ladder        each bot against six of each
+  python eval/run.py --env diplomacy --ladder --games 210 --last-year 1920 --out docs/results
+  python eval/run.py --env diplomacy --bot dumbbot --opponents random,chaos --games 700
+  python eval/run.py --env diplomacy --ckpt final.pt --opponents random,chaos --last-year 1910
+  python eval/run.py --env diplomacy --ckpt final.pt --opponents dumbbot --replay game.html
+  python eval/run.py --env diplomacy --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
+  python eval/run.py --env diplomacy --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
+  python eval/run.py --env diplomacy --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
+  python eval/run.py --env diplomacy --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
+  python eval/run.py --env diplomacy --league quick-hawk-diplomacy_exp1   against the fixed references
+
+bots: {", ".join(BOTS)}
+language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
+against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter; one that
+has none is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
+--replay, exactly: point at it. Or the address of a server that speaks OpenAI's protocol, with the options of
+docs/llm_endpoints.md in --set.
+exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be played; every value has been checked, nobody has been looked for."""
+
+    bot: str | None
+    ckpt: str | None
+    ladder: bool
+    league: str | None
+    opponents: tuple[str, ...]
+    games: int
+    last_year: int
+    last_year_given: bool
+    """Whether it was on the command line; else it is not settled before who is evaluated was found."""
+    seed: int
+    temperature: float | None
+    """Of language models; None where it was not given, which is 0."""
+    protocol: str | None
+    """Of language models: alone against six, six against one, or both, which is None, too."""
+    settings: Settings
+    """Of a language model without an adapter, or on a server."""
+    device: str
+    threads: int
+    out: Path | None
+    replay: Path | None
+    quiet: bool
+    command: str
+
+    @property
+    def language_only(self) -> list[str]:
+        """Those that were given and are for language models alone, as on the command line."""
+        given = {
+            "temperature": self.temperature is not None,
+            "protocol": self.protocol is not None,
+            "set": bool(self.settings),
+        }
+        return [name for name, there in given.items() if there]
+
+    @property
+    def rivals(self) -> list[str]:
+        """Opponents that are neither bots nor the base model, and so may be adapters."""
+        return [name for name in self.opponents if name not in (*BOTS, BASE_MODEL)]
+
+    @property
+    def cells(self) -> list[tuple[str, str]]:
+        """Who plays alone, and who plays the other six."""
+        ones = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
+        return [(one, six) for one in ones for six in self.opponents]
+
+
+def read_options(arguments: Sequence[str]) -> Options:
+    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    parser = _parser()
+    values = parser.read(arguments)
+    if values["league"]:
+        _check_nothing_is_played(name for name in _OF_GAMES if values[name] != parser.get_default(name))
+    values["opponents"] = read_names("--opponents", values["opponents"])
+    values["settings"] = read_settings(values.pop("set"))
+    values["last_year_given"] = values["last_year"] is not None
+    values["last_year"] = values["last_year"] if values["last_year_given"] else LAST_YEAR
+    options = Options(**values)
+    _check_who(options)
+    limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
+    if options.temperature is not None:
+        limits["temperature"] = TEMPERATURE
+    _check_shared(options.games)
+    for name, allowed in limits.items():
+        check_number(f"--{name.replace('_', '-')}", values[name], allowed)
+    if wrong := complaint(options.device, DEVICE):
+        raise InputError(f"--device {options.device!r}: {wrong}")
+    return options
+
+
+def _check_who(options: Options) -> None:
+    if [bool(getattr(options, name)) for name in _WHO].count(True) != 1:
+        raise InputError(
+            "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"
+        )
+    if BASE_MODEL in options.opponents and not options.ckpt:
+        raise InputError(f"--opponents {BASE_MODEL}: is what --ckpt, an adapter, was trained on; give --ckpt as well")
+    for name in (*(() if options.ckpt else options.rivals), *([options.bot] if options.bot else [])):
+        choose("bot", name, BOTS)
+    for name in () if options.ckpt else options.language_only:
+        raise InputError(f"--{name}: is not for bots; it goes with --ckpt and a language model")
+    if options.protocol is not None:
+        choose("protocol", options.protocol, PROTOCOLS)
+
+
+def _check_shared(games: int) -> None:
+    """Raise `InputError` for games that do not give every power as many, with the next number that does."""
+    if games % NUM_POWERS:
+        least = max(games, NUM_POWERS)
+        whole = min(least + -least % NUM_POWERS, MOST_GAMES)
+        raise InputError(
+            f"--games {games}: must be a multiple of 7, so that all powers are played as often; try {whole}"
+        )
+
+
+def _check_nothing_is_played(given: Iterable[str]) -> None:
+    for name in given:
+        option = name.replace("_", "-")
+        raise InputError(f"--{option} does not go with --league, which plays nothing; leave one of them out")
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "eval/run.py --env diplomacy",
+        "Let bots play Diplomacy, or a policy, or a language model: one of a kind against six of another, and print "
+        "what either side got.",
+        _EXAMPLES,
+    )
+    players = parser.add_argument_group("who plays")
+    players.add_argument("--bot", metavar="B", help="who plays one power")
+    players.add_argument(
+        "--ckpt", metavar="C", help="a policy or language model: a path, a run's name, final.pt, a model's folder, tiny"
+    )
+    players.add_argument("--ladder", action="store_true", help="all of --opponents, each in turn, play one power")
+    players.add_argument("--league", metavar="RUN", help="play nothing; print the fixed references of a run's league")
+    players.add_argument(
+        "--opponents", nargs="+", default=list(BOTS), metavar="O", help="bots, adapters, base_model (default: bots)"
+    )
+    _add_conditions(parser)
+    results = add_results(
+        parser, out="write diplomacy.md and .json there (--ckpt: default eval.md and .json beside it)", metavar="DIR"
+    )
+    results.add_argument(
+        "--replay", type=Path, metavar="HTML", help="a page of the first game of the last pair (--ckpt plays alone)"
+    )
+    return parser
+
+
+def _add_conditions(parser: Parser) -> None:
+    group = parser.add_argument_group("under what conditions")
+    group.add_argument("--games", type=int, default=210, metavar="N", help="per pair, a multiple of 7 (default: 210)")
+    group.add_argument(
+        "--last-year",
+        type=int,
+        metavar="Y",
+        help=f"then it is a draw (default: the year --ckpt was trained with, else {LAST_YEAR})",
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of bots and of draws (default: 0)")
+    group.add_argument(
+        "--temperature", type=float, metavar="T", help="of a language model (default: 0, always the likeliest token)"
+    )
+    group.add_argument(
+        "--protocol",
+        metavar="P",
+        help="of a language model: alone, one against six; six against one; or both (default)",
+    )
+    group.add_argument(
+        "--set", nargs="+", default=[], metavar="K=V", help="options of a model or server: model.compact=false"
+    )
+    group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
+    group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")

@@ -1,0 +1,195 @@
+"""A recorded game of Diplomacy as a self-contained HTML page: the map as SVG, and what happened as JSON.
+
+The page (`replay.html`) carries everything in itself and asks the network for nothing. All geometry is worked
+out here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page show the same; the page draws it
+and moves from phase to phase.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.files import write_atomically
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.drawing import palette
+from sparring.envs.diplomacy.drawing.arrows import DISLODGED_SHIFT, Mark, marks
+from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, is_sea, standard_drawing
+from sparring.envs.diplomacy.drawing.render import HULL, SAIL
+from sparring.envs.diplomacy.orders.notation import unit_location
+from sparring.envs.diplomacy.records.game_log import POWER_NAMES, result
+from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.timeline import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
+
+UNKNOWN = "unknown"
+TEMPLATE = Path(__file__).with_name("replay.html")
+
+
+def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = "") -> str:
+    """The page of a recorded game; `players` are the seven powers' in their order, "" for whom nobody knows.
+
+    `note` says what the phases' odds are, where they have any. Neither the title nor a player's name can end its
+    element or start another.
+    """
+    if len(players) != codes.NUM_POWERS:
+        raise ValueError(f"{len(players)} players: name all {codes.NUM_POWERS}, power by power")
+    title = title or f"{cast(players)} · {result(phases)}"
+    data = json.dumps(encode(phases, players, title, note), ensure_ascii=True, separators=(",", ":"))
+    # In the HTML of a script element only "<" matters; & and > are escaped to be plainly inert.
+    inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    parts = {"title": html.escape(f"{title} · Sparring replay"), "data": inert, "map": map_svg()}
+    parts |= {"css": _css(), "view": f"0 0 {WIDTH} {HEIGHT}"}
+    template = TEMPLATE.read_text(encoding="utf-8")
+    return re.sub(r"\{\{(title|data|map|css|view)\}\}", lambda mark: parts[mark[1]], template)
+
+
+def cast(players: Sequence[str]) -> str:
+    """Who plays, in a few words: each player with its powers."""
+    players = [player or UNKNOWN for player in players]
+    names = list(dict.fromkeys(players))
+    if len(names) == 1:
+        return f"Diplomacy: seven times {names[0]}"
+    powers = {name: [p for p, player in zip(POWER_NAMES, players, strict=True) if player == name] for name in names}
+    most = max(names, key=lambda name: len(powers[name]))
+    few = [f"{name} ({', '.join(powers[name])})" for name in names if name != most or len(powers[name]) < 4]
+    return "Diplomacy: " + ", ".join(few + ([f"{most} elsewhere"] if len(powers[most]) >= 4 else []))
+
+
+def encode(phases: Sequence[Phase], players: Sequence[str], title: str, note: str = "") -> dict[str, Any]:
+    """What the page's script reads."""
+    drawing, board = standard_drawing(), standard_board()
+    noted = {"note": note} if note else {}
+    return noted | {
+        "title": title,
+        "result": result(phases),
+        "winner": winner(phases),
+        "players": list(players),
+        "powers": list(POWER_NAMES),
+        "colors": [palette.css(color) for color in palette.POWER_COLORS],
+        "names": [board.names[province] for province in board.province_of],
+        "places": _points(drawing.units),
+        "shift": DISLODGED_SHIFT.tolist(),
+        "centres": [board.provinces[province] for province in board.centres],
+        "years": counts_by_year(phases),
+        "phases": [_phase(phase, after) for phase, after in zip(phases, [*phases[1:], None], strict=True)],
+    }
+
+
+def write_replay(
+    path: str | Path, phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = ""
+) -> None:
+    """Write the page of a recorded game to `path`, whole or not at all; its folder is made where it is missing."""
+    text = page(phases, players=players, title=title, note=note)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(Path(path), text)
+
+
+def map_svg() -> str:
+    """The board as the inside of an SVG element; land that a centre's owner colours has its code in `data-code`."""
+    return "\n".join(_map_parts())
+
+
+def _map_parts() -> Iterator[str]:
+    drawing, board = standard_drawing(), standard_board()
+    for code, outline in drawing.outlines.items():
+        kind = "sea" if is_sea(code) else "land"
+        name = html.escape(board.names[board.provinces.index(code)])
+        yield f'<path class="{kind}" data-code="{code}" d="{_path(outline)}Z"><title>{name}</title></path>'
+    yield from (f'<path class="nowhere" d="{_path(outline)}Z"/>' for outline in drawing.nowhere)
+    yield from (f'<path class="water" d="{_path(outline)}Z"/>' for outline in drawing.water)
+    for kind in ("sea", "land", "coast"):
+        lines = "".join(_path(border.line) for border in drawing.borders if border.kind == kind)
+        yield f'<path class="border {kind}-border" d="{lines}"/>'
+    for code, outline in drawing.islands:
+        kind = "land" if code in board.provinces else "nowhere"
+        yield f'<path class="{kind} island" data-code="{code}" d="{_path(outline)}Z"/>'
+    for province, (x, y) in zip(board.centres, _points(drawing.centres), strict=True):
+        yield f'<g class="centre" data-code="{board.provinces[province]}"><circle cx="{x}" cy="{y}" r="5.6"/></g>'
+    for code, (x, y) in zip(board.provinces, _points(drawing.labels), strict=True):
+        yield f'<text class="code{" at-sea" if is_sea(code) else ""}" x="{x}" y="{y}">{code}</text>'
+    for name, shape in (("hull", HULL), ("sail", SAIL)):
+        yield f'<defs><path id="{name}" d="{_path(np.array(shape, dtype=float))}Z"/></defs>'
+
+
+def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
+    """What the page shows of a phase; of the last one, which nothing comes after, the position alone."""
+    done = deeds(phase, after) if after else []
+    made = {id(mark.deed): mark for mark in marks(phase, done)}
+    odds = {(line["power"], line["text"]): _odds(line) for line in phase.get("odds", [])}
+    told = [_deed(made[id(deed)]) | odds.pop((deed.power, deed.text), {}) for deed in done]
+    # What is left was written and nothing was done, as by WAIVE.
+    idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
+    return {
+        "name": phase["name"],
+        "title": phase_title(phase["name"]),
+        "units": _units(phase["units"]),
+        "dislodged": _units(phase["dislodged"]),
+        "owner": phase["owner"],
+        "counts": centre_counts(phase),
+        "deeds": told,
+    } | ({"idle": idle} if idle else {})
+
+
+def _odds(line: Odds) -> dict[str, Any]:
+    """Probabilities to a hundredth of a per cent."""
+    others = [[text, round(share, 4)] for text, share in line["others"]]
+    more, share = line["rest"]
+    return {"p": round(line["probability"], 4), "others": others, "rest": [more, round(share, 4)]}
+
+
+def _units(units: Sequence[int]) -> list[list[int]]:
+    """Units as [location, power, whether a fleet]."""
+    powers = codes.NUM_POWERS
+    return [[unit_location(u, place), (u - 1) % powers, int(u > powers)] for place, u in enumerate(units) if u]
+
+
+def _deed(mark: Mark) -> dict[str, Any]:
+    """A deed and its mark; what is empty is left out."""
+    deed = mark.deed
+    told = {
+        "power": deed.power,
+        "kind": deed.kind,
+        "text": deed.text,
+        "note": deed.note,
+        "fails": None if deed.fine else 1,
+        "lost": 1 if deed.dislodged else None,
+        "start": deed.start,
+        "target": deed.target if deed.kind in ("move", "retreat") and deed.fine else None,
+        "line": _path(mark.line) if len(mark.line) else "",
+        "head": mark.head,
+        "end": _points(mark.line[[max(len(mark.line) - 3, 0), -1]]) if len(mark.line) else None,
+        "at": _points(mark.at[None])[0],
+        "cross": _points(mark.cross[None])[0] if mark.cross is not None else None,
+    }
+    return {name: value for name, value in told.items() if value not in ("", None)}
+
+
+def _path(points: np.ndarray) -> str:
+    """Points [n, 2] as an SVG path that is not closed, to a tenth of a unit, each after the first by its difference."""
+    tenths = np.rint(10 * points).astype(int)
+    steps = [f"{_tenth(x)} {_tenth(y)}" for x, y in np.diff(tenths, axis=0)]
+    return f"M{_tenth(tenths[0, 0])} {_tenth(tenths[0, 1])}l{' '.join(steps)}".replace(" -", "-")
+
+
+def _tenth(value: int) -> str:
+    return f"{value / 10:g}"
+
+
+def _points(points: np.ndarray) -> list[list[float]]:
+    return [[round(float(x), 1), round(float(y), 1)] for x, y in points]
+
+
+def _css() -> str:
+    """The palette as CSS variables."""
+    colors = {name: getattr(palette, name.upper().replace("-", "_")) for name in _SHARED}
+    return " ".join(f"--{name}: {palette.css(color)};" for name, color in colors.items())
+
+
+_SHARED = ("sea", "land", "nowhere", "coast-ink", "land-ink", "sea-ink", "ink", "failure")

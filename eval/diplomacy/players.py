@@ -1,0 +1,98 @@
+"""Who plays the seven powers of Diplomacy, from what a person writes: `dumbbot`, or `FRANCE=final.pt,dumbbot`.
+
+A player is a bot by its name or a policy by its file, a path, a run's name or final.pt; one without a power plays all
+powers that no other one plays. Names are read and files looked for without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparring.configs.core.errors import InputError, choose
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.board.codes import ENV_ID
+from sparring.eval import find
+from sparring.eval.find import Player
+from sparring.eval.parser import read_names
+from sparring.eval.suggestions import DIPLOMACY_POLICIES, trains_language_model
+
+if TYPE_CHECKING:
+    from sparring.agents.play.diplomacy_matches import Seat
+    from sparring.agents.policies.actor_critic import ActorCritic
+
+STEWARD = "dumbbot"
+"""Gives a policy's retreats and winter orders, which it does not give itself, where no bot plays the other powers."""
+
+
+def read_cast(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Names of the seven players in the powers' order, and the name given without a power, empty where none is.
+
+    Raises `InputError` for a power that is unknown, named twice, or left without a player.
+    """
+    named: dict[str, str] = {}
+    rest = ""
+    for text in read_names("--players", words):
+        power, equals, name = text.partition("=")
+        if not equals and rest:
+            raise InputError(f"--players {text}: {rest} plays the other powers already; say which, as in FRANCE={text}")
+        if not equals:
+            rest = text
+        elif (power := choose("power", power.upper(), POWERS)) in named:
+            raise InputError(f"--players names {power} twice; leave one out")
+        else:
+            named[power] = _some(text, name)
+    return _complete(named, rest), rest
+
+
+def _some(text: str, name: str) -> str:
+    if not name:
+        raise InputError(f"--players {text}: says nobody; write {text}dumbbot, or leave it out")
+    return name
+
+
+def _complete(named: dict[str, str], rest: str) -> tuple[str, ...]:
+    missing = [power for power in POWERS if power not in named]
+    if missing and not rest:
+        raise InputError(f"--players has nobody for {', '.join(missing)}; add a name without a power, such as dumbbot")
+    if rest and not missing:
+        raise InputError(f"--players {rest}: every power has a player already; leave it out")
+    return tuple(named.get(power, rest) for power in POWERS)
+
+
+def find_cast(names: Sequence[str]) -> list[Player]:
+    """The bots and files that are meant; raises `UnknownNameError`, with the choices.
+
+    Raises `InputError` for the run of a language model, and for its files.
+    """
+    cast = []
+    for name in names:
+        _check_policy(name, find.find_folder(name, find.CHECKPOINTS))
+        cast.append(player := find.find_opponent(name, DIPLOMACY_POLICIES))
+        _check_policy(name, player.parent if isinstance(player, Path) else None)
+    return cast
+
+
+def _check_policy(name: str, run: Path | None) -> None:
+    if run is not None and trains_language_model(run / "config.yaml"):
+        raise InputError(
+            f"--players {name}: is a language model, and only bots and policies play here; watch it with"
+            f" python eval/run.py --env diplomacy --ckpt {name} --opponents {STEWARD} --replay game.html"
+        )
+
+
+def load_seats(players: Sequence[Player]) -> list[Seat]:
+    """Bots as they are, and the networks of files, each read once; raises `InputError` for what cannot play."""
+    networks = {path: load_policy(path) for path in players if isinstance(path, Path)}
+    return [player if isinstance(player, str) else networks[player] for player in players]
+
+
+def load_policy(path: Path) -> ActorCritic:
+    """The network of a checkpoint for Diplomacy; raises `InputError` where there is none."""
+    from sparring.agents.policies.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(path)
+    if checkpoint.contract["id"] != ENV_ID:
+        raise InputError(f"{checkpoint.path}: plays {checkpoint.contract['id']}, not {ENV_ID}; use eval/run.py")
+    return checkpoint.network

@@ -1,0 +1,1 @@
+"""Evaluation and replays of the dogfight."""

@@ -1,0 +1,212 @@
+"""The file of an ONNX agent, read and checked before anything in it runs.
+
+An agent is a stateless model with one input, float32 [1, D] or [N, D], and one output, float32 [1, 3] or [N, 3]: turn
+in [-1, 1], throttle in [0, 1], and shoot, which fires above 0. D says what it observes: 224 floats of the challenge
+(four frames of 56, newest first, zeros where there is no frame yet), or 59 or 46 of the classic rules. Only operators
+of ONNX itself are taken, and every weight must be inside the file, so a model can neither run code of its own nor make
+the runtime open another file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight.batch import observation_size
+from sparring.envs.dogfight.rules import RULES
+from sparring.eval.onnx_export.export_packages import export_package
+
+MAX_PARAMETERS = 250_000
+MAX_BYTES = 10_000_000
+"""What the public challenge allows."""
+CONTRACT = "contract"
+"""The entry of a model's metadata in which an exported policy states how it was trained, as JSON."""
+
+_DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
+"""Of the operators that ONNX defines itself."""
+_STATED = ("id", "version", "action_repeat")
+"""What the metadata says of a policy that its input's size does not."""
+
+SIZES = {observation_size(rules, physics): (rules, physics) for rules in reversed(RULES) for physics in (False, True)}
+"""D, and the rules and whether physics parameters are observed: 224, 46 and 59."""
+WANTED = "one input float32 [1, D], D being 224 (challenge), 59 or 46 (classic), and one output float32 [1, 3]"
+
+
+class OnnxError(InputError):
+    """A model that cannot play; the message is one line naming the file, what was found and what is wanted."""
+
+
+@dataclass(frozen=True)
+class OnnxFile:
+    """A model whose interface was checked; `model` is onnx's `ModelProto`."""
+
+    path: Path
+    model: Any
+    obs_dim: int
+    parameters: int
+    size: int
+    """Bytes of the file."""
+
+    @property
+    def rules(self) -> str:
+        """The rule set whose observations the model takes."""
+        return SIZES[self.obs_dim][0]
+
+    @property
+    def observe_physics(self) -> bool:
+        """Whether the observations include the physics parameters; under challenge rules this says nothing."""
+        return SIZES[self.obs_dim][1]
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What an exported policy states about its training: id, version and action_repeat; empty for other models."""
+        text = next((entry.value for entry in self.model.metadata_props if entry.key == CONTRACT), "")
+        try:
+            contract = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}
+        if not isinstance(contract, dict) or not str(contract.get("id", "")).startswith("sparring/"):
+            return {}
+        return {key: contract[key] for key in _STATED if key in contract}
+
+
+def read_onnx(path: Path) -> OnnxFile:
+    """Read the model in `path`; raises `OnnxError` where it is no agent, `InputError` where onnx is missing."""
+    onnx = export_package("onnx")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise OnnxError(f"{path}: cannot be read ({error.strerror})") from error
+    model = _parse(path, onnx, data)
+    _check_operators(path, model)
+    _check_weights(path, onnx, model)
+    obs_dim = _observation_size(path, onnx, model)
+    try:
+        onnx.checker.check_model(model)
+    except Exception as error:  # a checker of damaged models may fail in any way
+        raise _damaged(path, error) from error
+    return OnnxFile(path, model, obs_dim, parameter_count(model), len(data))
+
+
+def parameter_count(model: Any) -> int:
+    """How many floating-point numbers the model stores, learned or not."""
+    types = export_package("onnx").TensorProto
+    floats = (types.FLOAT, types.FLOAT16, types.BFLOAT16, types.DOUBLE)
+    return sum(math.prod(tensor.dims) for tensor in _tensors(model) if tensor.data_type in floats)
+
+
+def _parse(path: Path, onnx: Any, data: bytes) -> Any:
+    """The `ModelProto` in `data`; raises `OnnxError` for bytes that hold none."""
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception as error:  # so may a parser
+        raise _damaged(path, error) from error
+    if not model.graph.node:
+        raise _damaged(path, "it has no graph")
+    return model
+
+
+def _damaged(path: Path, reason: object) -> OnnxError:
+    lines = str(reason).strip().splitlines() or [type(reason).__name__]
+    return OnnxError(f"{path}: is damaged, or not a valid ONNX model ({lines[0]}); save or export it again")
+
+
+def _check_operators(path: Path, model: Any) -> None:
+    """Raise `OnnxError` for an operator that ONNX does not define, nor the model by a function of operators."""
+    functions = {(function.domain, function.name) for function in model.functions}
+    for node in _nodes(model):
+        if node.domain not in _DOMAINS and (node.domain, node.op_type) not in functions:
+            raise OnnxError(
+                f"{path}: uses the custom operator {node.domain}.{node.op_type}; export it with operators of ONNX alone"
+            )
+
+
+def _check_weights(path: Path, onnx: Any, model: Any) -> None:
+    """Raise `OnnxError` for weights in another file."""
+    for tensor in _tensors(model):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+            raise OnnxError(
+                f"{path}: keeps the weights {tensor.name!r} in another file (external data); save it as one file"
+            )
+
+
+def _observation_size(path: Path, onnx: Any, model: Any) -> int:
+    """D; raises `OnnxError` where inputs or outputs are not those of an agent."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    for kind, values in (("input", inputs), ("output", model.graph.output)):
+        if len(values) != 1:
+            named = f" ({', '.join(value.name for value in values)})" if values else ""
+            raise OnnxError(f"{path}: has {len(values)} {kind}s{named}; wanted is {WANTED}")
+    (given,), (returned,) = inputs, model.graph.output
+    shape = _shape(given)
+    fits = shape is not None and len(shape) == 2 and shape[1] in SIZES and (shape[0] == 1 or isinstance(shape[0], str))
+    if not _is_float32(onnx, given) or not fits:
+        raise OnnxError(f"{path}: its input {given.name} is {_described(onnx, given)}; wanted is {WANTED}")
+    if not _is_float32(onnx, returned):
+        raise OnnxError(f"{path}: its output {returned.name} is {_described(onnx, returned)}; wanted is {WANTED}")
+    answer = _shape(returned)
+    if answer is not None and not (answer and (answer[-1] == 3 or isinstance(answer[-1], str))):
+        raise OnnxError(f"{path}: its output {returned.name} is {_described(onnx, returned)}; wanted is {WANTED}")
+    assert shape is not None
+    return int(shape[1])
+
+
+def _shape(value: Any) -> list[int | str] | None:
+    """The declared sizes, a free one by its name or "N"; None where no shape is declared."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return [size.dim_value if size.HasField("dim_value") else size.dim_param or "N" for size in tensor.shape.dim]
+
+
+def _is_float32(onnx: Any, value: Any) -> bool:
+    return value.type.HasField("tensor_type") and value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+def _described(onnx: Any, value: Any) -> str:
+    """What a value is, as in `float64 [1, 59]`."""
+    if not value.type.HasField("tensor_type"):
+        return "no tensor"
+    code, shape = value.type.tensor_type.elem_type, _shape(value)
+    name = "float32" if _is_float32(onnx, value) else onnx.TensorProto.DataType.Name(code).lower()
+    name = "float64" if name == "double" else name
+    return f"{name} of any shape" if shape is None else f"{name} [{', '.join(map(str, shape))}]"
+
+
+def _nodes(model: Any) -> Iterator[Any]:
+    """Every node: of the graph, of the graphs inside its nodes, and of the model's functions."""
+    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(inner for graph in _graphs(node) for inner in graph.node)
+
+
+def _graphs(node: Any) -> Iterator[Any]:
+    """The graphs inside a node, as the branches of an If are."""
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else []
+        yield from attribute.graphs
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    """Every stored tensor: initializers of all graphs and constants of all nodes."""
+    yield from _initializers(model.graph)
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            yield from [attribute.t] if attribute.HasField("t") else []
+            yield from attribute.tensors
+        for graph in _graphs(node):
+            yield from _initializers(graph)
+
+
+def _initializers(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)

@@ -1,0 +1,201 @@
+"""A policy's deterministic actor as an ONNX model, written from its layers, one operator each.
+
+The model is stateless: `observation` float32 [1, D], D as the checkpoint's contract says (59, 46, or under challenge
+rules 224, four frames of 56 with the newest first and zeros for frames that do not exist yet), to `action` float32
+[1, 3]: turn clamped to [-1, 1], throttle to [0, 1], and shoot, which is 1 where the policy fires (p > 1/2) and 0 where
+it does not. The mirror of a policy trained with one is part of the model, the critic is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sparring.agents.policies.actor_critic import ActorCritic, Residual
+from sparring.agents.policies.checkpoint import Checkpoint
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.rules import ENV_ID
+from sparring.eval.onnx_export.export_packages import export_package
+from sparring.eval.onnx_export.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMETERS, parameter_count
+
+TOLERANCE = 1e-5
+OPSET = 17
+"""The first that has LayerNormalization."""
+IR_VERSION = 8
+
+ACTIONS = 3
+STEERING = 2
+"""The first two of them, turn and throttle. The third fires above 0, be it a Bernoulli's logit or a Gaussian's mean."""
+ACTION_LOW = (-1.0, 0.0)
+ACTION_HIGH = (1.0, 1.0)
+
+
+class ExportError(InputError):
+    """A policy that cannot be exported; the message is one line saying why and what to do."""
+
+
+def export(checkpoint: Checkpoint, path: Path) -> float:
+    """Write the policy to `path`, whole or not at all, once it agrees with torch; returns the largest difference.
+
+    Raises `ExportError` for a policy that is too large, of another environment or in disagreement, and where a package
+    is missing.
+    """
+    if checkpoint.contract["id"] != ENV_ID:
+        old = checkpoint.contract["id"]
+        raise ExportError(f"{checkpoint.path}: was trained in {old}, only policies of {ENV_ID} can be exported")
+    data = build(checkpoint.network, checkpoint.contract)
+    count = parameter_count(export_package("onnx").load_model_from_string(data))
+    if count > MAX_PARAMETERS:
+        raise ExportError(
+            f"{checkpoint.path}: the model has {count:,} parameters, at most {MAX_PARAMETERS:,} are allowed; "
+            "train a narrower one (network.hidden, network.blocks)"
+        )
+    if len(data) > MAX_BYTES:
+        raise ExportError(f"{checkpoint.path}: the model has {len(data):,} bytes, at most {MAX_BYTES:,} are allowed")
+    difference = disagreement(checkpoint, data)
+    if not difference <= TOLERANCE:
+        raise ExportError(f"{checkpoint.path}: the exported model differs from torch by {difference:.2g}; not written")
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be written ({error.strerror}); give another --out") from error
+    return difference
+
+
+def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
+    """The deterministic policy as a serialized, checked ONNX model that carries its contract as metadata."""
+    onnx = export_package("onnx")
+    graph = _Graph(onnx)
+    mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
+    shown = _add_mirror(graph, mirror) if mirror else "observation"
+    _add_action(graph, graph.layer(network.actor, shown), mirrored=mirror is not None)
+    tensor, helper = onnx.TensorProto.FLOAT, onnx.helper
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "policy",
+            [helper.make_tensor_value_info("observation", tensor, [1, network.obs_dim])],
+            [helper.make_tensor_value_info("action", tensor, [1, ACTIONS])],
+            graph.weights,
+        ),
+        producer_name="sparring",
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+    )
+    helper.set_model_props(model, {CONTRACT: json.dumps(dict(contract), sort_keys=True)})
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString(deterministic=True)
+
+
+def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256, seed: int = 0) -> float:
+    """Largest absolute difference between the model `data` and torch, over random observations.
+
+    Infinite where the two differ about shooting although torch's logit is not within rounding of zero.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
+    expected, logit = _torch_actions(checkpoint, obs)
+    actual = run_model(data, obs.numpy())
+    fires = (actual[:, STEERING:] != expected[:, STEERING:]) & (np.abs(logit) > TOLERANCE)
+    steering = np.abs(actual - expected)[:, :STEERING]
+    return float("inf") if fires.any() else float(steering.max())
+
+
+def run_model(data: bytes, observations: np.ndarray) -> np.ndarray:
+    """Actions float32 [B, 3] of the model `data` for observations float32 [B, D], asked one by one as in play."""
+    runtime = export_package("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return np.concatenate([session.run(["action"], {"observation": row[None]})[0] for row in observations])
+
+
+class _Graph:
+    """ONNX nodes and weights, added layer by layer; values are called by their names."""
+
+    def __init__(self, onnx: Any) -> None:
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.weights: list[Any] = []
+
+    def add(self, operator: str, *inputs: str, outputs: Sequence[str] = (), **attributes: Any) -> str:
+        """Add a node and return its first output."""
+        names = list(outputs) or [f"{operator.lower()}_{len(self.nodes)}"]
+        self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), names, **attributes))
+        return names[0]
+
+    def constant(self, values: Tensor | Sequence[float] | Sequence[int]) -> str:
+        """Add numbers, int64 or float32, and return their name."""
+        name = f"weight_{len(self.weights)}"
+        array = torch.as_tensor(values).detach().cpu().numpy()
+        self.weights.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def layer(self, module: nn.Module, x: str) -> str:
+        """Add a layer of the network family applied to `x` and return its result; `TypeError` for any other layer."""
+        if isinstance(module, nn.Sequential):
+            for child in module:
+                x = self.layer(child, x)
+            return x
+        if isinstance(module, nn.Linear):
+            return self.add("Gemm", x, self.constant(module.weight), self.constant(module.bias), transB=1)
+        if isinstance(module, nn.ReLU):
+            return self.add("Relu", x)
+        if isinstance(module, nn.Tanh):
+            return self.add("Tanh", x)
+        if isinstance(module, Residual):
+            return self.add("Add", x, self.layer(module.branch, x))
+        if isinstance(module, nn.LayerNorm):
+            scale, bias = self.constant(module.weight), self.constant(module.bias)
+            return self.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=module.eps)
+        raise TypeError(f"{type(module).__name__} has no ONNX counterpart here")
+
+
+def _add_mirror(graph: _Graph, mirror: Mirror) -> str:
+    """What `Mirror.show` does: the observation with the opponent on the right; defines "swapped" [1, 1]."""
+    take = lambda columns: graph.add("Gather", "observation", graph.constant(columns), axis=1)  # noqa: E731
+    zero = graph.constant([0.0])
+    swapped = graph.add("Less", take(torch.tensor([mirror.opponent_x])), zero, outputs=["swapped"])
+    bearing = take(mirror.bearing)
+    ahead = graph.add("And", graph.add("Equal", bearing, zero), graph.add("Greater", take(mirror.bullet_x), zero))
+    turned = graph.add("Add", graph.add("Sign", bearing), graph.add("Cast", ahead, to=graph.onnx.TensorProto.FLOAT))
+    places = torch.nn.functional.one_hot(mirror.bearing, len(mirror.sign)).float()
+    negated = graph.add("Mul", "observation", graph.constant(mirror.sign))
+    image = graph.add("Add", negated, graph.add("MatMul", turned, graph.constant(places)))
+    return graph.add("Where", swapped, image, "observation")
+
+
+def _add_action(graph: _Graph, output: str, *, mirrored: bool) -> None:
+    """From the actor's three numbers to a legal action: steering clamped and turned back, fire or not."""
+    sizes = graph.constant([STEERING, ACTIONS - STEERING])
+    graph.add("Split", output, sizes, outputs=["means", "logits"], axis=1)
+    raised = graph.add("Max", "means", graph.constant(ACTION_LOW))
+    steering = graph.add("Min", raised, graph.constant(ACTION_HIGH))
+    if mirrored:
+        back = graph.add("Where", "swapped", graph.constant([-1.0, 1.0]), graph.constant([1.0, 1.0]))
+        steering = graph.add("Mul", steering, back)
+    fires = graph.add("Greater", "logits", graph.constant([0.0]))
+    shoot = graph.add("Cast", fires, to=graph.onnx.TensorProto.FLOAT)
+    graph.add("Concat", steering, shoot, outputs=["action"], axis=1)
+
+
+@torch.no_grad()
+def _torch_actions(checkpoint: Checkpoint, obs: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """What torch does, clamped as the environment does, and the logits behind the shots."""
+    network = checkpoint.network.cpu().eval()
+    actions = Policy(network, checkpoint.contract).act(obs)
+    steering = actions[:, :STEERING]
+    actions[:, STEERING:] = (actions[:, STEERING:] > 0.0).float()
+    steering.copy_(torch.maximum(torch.minimum(steering, torch.tensor(ACTION_HIGH)), torch.tensor(ACTION_LOW)))
+    mirror = Mirror(checkpoint.contract["rules"], network.obs_dim) if checkpoint.contract["mirror"] else None
+    shown = mirror.show(obs)[0] if mirror else obs
+    return actions.numpy(), network.actor(shown)[:, STEERING:].numpy()

@@ -1,0 +1,1 @@
+"""Tables, intervals, ratings and tests."""

@@ -1,0 +1,231 @@
+"""Ratings of players who met each other, by maximum likelihood, in Elo above an anchor whose rating is fixed.
+
+The model: i takes a point from j with probability p_ij = 1 / (1 + exp(r_j - r_i)), and a draw is half a point, that is
+half a win for each. With s_ij the points i took from j and n_ij their games, log L = sum_ij s_ij ln p_ij is concave;
+its maximum is the root of sum_j (s_ij - n_ij p_ij) = 0, found by Newton's method. Elo = 400 / ln 10 times r.
+Sources: R. A. Bradley and M. E. Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952); D. R. Hunter,
+"MM algorithms for generalized Bradley-Terry models", Annals of Statistics 32 (2004), also for when the maximum exists.
+
+The intervals are r +- 1.96 standard errors from the covariance H^-1 V H^-1 (the "sandwich"), H the observed
+information without the anchor and V the covariance of its gradient. V is measured: two games from one start with seats
+swapped are not independent and draws scatter less than wins and losses, so the pair of games is the unit, and each
+cell's pairs say how much they scatter. (H^-1 alone would take every game for an independent win or loss.) Where all
+pairs of a cell ended alike they say nothing, and the model's own variance stands in for them.
+
+Somebody who won or lost everything has no finite maximum. Everyone who is not linked to the anchor by points in both
+directions gets half a virtual draw against it (a quarter of a point each), and is marked: the interval is then open on
+one side in truth, and that end of it is the virtual draw's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError, choose
+from sparring.curriculum.ratings.sprt import SCORES
+from sparring.envs.dogfight.rules import BOTS
+
+if TYPE_CHECKING:
+    from sparring.eval.stats.tables import Record
+
+ELO = 400.0 / np.log(10.0)
+"""Elo per natural unit."""
+Z_95 = 1.959964
+"""Quantile of the normal distribution that leaves 2.5 % on either side."""
+VIRTUAL_POINTS = 0.25
+"""What either side gets of half a virtual draw."""
+PAIR_POINTS = 2.0 * SCORES
+"""Points of a pair of games, in the order in which `Record.pairs` counts."""
+_TOLERANCE = 1e-9
+_MAX_STEP = 2.0
+_ITERATIONS = 200
+
+
+class RatingError(InputError):
+    """Results that cannot be rated; the message is one line saying why and what to do."""
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The player whose rating is fixed, and at how many Elo."""
+
+    player: str
+    elo: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Anchor:
+        """Read `brawler` or `brawler=1000`; raises `InputError` for a number outside [-10000, 10000]."""
+        name, equals, number = text.rpartition("=")
+        if not equals:
+            return cls(text)
+        try:
+            elo = float(number)
+        except ValueError as error:
+            raise InputError(f"--anchor {text}: {number!r} is no number; write {name}=0") from error
+        if not -10_000.0 <= elo <= 10_000.0:
+            raise InputError(f"--anchor {text}: must be in [-10000, 10000]; write {name}=0")
+        return cls(name, elo)
+
+    @classmethod
+    def among(cls, players: Sequence[str]) -> Anchor:
+        """The usual anchor: the hardest bot that plays, at 0, or the first player where no bot does."""
+        return cls(next((bot for bot in reversed(BOTS) if bot in players), players[0]))
+
+    def check(self, players: Sequence[str]) -> Anchor:
+        """Itself, if it is one of `players`; raises `UnknownNameError` naming them if not."""
+        choose("--anchor", self.player, players)
+        return self
+
+
+@dataclass(frozen=True)
+class Rating:
+    """One player's rating in Elo."""
+
+    player: str
+    elo: float
+    interval: tuple[float, float]
+    """95 %; of no width for the anchor, since the ratings of the others are relative to it."""
+    games: int
+    virtual: bool
+    """Whether the player won or lost everything that links it to the anchor and had to be given a virtual draw."""
+
+
+def rate(records: Iterable[Record], anchor: Anchor) -> list[Rating]:
+    """Rate everyone in `records`, the best first; a pair may be there once or as either of the two saw it.
+
+    Raises `UnknownNameError` for an anchor that did not play, and `RatingError` where some players never met the
+    others, not even by way of third ones.
+    """
+    players, pairs = _tabulate(records)
+    fixed = players.index(anchor.check(players).player)
+    points = pairs @ PAIR_POINTS
+    _check_connected(players, points)
+    virtual = ~_linked(points)[fixed]
+    prior = np.zeros_like(points)
+    prior[virtual, fixed] = prior[fixed, virtual] = VIRTUAL_POINTS
+    ratings = fit(points + prior, fixed)
+    errors = standard_errors(pairs, prior, ratings, fixed)
+    elo = anchor.elo + ELO * ratings
+    half = ELO * Z_95 * errors
+    games = 2 * pairs.sum(axis=(1, 2))
+    rated = [
+        Rating(name, float(elo[i]), (float(elo[i] - half[i]), float(elo[i] + half[i])), int(games[i]), bool(virtual[i]))
+        for i, name in enumerate(players)
+    ]
+    return sorted(rated, key=lambda rating: (-rating.elo, rating.player))
+
+
+def fit(points: np.ndarray, fixed: int) -> np.ndarray:
+    """The ratings [K] in natural units that make `points` [K, K], row from column, likeliest; that of `fixed` is 0.
+
+    Raises `RatingError` where there is no finite maximum.
+    """
+    if not _linked(points).all():
+        raise RatingError("the ratings have no finite maximum: somebody won or lost everything; play more games")
+    ratings = np.zeros(len(points))
+    free = np.arange(len(points)) != fixed
+    for _ in range(_ITERATIONS):
+        gradient = _gradient(points, ratings)[free]
+        step = np.zeros_like(ratings)
+        step[free] = np.linalg.solve(_information(points, ratings)[np.ix_(free, free)], gradient)
+        # log L is concave, but its quadratic approximation holds only nearby.
+        ratings += _no_lower(points, ratings, step * (_MAX_STEP / max(np.abs(step).max(), _MAX_STEP)))
+        if np.abs(step).max() < _TOLERANCE:
+            return ratings
+    raise RuntimeError(f"no maximum within {_ITERATIONS} steps of Newton's method, although there is one")
+
+
+def standard_errors(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray, fixed: int) -> np.ndarray:
+    """Standard errors [K] in natural units, relative to `fixed`, whose own is 0.
+
+    `pairs` [K, K, 5] counts pairs of games by the row's points against the column, `prior` [K, K] the virtual points.
+    """
+    free = np.ix_(*2 * [np.arange(len(ratings)) != fixed])
+    inverse = np.linalg.inv(_information(pairs @ PAIR_POINTS + prior, ratings)[free])
+    covariance = inverse @ _laplacian(_scatter(pairs, prior, ratings))[free] @ inverse
+    return np.insert(np.sqrt(np.diag(covariance)), fixed, 0.0)
+
+
+def _tabulate(records: Iterable[Record]) -> tuple[list[str], np.ndarray]:
+    """The players, and their pairs of games [K, K, 5] by the row's points against the column."""
+    records = list(records)
+    players = list(dict.fromkeys(name for record in records for name in (record.player, record.opponent)))
+    pairs = np.zeros((len(players), len(players), len(PAIR_POINTS)))
+    for record in records:
+        i, j = players.index(record.player), players.index(record.opponent)
+        pairs[i, j], pairs[j, i] = record.pairs, record.pairs[::-1]
+    return players, pairs
+
+
+def _probabilities(ratings: np.ndarray) -> np.ndarray:
+    """p_ij [K, K]."""
+    return 1.0 / (1.0 + np.exp(ratings[None, :] - ratings[:, None]))
+
+
+def _likelihood(points: np.ndarray, ratings: np.ndarray) -> float:
+    return float(-(points * np.logaddexp(0.0, ratings[None, :] - ratings[:, None])).sum())
+
+
+def _gradient(points: np.ndarray, ratings: np.ndarray) -> np.ndarray:
+    """The slope of log L [K]: points taken less points expected."""
+    return (points - (points + points.T) * _probabilities(ratings)).sum(axis=1)
+
+
+def _information(points: np.ndarray, ratings: np.ndarray) -> np.ndarray:
+    """Minus the curvature of log L [K, K]: the Laplacian of the weights n_ij p_ij (1 - p_ij)."""
+    p = _probabilities(ratings)
+    return _laplacian((points + points.T) * p * p.T)
+
+
+def _laplacian(weights: np.ndarray) -> np.ndarray:
+    """What a pair adds to its two players and takes from their covariance: sum_ij w_ij (e_i - e_j)(e_i - e_j)'."""
+    return np.diag(weights.sum(axis=1)) - weights
+
+
+def _scatter(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray) -> np.ndarray:
+    """Variance [K, K] of the points that each cell's pairs of games add up to; the virtual ones as the model says."""
+    p = _probabilities(ratings)
+    modelled = p * p.T
+    n = pairs.sum(axis=2)
+    mean = pairs @ PAIR_POINTS / np.maximum(n, 1.0)
+    squares = (pairs * (PAIR_POINTS - mean[..., None]) ** 2).sum(axis=2)
+    measured = n * squares / np.maximum(n - 1.0, 1.0)
+    return np.where(squares > 0.0, measured, 2.0 * n * modelled) + 2.0 * prior * modelled
+
+
+def _no_lower(points: np.ndarray, ratings: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """`step`, halved until it does not lower the likelihood (but for rounding)."""
+    before = _likelihood(points, ratings)
+    slack = 1e-12 * abs(before)
+    for _ in range(40):
+        if _likelihood(points, ratings + step) >= before - slack:
+            return step
+        step = step / 2.0
+    return step
+
+
+def _linked(points: np.ndarray) -> np.ndarray:
+    """Whether [K, K] i reaches j and j reaches i along results in which somebody took points from the next."""
+    reach = _reach(points > 0.0)
+    return reach & reach.T
+
+
+def _reach(steps: np.ndarray) -> np.ndarray:
+    """Whether [K, K] some path of `steps` [K, K], or none at all, leads from i to j."""
+    reach = steps | np.eye(len(steps), dtype=bool)
+    for _ in range(len(steps).bit_length()):
+        reach = reach @ reach
+    return reach
+
+
+def _check_connected(players: Sequence[str], points: np.ndarray) -> None:
+    """Raise `RatingError` naming the groups that never met."""
+    met = _reach(points + points.T > 0.0)
+    groups = dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in met)
+    if len(groups) > 1:
+        named = "; ".join(", ".join(players[i] for i in group) for group in groups)
+        raise RatingError(f"no ratings: these groups never met: {named}; play games between them")

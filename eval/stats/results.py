@@ -1,0 +1,141 @@
+"""Evaluations read back from the eval.json of several runs, and refused unless they measured the same thing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.retired import DOGFIGHT_V0
+from sparring.configs.schema import DIPLOMACY
+from sparring.eval import find
+from sparring.eval.stats.tables import SCHEMA_VERSION
+from sparring.eval.suggestions import trained_in
+
+RESULTS = "eval.json"
+CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
+"""What must be the same for win rates to be comparable."""
+
+_OTHER_GAME = (
+    "is of Diplomacy, and only evaluations of the dogfight are summed up here; read what eval/run.py --env diplomacy"
+    " --ckpt writes for each run, or draw their metrics with eval/curves.py"
+)
+
+Task = tuple[str, str]
+"""Physics and opponent."""
+
+
+class ResultsError(InputError):
+    """Results that cannot be read or compared; the message is one line naming the file and what differs."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """One run's evaluation: its conditions, and the win rate in [0, 1] of every task."""
+
+    name: str
+    path: Path
+    conditions: dict[str, Any]
+    win_rates: dict[Task, float]
+
+
+@dataclass(frozen=True)
+class Group:
+    """R runs that were evaluated alike."""
+
+    runs: tuple[Results, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The runs' names as given."""
+        return [run.name for run in self.runs]
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Every physics and opponent, in the order of the first run's file."""
+        return list(self.runs[0].win_rates)
+
+    @property
+    def regimes(self) -> list[str]:
+        """Every physics, once."""
+        return list(dict.fromkeys(regime for regime, _ in self.tasks))
+
+    @property
+    def conditions(self) -> str:
+        """The conditions in words."""
+        found = self.runs[0].conditions
+        policy = "deterministic" if found["deterministic"] else "stochastic"
+        games = f"{found['games']} games per opponent in seat-swapped pairs, seed {found['seed']}"
+        return f"{found['rules']} rules, bot_rate={found['bot_rate']}, {policy}; {games}"
+
+    def scores(self, tasks: Sequence[Task]) -> np.ndarray:
+        """Win rates [T, R] of `tasks`."""
+        return np.array([[run.win_rates[task] for run in self.runs] for task in tasks])
+
+
+def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Group, Group | None]:
+    """Read the runs of one group, and of a second where `theirs` names any.
+
+    Raises `ResultsError` for a file that is missing, is no evaluation, is named twice, or differs from the first in
+    conditions, physics or opponents.
+    """
+    runs = [read_results(text) for text in (*ours, *theirs)]
+    paths = [run.path for run in runs]
+    for run in runs:
+        if paths.count(run.path) > 1:
+            raise ResultsError(f"{run.name}: is named twice; every run counts once, leave one out")
+        _check_alike(runs[0], run)
+    return Group(tuple(runs[: len(ours)])), Group(tuple(runs[len(ours) :])) if theirs else None
+
+
+def read_results(text: str) -> Results:
+    """Read the evaluation of a run given by its name, its folder or its eval.json; raises `ResultsError`."""
+    path = _find(text)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kind, version = content["kind"], content["schema_version"]
+        if kind == "diplomacy":
+            raise ResultsError(f"{path}: {_OTHER_GAME}")
+        if kind != "evaluation" or version != SCHEMA_VERSION:
+            wanted = f"evaluation of version {SCHEMA_VERSION}"
+            raise ResultsError(f"{path}: is a {kind} of version {version}, not an {wanted}; run eval/run.py --ckpt")
+        content = {"env": DOGFIGHT_V0} | content  # of results that are older than the entry
+        conditions = {name: content[name] for name in CONDITIONS}
+        win_rates = {(r["regime"], r["opponent"]): int(r["wins"]) / int(r["games"]) for r in content["records"]}
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ZeroDivisionError) as error:
+        raise ResultsError(
+            f"{path}: is not the {RESULTS} of an evaluation ({error!r}); run eval/run.py again"
+        ) from error
+    if not win_rates:
+        raise ResultsError(f"{path}: holds no games; run eval/run.py again")
+    return Results(text, path, conditions, win_rates)
+
+
+def _find(text: str) -> Path:
+    places = [place / text for place in (Path(), find.CHECKPOINTS)]
+    for path in [*places, *(place / RESULTS for place in places)]:
+        if find.holds(path.is_file):
+            return path.resolve()
+    if (run := find.find_folder(text, find.CHECKPOINTS)) and trained_in(run / "config.yaml") == DIPLOMACY:
+        raise ResultsError(f"{text}: {_OTHER_GAME}")
+    raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
+
+
+def _check_alike(first: Results, other: Results) -> None:
+    for name in CONDITIONS:
+        mine, theirs = first.conditions[name], other.conditions[name]
+        if mine != theirs:
+            raise ResultsError(f"{other.name}: {name}={theirs}, but {first.name} has {mine}; evaluate them alike")
+    for index, what in enumerate(("regimes", "opponents")):
+        mine, theirs = ({task[index] for task in run.win_rates} for run in (first, other))
+        if mine != theirs:
+            missing, extra = (", ".join(sorted(names)) or "none" for names in (mine - theirs, theirs - mine))
+            differ = f"{what} differ from {first.name}'s (missing {missing}; extra {extra})"
+            raise ResultsError(f"{other.name}: {differ}; evaluate them alike")
+    if first.win_rates.keys() != other.win_rates.keys():
+        raise ResultsError(f"{other.name}: other opponents in some regimes than {first.name}'s; evaluate them alike")

@@ -1,0 +1,296 @@
+"""Records of matches, what they prove, and how they are shown: markdown for people, JSON for programs.
+
+A win rate is given with its Wilson score interval, because 50 wins in 50 games prove no more than 92.9 %:
+centre = (p + z^2 / 2n) / (1 + z^2 / n), half width = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2).
+Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sparring.envs.dogfight.rules import CHALLENGE_GRAVITY, ENV_ID
+from sparring.eval.stats.ratings import VIRTUAL_POINTS, Z_95, Anchor, Rating, rate
+
+SCHEMA_VERSION = 1
+
+Counts = tuple[int, int, int]
+Pairs = tuple[int, int, int, int, int]
+
+_HEADINGS = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "length (s)", "hp left, own / theirs")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of the games of one player against one opponent under one regime; a draw is not a win."""
+
+    player: str
+    opponent: str
+    regime: str
+    by_seat: tuple[Counts, Counts]
+    """(wins, draws, losses) of the player in seat 0 and in seat 1; it plays half of its games in each."""
+    length: float
+    """Mean length of a game in seconds."""
+    own_hp: float
+    """Mean hp the player had left."""
+    their_hp: float
+    pairs: Pairs
+    """The seat-swapped pairs of games, counted by the player's points in them: 0, 1/2, 1, 3/2, 2."""
+
+    @property
+    def wins(self) -> int:
+        """Games the player won."""
+        return self.by_seat[0][0] + self.by_seat[1][0]
+
+    @property
+    def draws(self) -> int:
+        """Games that nobody won."""
+        return self.by_seat[0][1] + self.by_seat[1][1]
+
+    @property
+    def losses(self) -> int:
+        """Games the player lost."""
+        return self.by_seat[0][2] + self.by_seat[1][2]
+
+    @property
+    def games(self) -> int:
+        """How many games were played."""
+        return self.wins + self.draws + self.losses
+
+    @property
+    def win_rate(self) -> float:
+        """Share of the games that the player won; raises `ValueError` where none was played."""
+        if not self.games:
+            raise ValueError(f"{self.player} has played no game against {self.opponent}, so there is no win rate")
+        return self.wins / self.games
+
+    @property
+    def points(self) -> float:
+        """Share of the points that the player took, a draw being half a point for each."""
+        return (self.wins + 0.5 * self.draws) / self.games
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the win rate."""
+        return wilson(self.wins, self.games)
+
+    def mirrored(self) -> Record:
+        """The same games as the opponent saw them, from the other seat."""
+        (wins_0, draws_0, losses_0), (wins_1, draws_1, losses_1) = self.by_seat
+        by_seat = ((losses_1, draws_1, wins_1), (losses_0, draws_0, wins_0))
+        names = (self.opponent, self.player, self.regime)
+        none, half, one, more, both = self.pairs
+        pairs = (both, more, one, half, none)
+        return Record(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp, pairs=pairs)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and lowest win rate over the opponents of one regime."""
+
+    mean: float
+    worst: float
+    worst_opponent: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Records, and everything it takes to play the same games again. `player` is None for a ladder."""
+
+    player: str | None
+    records: Sequence[Record]
+    games: int
+    seed: int
+    rules: str
+    bot_rate: str
+    action_repeat: int
+    deterministic: bool
+    device: str
+    command: str
+    checkpoint: str | None = None
+    run: str | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+    anchor: Anchor | None = None
+    """Whose rating is fixed; None for an evaluation, which has no ratings."""
+    notes: Sequence[str] = ()
+    """What has to be said of single players."""
+
+    @property
+    def regimes(self) -> list[str]:
+        """The regimes played, each once, in order."""
+        return list(dict.fromkeys(record.regime for record in self.records))
+
+    def under(self, regime: str) -> list[Record]:
+        """The records of one regime."""
+        return [record for record in self.records if record.regime == regime]
+
+    def ratings(self, regime: str) -> list[Rating]:
+        """Everyone's rating under one regime, best first; empty without an anchor. Raises as `rate` does."""
+        return rate(self.under(regime), self.anchor) if self.anchor else []
+
+
+def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
+    """Wilson score interval of a proportion; (0, 1) where nothing was tried. The source is named at the file's head."""
+    if not 0 <= successes <= n:
+        raise ValueError(f"successes={successes} of n={n}: must be between 0 and n")
+    if n == 0:
+        return 0.0, 1.0
+    p = successes / n
+    scale = 1.0 + z * z / n
+    centre = (p + z * z / (2 * n)) / scale
+    half = z / scale * math.sqrt(p * (1.0 - p) / n + z * z / (4 * n * n))
+    return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
+
+
+def summarize(records: Sequence[Record]) -> Summary:
+    """Mean over the records, and the lowest of them, the last where several are equally low."""
+    worst = min(reversed(records), key=lambda record: record.win_rate)
+    mean = math.fsum(record.win_rate for record in records) / len(records)
+    return Summary(mean, worst.win_rate, worst.opponent)
+
+
+def markdown(report: Report) -> str:
+    """The evaluation as markdown: a table per regime, and where there are several, win rates over all of them."""
+    parts = [f"# {report.player}: {title(report)}\n\n{conditions(report)}"]
+    for regime in report.regimes:
+        records = report.under(regime)
+        summary = summarize(records)
+        last = f"mean {percent(summary.mean)} %, worst {percent(summary.worst)} % ({summary.worst_opponent})"
+        parts.append(f"## Physics: {regime}\n\n{table(_HEADINGS, map(_row, records))}\n\n{last}")
+    if len(report.regimes) > 1:
+        parts.append(_overview(report))
+    return "\n\n".join([*parts, origin(report)]) + "\n"
+
+
+def ladder_markdown(report: Report) -> str:
+    """Everyone against everyone: win % of the row against the column, its 95 % interval, best mean first; ratings."""
+    note = "Win % of the row against the column, with its 95 % interval."
+    parts = [f"# Ladder: {title(report)}\n\n{conditions(report)}\n\n{note}"]
+    for regime in report.regimes:
+        parts += [f"## Physics: {regime}\n\n{_payoffs(report.under(regime))}", ratings_markdown(report, regime)]
+    return "\n\n".join([*parts, origin(report)]) + "\n"
+
+
+def ratings_markdown(report: Report, regime: str) -> str:
+    """The ratings under one regime, what they rest on, and whose needed a virtual draw; the report has an anchor."""
+    assert report.anchor is not None
+    ratings = report.ratings(regime)
+    rows = [
+        [r.player, f"{r.elo:+.0f}{'*' if r.virtual else ''}", _elo_interval(r, report.anchor), str(r.games)]
+        for r in ratings
+    ]
+    note = (
+        f"Bradley-Terry by maximum likelihood, {report.anchor.player} fixed at {report.anchor.elo:g}; a draw is half a "
+        "win for each, the intervals take seat-swapped pairs of games as independent."
+    )
+    if any(r.virtual for r in ratings):
+        note += (
+            f"  \n\\* Took every point, or none, on the way to {report.anchor.player}, so no rating is the likeliest: "
+            f"{2 * VIRTUAL_POINTS:g} of a virtual draw against {report.anchor.player} was added, and the far end of "
+            "the interval is its work."
+        )
+    return f"{table(['rating', 'Elo', '95 % interval', 'games'], rows)}\n\n{note}"
+
+
+def to_json(report: Report) -> str:
+    """The report as JSON; equal reports give equal bytes. Raises `ValueError` for a number that is not finite."""
+    content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "evaluation" if report.player else "ladder"}
+    names = ("player", "checkpoint", "run", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
+    content |= {name: getattr(report, name) for name in (*names, "device", "command")}
+    content["records"] = [_plain(record) for record in report.records]
+    if report.player:
+        content["summary"] = {regime: asdict(summarize(report.under(regime))) for regime in report.regimes}
+    if report.anchor:
+        content["anchor"] = asdict(report.anchor)
+        content["ratings"] = {regime: [asdict(r) for r in report.ratings(regime)] for regime in report.regimes}
+    content |= {"env": ENV_ID, "notes": list(report.notes), "training": report.training}
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _plain(record: Record) -> dict[str, Any]:
+    names = ("games", "wins", "draws", "losses", "win_rate", "interval")
+    return asdict(record) | {name: getattr(record, name) for name in names}
+
+
+def title(report: Report) -> str:
+    """Rules, physics, how bots and policies decide: what goes behind a heading's colon."""
+    regimes = report.regimes
+    physics = f"physics {regimes[0]}" if len(regimes) == 1 else f"{len(regimes)} regimes of physics"
+    policy = "deterministic" if report.deterministic else "stochastic"
+    return f"{report.rules} rules, {physics}, bot_rate={report.bot_rate}, {policy}"
+
+
+def conditions(report: Report) -> str:
+    """How many games from which seed, and how often bots decide; then a line for every note."""
+    bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
+    gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if report.rules == "challenge" else ""
+    games = f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
+    return f"{games}; bots decide {bots}{gravity}{notes_markdown(report.notes)}"
+
+
+def notes_markdown(notes: Sequence[str]) -> str:
+    """The notes as a paragraph to append, a line each; empty where there are none."""
+    return "\n\n" + "  \n".join(f"Note: {note}." for note in notes) if notes else ""
+
+
+def origin(report: Report) -> str:
+    """The checkpoint, where there is one, and the command."""
+    checkpoint = f"Checkpoint: `{report.checkpoint}`  \n" if report.checkpoint else ""
+    return f"{checkpoint}Command: `{report.command}`"
+
+
+def _row(record: Record) -> list[str]:
+    low, high = record.interval
+    counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
+    interval = f"{percent(low)} to {percent(high)}"
+    hp = f"{record.own_hp:.2f} / {record.their_hp:.2f}"
+    return [record.opponent, *counts, percent(record.win_rate), interval, f"{record.length:.1f}", hp]
+
+
+def _overview(report: Report) -> str:
+    opponents = [record.opponent for record in report.under(report.regimes[0])]
+    rows = []
+    for regime in report.regimes:
+        records = report.under(regime)
+        summary = summarize(records)
+        rates = [record.win_rate for record in records] + [summary.mean, summary.worst]
+        rows.append([regime, *map(percent, rates)])
+    worst = min(report.records, key=lambda record: record.win_rate)
+    last = f"worst of all {percent(worst.win_rate)} % ({worst.opponent}, {worst.regime})"
+    return f"## Win % by physics\n\n{table(['physics', *opponents, 'mean', 'worst'], rows)}\n\n{last}"
+
+
+def _payoffs(records: Sequence[Record]) -> str:
+    means = {name: summarize([r for r in records if r.player == name]).mean for name in {r.player for r in records}}
+    names = sorted(means, key=lambda name: (-means[name], name))
+    cells = {(record.player, record.opponent): _payoff(record) for record in records}
+    rows = [[name, *(cells.get((name, other), "") for other in names), percent(means[name])] for name in names]
+    return table(["", *names, "mean"], rows)
+
+
+def _payoff(record: Record) -> str:
+    low, high = record.interval
+    return f"{percent(record.win_rate)} ({percent(low)} to {percent(high)})"
+
+
+def _elo_interval(rating: Rating, anchor: Anchor) -> str:
+    low, high = rating.interval
+    return "fixed" if rating.player == anchor.player else f"{low:+.0f} to {high:+.0f}"
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A markdown table in columns that line up: the first to the left, the others to the right."""
+    cells = [[cell.replace("|", r"\|") for cell in row] for row in [headings, *rows]]
+    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    aligned = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in cells]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [aligned[0], rule, *aligned[1:]])
+
+
+def percent(share: float) -> str:
+    """A share of 1 as per cent with one decimal."""
+    return f"{100.0 * share:.1f}"

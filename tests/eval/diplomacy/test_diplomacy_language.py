@@ -1,0 +1,226 @@
+"""Language models in Diplomacy: who they are, what is played and written, the replay with odds, the league's table."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from sparring.agents.llm.games import one_against_six
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.league import enter_checkpoint, new_league, record
+from sparring.curriculum.league.reference_players import reference_table
+from sparring.curriculum.ratings.game_results import Game
+from sparring.envs.diplomacy.board.board import POWERS
+from sparring.eval import find
+from sparring.eval.diplomacy.command import main, read_options
+from sparring.eval.diplomacy.models import LanguagePlayer, load
+from sparring.eval.run import main as run_main
+from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.llm.toys import llama, word_tokenizer
+from tests.eval.diplomacy.language_players import make_run
+
+QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
+def evaluated(adapter):
+    """The command with everything: against a bot and the base model, with a replay, results beside the checkpoint."""
+    page = adapter.parent / "game.html"
+    arguments = ["--ckpt", str(adapter), "--opponents", "dumbbot,base_model", *QUICK, "--replay", str(page), "--quiet"]
+    assert run_main(["--env", "diplomacy", *arguments]) == 0
+    return json.loads((adapter.parent / "eval.json").read_text()), page.read_text()
+
+
+def data_of(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def refused(capsys, *arguments):
+    code = main(arguments)
+    *_, line = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert line.startswith("eval/run.py: ")
+    return line
+
+
+# ---- who plays
+
+
+def test_every_power_is_played_as_often():
+    games = one_against_six("policy", "dumbbot", 14)
+    assert [game.index("policy") for game in games] == [*range(7), *range(7)]
+    assert all(game.count("dumbbot") == 6 for game in games)
+
+
+def test_what_a_name_means(adapter, tmp_path, monkeypatch):
+    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    (tmp_path / "cloned" / "final").mkdir(parents=True)
+    shutil.copytree(adapter.parent.parent / "model", tmp_path / "cloned" / "final", dirs_exist_ok=True)
+    from sparring.eval.diplomacy.candidates import beside, find_candidate
+
+    assert find_candidate("tiny") == "tiny"
+    assert beside("tiny") is None
+    assert find_candidate("cloned") == (tmp_path / "cloned" / "final").resolve()
+    assert beside(find_candidate("cloned")) == ((tmp_path / "cloned").resolve(), "eval")
+    assert beside(find_candidate(str(adapter))) == (adapter.parent.resolve(), "eval")
+    assert beside(adapter.with_name("step_000010.pt"))[1] == "eval.step_000010"
+
+
+def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(adapter, tmp_path):
+    final = toy_folder(tmp_path / "final")
+    (tmp_path / "config.yaml").write_text(
+        (adapter.parent / "config.yaml").read_text().replace("show_map_windows: false", "show_map_windows: true")
+    )
+    player = load(final, temperature=0.0, device="cpu")
+    assert isinstance(player, LanguagePlayer)
+    assert player.rules.show_map_windows
+    assert main(["--ckpt", str(final), "--opponents", "base_model", "--protocol", "alone", *QUICK, "--quiet"]) == 0
+    (found,) = json.loads((tmp_path / "eval.json").read_text())["records"]
+    assert (found["one"], found["six"], found["games"]) == (str(final), "base_model", 7)
+
+
+# ---- what is refused
+
+
+def test_another_base_model_is_refused(adapter, capsys, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(adapter.parent, run)
+    other = toy_folder(tmp_path / "other")
+    llama(word_tokenizer(), seed=5).save_pretrained(other)
+    path = run / "config.yaml"
+    path.write_text(path.read_text().replace(str(adapter.parent.parent / "model"), str(other)))
+    assert "was trained on another base model" in refused(capsys, "--ckpt", str(run), *QUICK)
+    shutil.rmtree(other)
+    assert f"model.name={other}: is neither tiny" in refused(capsys, "--ckpt", str(run), *QUICK)
+    path.unlink()
+    assert "has no config.yaml beside it" in refused(capsys, "--ckpt", str(run), *QUICK)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--bot", "dumbbot", "--opponents", "base_model"], "give --ckpt as well"),
+        (["--bot", "dumbbot", "--temperature", "1"], "--temperature: is not for bots"),
+        (["--bot", "dumbbot", "--protocol", "six"], "--protocol: is not for bots"),
+        (["--ckpt", "tiny", "--protocol", "sicks"], "did you mean 'six'?"),
+        (["--ckpt", "released/dogfight_quickstart"], "plays sparring/Dogfight-v1"),
+        (["--ckpt", "tiny", "--temperature", "11"], "--temperature 11.0: must be in [0, 10]"),
+        (["--ckpt", "tiny", "--opponents", "base_modle"], "did you mean 'base_model'?"),
+        (["--ckpt", "tinny"], "no checkpoint 'tinny'"),
+        (["--league", "nowhere"], "no league.json there or in checkpoints/nowhere"),
+        (["--league", "nowhere", "--replay", "a.html"], "--replay does not go with --league"),
+    ],
+)
+def test_slips_are_answered_in_one_line(capsys, arguments, words):
+    assert words in refused(capsys, *arguments)
+
+
+def test_another_game_is_refused(capsys):
+    assert run_main(["--env", "diplomcy"]) == 2
+    assert "did you mean 'diplomacy'?" in capsys.readouterr().err
+
+
+# ---- what is played and written
+
+
+def test_both_protocols_are_played_and_written(evaluated, adapter):
+    content, _ = evaluated
+    ckpt = str(adapter)
+    pairs = [(record["one"], record["six"]) for record in content["records"]]
+    assert pairs == [(ckpt, "dumbbot"), ("dumbbot", ckpt), (ckpt, "base_model"), ("base_model", ckpt)]
+    for found in content["records"]:
+        assert tuple(found["alone_by_power"]) == POWERS
+        for side in (found["alone"], found["together"]):
+            assert sum(side[name]["value"] for name in ("solos", "draws", "losses")) == pytest.approx(1)
+        assert found["alone"]["squares"]["value"] + 6 * found["together"]["squares"]["value"] == pytest.approx(1)
+    assert content["language_model"]["temperature"] == 0
+    assert content["language_model"]["training"]["step"] == 3
+    text = (adapter.parent / "eval.md").read_text()
+    assert f"## {ckpt} against six dumbbot, power by power" in text
+    assert f"## Six {ckpt} against base_model, power by power" in text
+
+
+def test_the_adapter_plays_and_the_base_model_does_without_it(evaluated, adapter, tmp_path):
+    """The model by itself, which is its own base, gets what the base model got in the games of the adapter."""
+    assert main(["--ckpt", str(adapter), "--opponents", "dumbbot", *QUICK, "--out", str(tmp_path), "--quiet"]) == 0
+    again = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
+    assert again == evaluated[0]["records"][:2]
+    model = str(adapter.parent.parent / "model")
+    assert main(["--ckpt", model, "--opponents", "dumbbot", *QUICK, "--out", str(tmp_path), "--quiet"]) == 0
+    base = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
+    assert [record["alone"] for record in base] != [record["alone"] for record in again]
+
+
+def test_one_protocol_gives_what_it_gives_among_both(evaluated, adapter, tmp_path):
+    for protocol, kept in {"alone": [0, 2], "six": [1, 3]}.items():
+        page = tmp_path / f"{protocol}.html"
+        arguments = ["--opponents", "dumbbot,base_model", "--protocol", protocol, *QUICK, "--quiet"]
+        assert main(["--ckpt", str(adapter), *arguments, "--out", str(tmp_path), "--replay", str(page)]) == 0
+        records = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
+        assert records == [evaluated[0]["records"][number] for number in kept]
+        assert data_of(page.read_text())["players"].count(str(adapter)) == {"alone": 1, "six": 6}[protocol]
+
+
+def test_draws_depend_on_temperature_and_seed(adapter):
+    told = {}
+    for name, more in {"a": ["--temperature", "1"], "b": ["--temperature", "1"], "c": ["--temperature", "1.5"]}.items():
+        out = adapter.parent / name
+        arguments = ["--ckpt", str(adapter), "--opponents", "random", *QUICK, *more, "--out", str(out), "--quiet"]
+        assert main(arguments) == 0
+        told[name] = json.loads((out / "diplomacy.json").read_text())["records"]
+    assert told["a"] == told["b"]
+    assert told["a"] != told["c"]
+
+
+# ---- the replay
+
+
+def test_the_replay_says_how_likely_each_order_of_the_policy_was(evaluated, adapter):
+    game = data_of(evaluated[1])
+    assert game["players"] == [str(adapter), *["base_model"] * 6]
+    assert "at temperature 1; in the game the likeliest token was taken each time" in game["note"]
+    spring = game["phases"][0]["deeds"]
+    assert len(spring) == 22
+    for deed in spring:  # all seven are language models
+        shares = [share for _, share in deed["others"]]
+        assert shares == sorted(shares, reverse=True)
+        assert deed["text"] not in [text for text, _ in deed["others"]]
+        assert deed["p"] + sum(shares) + deed["rest"][1] == pytest.approx(1, abs=1e-3)
+    # F LON may hold, go to ENG, NTH, WAL or YOR, support EDI to NTH or YOR, LVP to WAL or YOR and F BRE to ENG.
+    (london,) = (deed for deed in spring if deed["text"].startswith("F LON"))
+    assert 1 + len(london["others"]) + london["rest"][0] == 10
+    assert game["phases"][-1]["deeds"] == []
+
+
+def test_other_replays_have_no_odds(tmp_path):
+    page = tmp_path / "game.html"
+    assert main(["--bot", "dumbbot", "--opponents", "random", *QUICK, "--replay", str(page), "--quiet"]) == 0
+    game = data_of(page.read_text())
+    assert "note" not in game
+    assert all("idle" not in phase and all("p" not in deed for deed in phase["deeds"]) for phase in game["phases"])
+
+
+# ---- the league
+
+
+def test_a_runs_fixed_references_are_printed_and_written(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    (tmp_path / "run").mkdir()
+    league = enter_checkpoint(new_league(("random", "dumbbot"), "base"), step=2, path="step_000002.pt")
+    league = record(league, [Game(("checkpoint_000002", "base_model"), (1, 2))])
+    LeagueFile(tmp_path / "run").begin(league)
+    assert main(["--league", "run", "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    rows = {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in out.splitlines()) if cells[1:]}
+    # Both at 1000, the winner takes K / 2 = 24 from the loser.
+    assert rows["checkpoint_000002 minus base_model"] == "+48"
+    assert (rows["base_model"], rows["dumbbot"], rows["random"]) == ("976", "1000", "920")
+    written = json.loads((tmp_path / "out" / "references.json").read_text())["rows"]
+    assert [row["figure"] for row in written] == [row.figure for row in reference_table(league)]
+    assert read_options(["--league", "run"]).cells

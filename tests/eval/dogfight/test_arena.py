@@ -1,0 +1,108 @@
+"""Cells of an evaluation: seats, seeds, regimes, recordings, and games that do not count."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sparring.agents.play.matches import Setting
+from sparring.agents.policies.policy import PolicyError
+from sparring.configs.core.errors import UnknownNameError
+from sparring.eval.dogfight.arena import EvaluationError, Plan, evaluate, ladder, make_setting, play_cell
+from sparring.eval.dogfight.players import Entrant, load_policy
+
+PLAN = Plan(["glass_cannon"], games=20, seed=0, setting=Setting(threads=1))
+ACE, BRAWLER, CHASER = (Entrant(name, name) for name in ("ace", "brawler", "chaser"))
+
+
+def test_each_seat_is_played_equally_often():
+    record = play_cell((BRAWLER, CHASER), "none", PLAN)
+    assert [sum(seat) for seat in record.by_seat] == [10, 10]
+    assert record.wins > record.losses
+
+
+def test_hp_is_told_apart():
+    nobody = Entrant("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
+    record = play_cell((BRAWLER, nobody), "none", replace(PLAN, games=2))
+    assert record.own_hp == 5 > record.their_hp
+
+
+def test_a_player_against_itself_is_even():
+    """Swapping the seats of one and the same match turns every win into a loss."""
+    record = play_cell((ACE, ACE), "none", PLAN)
+    assert record.wins == record.losses > 0
+    assert record.by_seat[0] == record.by_seat[1][::-1]
+    assert record.own_hp == record.their_hp
+
+
+@pytest.mark.parametrize(("regime", "hp"), [("none", 5), ("tank_fight", 8), ("glass_cannon", 3)])
+def test_the_regime_is_what_is_played(regime, hp):
+    nobody = Entrant("do_nothing", "do_nothing")  # It never shoots, so everyone keeps what the regime gives.
+    record = play_cell((nobody, nobody), regime, replace(PLAN, games=2))
+    assert (record.own_hp, record.their_hp, record.draws, record.length) == (hp, hp, 2, 90.0)
+
+
+def test_cells_come_regime_by_regime_and_again_the_same():
+    plan = replace(PLAN, regimes=["glass_cannon", "knife_fight"], games=4)
+    records, recordings = evaluate(ACE, [BRAWLER, CHASER], plan)
+    cells = [(record.regime, record.opponent) for record in records]
+    assert cells == [(regime, name) for regime in plan.regimes for name in ("brawler", "chaser")]
+    assert recordings == []
+    assert evaluate(ACE, [BRAWLER, CHASER], plan)[0] == records
+    assert evaluate(ACE, [BRAWLER, CHASER], replace(plan, seed=1))[0] != records
+
+
+def test_the_first_regime_is_recorded():
+    plan = replace(PLAN, regimes=["glass_cannon", "none"], games=2)
+    records, (recording,) = evaluate(ACE, [BRAWLER], plan, record=True)
+    assert (recording.left, recording.right) == ("ace", "brawler")
+    assert (recording.regime, recording.max_hp) == ("glass_cannon", 3)
+    assert records[0] == play_cell((ACE, BRAWLER), "glass_cannon", plan)  # Watching changes nothing.
+
+
+def test_a_ladder_plays_every_pair_once():
+    records = ladder([ACE, BRAWLER, CHASER], replace(PLAN, games=4))
+    assert len(records) == 6
+    assert records[1] == records[0].mirrored()
+    assert {(r.player, r.opponent) for r in records} == {(a.player, b.player) for a in records for b in records} - {
+        (r.player, r.player) for r in records
+    }
+
+
+def test_an_unknown_regime_is_refused():
+    with pytest.raises(UnknownNameError, match="knife_fight"):
+        play_cell((ACE, BRAWLER), "knife_figt", PLAN)
+
+
+def test_a_policy_brings_its_conditions(make_checkpoint):
+    policy = load_policy(make_checkpoint(action_repeat=20, obs_dim=46, observe_physics=False), "cpu").contestant
+    setting = make_setting(["ace", policy])
+    assert (setting.rules, setting.action_repeat, setting.observe_physics) == ("classic", 20, False)
+    assert make_setting(["ace"]).bot_rate == "tick"
+    assert make_setting(["ace"], rules="challenge").bot_rate == "agent"
+
+
+def test_policies_that_see_more_and_less_meet(make_checkpoint):
+    less = load_policy(make_checkpoint("less/final.pt", obs_dim=46, observe_physics=False), "cpu")
+    more = load_policy(make_checkpoint("more/final.pt", seed=2), "cpu")
+    setting = make_setting([less.contestant, more.contestant], threads=1)
+    assert setting.observe_physics
+    record = play_cell((less, more), "none", replace(PLAN, games=2, setting=replace(setting, max_ticks=60)))
+    assert record.games == 2
+
+
+def test_conditions_that_nobody_can_meet_are_refused(make_checkpoint):
+    policy = load_policy(make_checkpoint(), "cpu").contestant
+    with pytest.raises(PolicyError, match=r"pupil .*rules=classic"):
+        make_setting([policy], rules="challenge")
+    with pytest.raises(EvaluationError, match="bot_rate=tick"):
+        make_setting(["ace"], rules="challenge", bot_rate="tick")
+
+
+def test_games_with_broken_actions_are_void_and_no_zero(make_checkpoint):
+    entrant = load_policy(make_checkpoint(), "cpu")
+    with torch.no_grad():
+        entrant.contestant.network.actor[-1].bias[0] = float("nan")
+    plan = replace(PLAN, games=2, setting=replace(PLAN.setting, max_ticks=20))
+    with pytest.raises(EvaluationError, match=r"pupil against ace: \d+ actions were not finite"):
+        play_cell((entrant, ACE), "none", plan)

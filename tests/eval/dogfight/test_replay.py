@@ -1,0 +1,434 @@
+"""Recording matches, the page made of them, and that page in a real browser."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from sparring.agents.play.matches import Setting, play
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.eval.dogfight.gif import HOLD_MS, write_gif
+from sparring.eval.dogfight.replay import SAMPLE_TICKS, Recorder, Recording, encode, page, write_replay
+
+ROOT = Path(__file__).resolve().parents[3]
+COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
+HOSTILE = "</script><script>document.title='broken'</script><!--<b>&\"'{{data}}\u2028"
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER_REQUIRED = "SPARRING_REQUIRE_CHROMIUM"
+"""Set to 1 in the environment, as `.ci/run` does, a missing chromium fails these tests instead of skipping them."""
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None and os.environ.get(BROWSER_REQUIRED) != "1",
+    reason="no chromium on PATH; on Debian: apt-get update && apt-get install -y chromium",
+)
+
+
+def rows_of(ticks):
+    """A quiet match: both fly level at 60 m/s toward each other with 5 hp."""
+    rows = np.zeros((ticks, len(TRACE_FIELDS)), dtype=np.float32)
+    time = np.arange(1, ticks + 1)
+    rows[:, COLUMN["tick"]] = time
+    for seat, sign in ((0, 1), (1, -1)):
+        rows[:, COLUMN[f"x_{seat}"]] = sign * (time * 0.5 - 400)
+        rows[:, COLUMN[f"y_{seat}"]] = 300 + 10 * seat
+        rows[:, COLUMN[f"cos_yaw_{seat}"]] = sign
+        rows[:, COLUMN[f"speed_{seat}"]] = 60
+        rows[:, COLUMN[f"hp_{seat}"]] = 5
+    return rows
+
+
+def recording_of(rows, **changes):
+    made = Recording("left vs right", "left", "right", "classic", "default", 5, rows, 0)
+    return replace(made, **changes)
+
+
+def duel():
+    """200 ticks: seat 0 fires at 31 and hits at 61, stalls from 101 to 136, seat 1 glances off at 81, 0 dies at 200."""
+    rows = rows_of(200)
+    rows[30:120, COLUMN["cooldown_0"]] = np.arange(90, 0, -1)
+    for offset, row in enumerate(range(30, 60)):
+        rows[row, [COLUMN["bullet_0_x"], COLUMN["bullet_0_y"]]] = -370 + 4 * offset, 300
+        rows[row, COLUMN["bullet_0_life"]] = 59 - offset
+    rows[60:, COLUMN["hp_1"]] = 4
+    rows[70:80, COLUMN["bullet_2_life"]] = np.arange(50, 40, -1)
+    rows[100:136, COLUMN["stall_0"]] = np.arange(36, 0, -1)
+    rows[199, COLUMN["hp_0"]] = 0
+    return recording_of(rows, outcome=2)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """Two matches of ace against brawler, cut at 15 s, and their results as `play` counts them."""
+    recorder = Recorder(2)
+    setting = Setting(trace=2, threads=1, max_ticks=1800)
+    results = play("ace", "brawler", games=4, seed=5, setting=setting, recorder=recorder)
+    return recorder.recordings(left="ace", right="brawler", title="ace vs brawler"), results
+
+
+# ---- recording
+
+
+def test_a_recording_holds_every_tick_of_its_first_match(recorded):
+    recordings, results = recorded
+    assert [len(recording.rows) for recording in recordings] == results.length[:2].tolist()
+    for recording, outcome, left_hp in zip(recordings, results.outcome, results.left_hp, strict=False):
+        assert (recording.rows[:, COLUMN["tick"]] == np.arange(1, len(recording.rows) + 1)).all()
+        assert {1: 1, 0: 0, 2: -1}[recording.outcome] == outcome
+        assert recording.rows[-1, COLUMN["hp_0"]] == left_hp
+        assert recording.max_hp == 5
+
+
+def test_a_recorder_stops_at_the_first_end():
+    recorder = Recorder(1)
+    batch = DogfightBatch(2, trace=1, threads=1, max_ticks=25)
+    batch.assign(np.zeros((2, 2)))
+    batch.reset(1)
+    for step in range(9):
+        batch.step(torch.zeros(2, 2, 3))
+        recorder(batch, step)
+    rows = recorder.recordings(left="a", right="b")[0].rows
+    assert rows[:, COLUMN["tick"]].tolist() == list(range(1, 26))
+    batch.close()
+
+
+def test_names_follow_the_swapped_seats():
+    recorder = Recorder(4)
+    play("do_nothing", "ace", games=4, seed=1, setting=Setting(trace=4, threads=1, max_ticks=20), recorder=recorder)
+    seats = [(r.left, r.right) for r in recorder.recordings(left="do_nothing", right="ace")]
+    assert seats == [("do_nothing", "ace")] * 2 + [("ace", "do_nothing")] * 2
+
+
+def test_max_hp_is_that_of_the_match():
+    ranges = np.stack([np.array([80, 0.9, 0.25, 250, 20, 180, 400, 90, 60, 8, 4, 0.8, 0.785])] * 2, axis=1)
+    recorder = Recorder(1)
+    setting = Setting(trace=1, threads=1, max_ticks=20, ranges=ranges)
+    play("ace", "ace", games=2, seed=1, setting=setting, recorder=recorder)
+    assert recorder.recordings(left="ace", right="ace")[0].max_hp == 8
+
+
+def test_a_recorder_says_what_is_missing():
+    with pytest.raises(ValueError, match="games=0"):
+        Recorder(0)
+    batch = SimpleNamespace(trace=torch.zeros(1, 10, len(TRACE_FIELDS)), outcome=torch.full((2,), -1), num_envs=2)
+    with pytest.raises(ValueError, match=r"trace=1.*needs trace=2"):
+        Recorder(2)(batch, 0)
+    with pytest.raises(ValueError, match="match 0 has not ended"):
+        Recorder(1).recordings(left="a", right="b")
+
+
+# ---- encoding
+
+
+def test_events_are_at_their_exact_ticks():
+    events = [{key: event[key] for key in event} for event in encode(duel())["events"]]
+    assert events == [
+        {"tick": 31, "kind": "shot", "seat": 0},
+        {"tick": 61, "kind": "hit", "seat": 1, "hp": 4},
+        {"tick": 81, "kind": "glance", "seat": 0},
+        {"tick": 101, "kind": "stall", "seat": 0, "end": 137},
+        {"tick": 200, "kind": "death", "seat": 0, "hp": 0},
+    ]
+
+
+def test_samples_keep_the_flight_to_the_decimetre(recorded):
+    for recording in recorded[0]:
+        rows = recording.rows
+        samples = np.frombuffer(base64.b64decode(encode(recording)["samples"]), dtype="<i2").reshape(-1, 2, 4)
+        kept = [*range(0, len(rows), SAMPLE_TICKS)]
+        kept += [len(rows) - 1] if kept[-1] != len(rows) - 1 else []
+        assert len(samples) == len(kept)
+        for seat in range(2):
+            for place, (name, tolerance) in enumerate({"x": 0.051, "y": 0.051, "": 0, "speed": 0.051}.items()):
+                if name:
+                    error = samples[:, seat, place] / 10 - rows[kept, COLUMN[f"{name}_{seat}"]]
+                    assert np.abs(error).max() <= tolerance
+            yaw = samples[:, seat, 2] * np.pi / 32768
+            assert np.abs(np.cos(yaw) - rows[kept, COLUMN[f"cos_yaw_{seat}"]]).max() < 1e-3
+            assert np.abs(np.sin(yaw) - rows[kept, COLUMN[f"sin_yaw_{seat}"]]).max() < 1e-3
+
+
+def test_a_heading_of_half_a_turn_wraps():
+    rows = rows_of(4)
+    rows[:, COLUMN["cos_yaw_0"]], rows[:, COLUMN["sin_yaw_0"]] = -1, 0
+    samples = np.frombuffer(base64.b64decode(encode(recording_of(rows))["samples"]), dtype="<i2").reshape(-1, 2, 4)
+    assert set(samples[:, 0, 2].tolist()) == {-32768}
+
+
+@pytest.mark.parametrize("rules", ["classic", "challenge"])
+def test_bullets_fly_where_the_trace_has_them(rules):
+    recorder = Recorder(3)
+    setting = Setting(trace=3, threads=1, max_ticks=2400, rules=rules)
+    play("ace", "dogfighter", games=6, seed=2, setting=setting, recorder=recorder)
+    drawn = 0
+    for recording in recorder.recordings(left="ace", right="dogfighter", rules=rules):
+        expected = Counter()
+        for row in recording.rows:
+            for slot in range(2 * game.BULLETS_PER_FIGHTER):
+                x, y, life = (row[COLUMN[f"bullet_{slot}_{name}"]] for name in ("x", "y", "life"))
+                if life > 0:
+                    expected[int(row[COLUMN["tick"]]), slot // game.BULLETS_PER_FIGHTER] += 1
+                    assert any(distance(b, row[COLUMN["tick"]], x, y) < 0.2 for b in encode(recording)["bullets"])
+                    drawn += 1
+        seen = Counter((tick, b[6]) for b in encode(recording)["bullets"] for tick in range(b[0], b[1] + 1))
+        assert seen == expected
+    assert drawn > 100
+
+
+def distance(bullet, tick, x, y):
+    first, last, x0, y0, x1, y1, _ = bullet
+    if not first <= tick <= last:
+        return np.inf
+    share = (tick - first) / max(last - first, 1)
+    across = x0 + share * (x1 - x0) - x
+    return np.hypot(across - 1000 * np.round(across / 1000), y0 + share * (y1 - y0) - y)
+
+
+def test_a_slot_used_again_at_once_is_two_bullets():
+    rows = rows_of(10)
+    rows[:, COLUMN["bullet_0_life"]] = [3, 2, 1, 3, 2, 1, 0, 0, 3, 2]
+    assert [bullet[:2] for bullet in encode(recording_of(rows))["bullets"]] == [[1, 3], [4, 6], [9, 10]]
+
+
+# ---- the page
+
+
+def test_the_page_needs_no_network_and_is_small():
+    rows = rows_of(10_800)
+    rows[:, COLUMN["x_0"]] = np.random.default_rng(1).uniform(-500, 500, 10_800)
+    text = page("a full match", [encode(recording_of(rows))])
+    assert not re.search(r"https?://|//cdn|@import|\burl\(", text)
+    assert len(text.encode()) < 300_000
+    assert "{{" not in text
+
+
+def test_a_name_cannot_break_out_of_the_page(tmp_path):
+    hostile = recording_of(rows_of(30), title=HOSTILE, left=HOSTILE, right="{{title}}", regime=HOSTILE)
+    write_replay(tmp_path / "page.html", [hostile])
+    text = (tmp_path / "page.html").read_text()
+    ordinary = page("x", [encode(recording_of(rows_of(30)))])
+    for piece in ("<script", "</script", "<!--", "<b>"):
+        assert text.count(piece) == ordinary.count(piece)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1]
+    assert json.loads(data)["games"][0]["names"] == [HOSTILE, "{{title}}"]
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "new" / "page.html"
+    write_replay(target, [duel()])
+    before = target.read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_replay(target, [duel(), duel()])
+    assert target.read_bytes() == before
+    assert [file.name for file in target.parent.iterdir()] == ["page.html"]
+    with pytest.raises(ValueError, match="at least one"):
+        write_replay(target, [])
+
+
+def test_the_same_match_gives_the_same_bytes(tmp_path, recorded):
+    for name in ("a", "b"):
+        write_replay(tmp_path / name, recorded[0])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# ---- in a browser
+
+
+def browse(file, fragment, *options, errors=False):
+    """Load the page headless, let three seconds of its own time pass; returns its output, or its lines of stderr."""
+    command = [
+        *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+        *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
+        *(f"--user-data-dir={file.parent / 'profile'}", "--virtual-time-budget=3000", *options),
+        f"file://{file}#{fragment}",
+    ]
+    ran = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    return ran.stderr.decode(errors="replace").splitlines() if errors else ran.stdout.decode()
+
+
+def selftest(dom):
+    found = re.search(r'<pre id="selftest"[^>]*>(.*?)</pre>', dom, re.DOTALL)
+    assert found, dom[-2000:]
+    return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+@pytest.fixture
+def duel_page(tmp_path):
+    file = tmp_path / "page.html"
+    write_replay(file, [duel(), recording_of(rows_of(600), title="second", left=HOSTILE)])
+    return file
+
+
+def test_where_a_browser_is_required_its_absence_fails():
+    """Without chromium on the PATH: the tests that need it skip, and fail where the variable says so."""
+    empty = {"PATH": "/nonexistent", "HOME": os.environ.get("HOME", "/")}
+    codes = []
+    for required in ("0", "1"):
+        command = [sys.executable, "-c", "from tests.eval import test_replay as t; print(t.needs_chromium.args[0])"]
+        env = empty | {BROWSER_REQUIRED: required}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+        codes.append(done.stdout.strip())
+    assert codes == ["True", "False"]
+
+
+def test_continuous_integration_requires_a_browser():
+    assert f"export {BROWSER_REQUIRED}=1" in (ROOT / ".ci" / "run").read_text()
+
+
+@needs_chromium
+def test_the_page_shows_the_moment_its_address_names(duel_page):
+    # Tick 62 lies between the samples at ticks 61 and 64.
+    state = selftest(browse(duel_page, f"t={62 / 120}&selftest", "--dump-dom"))
+    left, right = state["fighters"]
+    assert state["t"] == pytest.approx(62 / 120)
+    assert (state["game"], state["games"], state["playing"], state["ended"]) == (0, 2, False, False)
+    assert left["x"] == pytest.approx(31 - 400, abs=0.06)
+    assert right["x"] == pytest.approx(400 - 31, abs=0.06)
+    assert (left["hp"], right["hp"]) == (5, 4)
+    assert (left["y"], right["y"], right["speed"]) == (300, 310, 60)
+    assert left["yaw"] == 0
+    assert abs(right["yaw"]) == pytest.approx(np.pi)
+    assert not left["stalled"]
+
+
+@needs_chromium
+def test_a_hostile_name_is_only_text(duel_page):
+    dom = browse(duel_page, "game=2&t=99&selftest", "--dump-dom")
+    state = selftest(dom)
+    assert state["names"][0] == HOSTILE
+    assert (state["game"], state["tick"], state["banner"]) == (1, 600, "Draw")
+    assert "<title>2 matches · Sparring replay</title>" in dom
+
+
+DRIVE = """
+<script>
+const told = {};
+const key = (name, more) => document.dispatchEvent(new KeyboardEvent("keydown", { key: name, ...more }));
+const note = (name) => { told[name] = replay.state(); };
+replay.pause(); replay.seek(0.5); key("ArrowRight", { shiftKey: true }); note("oneTick");
+replay.seek(0); key("n"); note("firstEvent"); key("n"); note("secondEvent"); key("p"); note("backAgain");
+document.querySelector(".mark.stall").click(); note("stallMark");
+document.querySelector(".mark.death").click(); note("deathMark");
+replay.seek(0.3); note("bullet");
+const scrub = document.querySelector("#scrub");
+scrub.value = 100; scrub.dispatchEvent(new Event("input")); note("scrubbed");
+key("ArrowLeft"); note("left"); key("+"); note("faster");
+const pick = document.querySelector("#game");
+pick.value = 1; pick.dispatchEvent(new Event("change")); note("picked");
+key(" "); note("started");
+const poll = setInterval(() => {
+  if (replay.state().tick <= 1) return;  // a busy machine draws no frame for a while
+  clearInterval(poll);
+  note("later"); key(" "); note("stopped");
+  const out = document.createElement("pre");
+  out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.append(out);
+}, 50);
+</script>
+"""
+
+
+@needs_chromium
+def test_the_controls_do_what_they_say(duel_page):
+    duel_page.write_text(duel_page.read_text().replace("</body>", DRIVE + "</body>"))
+    told = selftest(browse(duel_page, "t=0", "--dump-dom", "--virtual-time-budget=30000"))
+    ticks = {name: state["tick"] for name, state in told.items()}
+    assert ticks["oneTick"] == 61
+    assert (ticks["firstEvent"], ticks["secondEvent"], ticks["backAgain"]) == (61, 81, 61)
+    assert (ticks["stallMark"], told["stallMark"]["fighters"][0]["stalled"]) == (101, True)
+    assert (ticks["deathMark"], told["deathMark"]["banner"]) == (200, "right wins")
+    assert [(b["seat"], round(b["x"]), b["y"]) for b in told["bullet"]["bullets"]] == [(0, -350, 300)]
+    assert (ticks["scrubbed"], ticks["left"], told["faster"]["speed"]) == (100, 1, 2)
+    assert (told["picked"]["game"], ticks["picked"]) == (1, 1)
+    assert told["started"]["playing"]
+    assert 1 < ticks["later"] < 600
+    assert not told["stopped"]["playing"]
+
+
+@needs_chromium
+def test_the_console_stays_silent(duel_page):
+    """Errors of the script, refused loads and warnings would all be told there."""
+
+    def console(file, fragment):
+        return [line for line in browse(file, fragment, "--enable-logging=stderr", errors=True) if "CONSOLE" in line]
+
+    assert console(duel_page, "game=2&speed=8") == []
+    loud = duel_page.with_name("loud.html")
+    loud.write_text(duel_page.read_text().replace("</body>", "<script>nowhere()</script><img src=x.png></body>"))
+    told = "".join(console(loud, "t=0"))
+    assert "nowhere is not defined" in told
+    assert "Content Security Policy" in told
+
+
+@needs_chromium
+def test_the_arena_is_painted(tmp_path, duel_page):
+    picture = tmp_path / "picture.png"
+    browse(duel_page, "t=0.3", f"--screenshot={picture}", "--window-size=900,800")
+    pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
+    for color in ((240, 165, 40), (86, 180, 233)):
+        # Each colour is in a half of its own within the arena, and in the words and marks around it.
+        near = np.abs(pixels[150:560] - color).max(axis=-1) < 8
+        columns = np.nonzero(near)[1]
+        assert len(columns) > 60
+        assert (columns < 450).mean() in (0.0, 1.0)
+
+
+# ---- the GIF
+
+
+def test_a_gif_plays_the_match_in_real_time(tmp_path):
+    write_gif(tmp_path / "match.gif", duel(), fps=20, size=(300, 200))
+    with Image.open(tmp_path / "match.gif") as gif:
+        assert gif.size == (300, 200)
+        durations = []
+        for index in range(gif.n_frames):
+            gif.seek(index)
+            durations.append(gif.info["duration"])
+        last = np.asarray(gif.convert("RGB")).astype(int)
+    # 199 ticks after the first are 1.66 s: 34 pictures of 50 ms, then the result.
+    assert sum(durations) == 34 * 50 + HOLD_MS
+    assert (np.abs(last - (86, 180, 233)).max(axis=-1) < 24).any()
+
+
+def test_a_gif_of_the_end_only(tmp_path, capsys):
+    write_gif(tmp_path / "whole.gif", duel(), fps=10, size=(150, 100))
+    write_gif(tmp_path / "end.gif", duel(), fps=10, size=(150, 100), seconds=0.5)
+    lasts, counts = [], []
+    for name in ("whole.gif", "end.gif"):
+        with Image.open(tmp_path / name) as gif:
+            counts.append(gif.n_frames)
+            gif.seek(gif.n_frames - 1)
+            lasts.append(np.asarray(gif.convert("RGB")))
+    # A picture every 12 ticks: 17 before the last of 200 rows, and 5 in the 60 ticks before it.
+    assert counts == [17 + 1, 5 + 1]
+    assert (lasts[0] == lasts[1]).all()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_gif_shows_its_progress_when_asked(tmp_path, capsys):
+    write_gif(tmp_path / "match.gif", duel(), fps=10, size=(150, 100), progress=True)
+    assert "18/18" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_gif_lasts_some_time(tmp_path, seconds):
+    with pytest.raises(ValueError, match=f"seconds={seconds}"):
+        write_gif(tmp_path / "match.gif", duel(), seconds=seconds)
+
+
+@pytest.mark.parametrize("fps", [0, 51])
+def test_a_gif_has_a_possible_rate(tmp_path, fps):
+    with pytest.raises(ValueError, match=f"fps={fps}"):
+        write_gif(tmp_path / "match.gif", duel(), fps=fps)

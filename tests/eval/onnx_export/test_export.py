@@ -1,0 +1,165 @@
+"""The exported model decides as torch does, for every observation size and network of the family."""
+
+import json
+import sys
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
+from sparring.agents.policies.policy import Policy
+from sparring.configs.schema import NetworkConfig
+from sparring.eval.export import main
+from sparring.eval.onnx_export import onnx_model as module
+from sparring.eval.onnx_export.onnx_file import parameter_count, read_onnx
+from sparring.eval.onnx_export.onnx_model import ExportError, build, disagreement, export, run_model
+
+CHALLENGE = {"rules": "challenge", "obs_dim": 224}
+LESS = {"obs_dim": 46, "observe_physics": False}
+MIRROR = {"mirror": True}
+SEEN = {"59": {}, "46": LESS, "224": CHALLENGE}
+SEEN |= {f"{size} in the mirror": contract | MIRROR for size, contract in SEEN.items()}
+
+
+@pytest.mark.parametrize("contract", SEEN.values(), ids=SEEN.keys())
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_the_model_acts_as_torch_does(contract, blocks, make_checkpoint, tmp_path):
+    checkpoint = load_checkpoint(make_checkpoint(hidden=16, blocks=blocks, **contract))
+    export(checkpoint, tmp_path / "agent.onnx")
+    obs = torch.randn(64, checkpoint.network.obs_dim, generator=torch.Generator().manual_seed(5))
+    obs[:, 13:45].masked_fill_(torch.arange(64).unsqueeze(1) % 4 == 0, 0.0)  # no bullets
+    if checkpoint.contract["rules"] == "challenge":
+        obs[:16, 56:] = 0.0  # first decisions: frames that do not exist yet
+    actions = run_model((tmp_path / "agent.onnx").read_bytes(), obs.numpy())
+    expected = Policy(checkpoint.network, checkpoint.contract).act(obs)
+    low, high = torch.tensor([-1.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 1.0])
+    clamped = torch.minimum(torch.maximum(expected, low), high)
+    assert np.abs(actions - clamped.numpy()).max() < 1e-5
+    # The observations reach both clamps and both decisions, else this would show little.
+    assert (expected[:, :2] < low[:2]).any()
+    assert (expected[:, :2] > high[:2]).any()
+    assert set(actions[:, 2]) == {0.0, 1.0}
+
+
+def test_the_model_states_its_contract(make_checkpoint):
+    checkpoint = load_checkpoint(make_checkpoint(**CHALLENGE))
+    model = onnx.load_from_string(build(checkpoint.network, checkpoint.contract))
+    (given,), (returned,) = model.graph.input, model.graph.output
+    assert [size.dim_value for size in given.type.tensor_type.shape.dim] == [1, 224]
+    assert [size.dim_value for size in returned.type.tensor_type.shape.dim] == [1, 3]
+    assert given.type.tensor_type.elem_type == returned.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    (metadata,) = model.metadata_props
+    assert json.loads(metadata.value) == checkpoint.contract
+
+
+def test_the_critic_stays_at_home(make_checkpoint):
+    checkpoint = load_checkpoint(make_checkpoint(hidden=8))
+    model = onnx.load_from_string(build(checkpoint.network, checkpoint.contract))
+    bounds = 2 * 2 + 1  # of turn and throttle, and the zero above which it fires
+    assert parameter_count(model) == (59 * 8 + 8) + (8 * 8 + 8) + (8 * 3 + 3) + bounds  # 584
+
+
+def test_what_the_mirror_adds_is_counted(make_checkpoint, tmp_path):
+    """The limit is on the numbers in the file, of which the mirror's tables are some."""
+    plain, mirrored = (
+        load_checkpoint(make_checkpoint(hidden=8, **CHALLENGE, mirror=mirror)) for mirror in (False, True)
+    )
+    paths = [tmp_path / "plain.onnx", tmp_path / "mirrored.onnx"]
+    for checkpoint, path in zip((plain, mirrored), paths, strict=True):
+        export(checkpoint, path)
+    counts = [read_onnx(path).parameters for path in paths]
+    stored = [sum(np.prod(w.dims) for w in onnx.load(path).graph.initializer if w.data_type == 1) for path in paths]
+    assert counts == stored
+    assert counts[1] > counts[0] + 224
+
+
+def test_a_policy_of_gaussians_alone_is_exported(make_checkpoint, tmp_path):
+    """As Stable-Baselines3 trains them, which fire where the third is above zero."""
+    network = ActorCritic(59, 3, 0, NetworkConfig(hidden=8, blocks=0), seed=3)
+    with torch.no_grad():
+        network.actor[-1].weight.mul_(100.0)
+    contract = load_checkpoint(make_checkpoint()).contract | {"continuous": 3, "binary": 0}
+    save_checkpoint(tmp_path / "sb3.pt", network, contract=contract, training={})
+    checkpoint = load_checkpoint(tmp_path / "sb3.pt")
+    assert export(checkpoint, tmp_path / "agent.onnx") < 1e-5
+    obs = torch.randn(64, 59, generator=torch.Generator().manual_seed(5))
+    expected = Policy(checkpoint.network, checkpoint.contract).act(obs)[:, 2].numpy() > 0.0
+    actions = run_model((tmp_path / "agent.onnx").read_bytes(), obs.numpy())
+    assert (actions[:, 2] == expected).all()
+    assert 0 < expected.sum() < 64
+
+
+def test_a_policy_of_the_old_environment_is_refused(make_checkpoint, tmp_path):
+    path = make_checkpoint(id="sparring/Dogfight-v0", version=1)
+    with pytest.raises(
+        ExportError, match=r"final\.pt: was trained in sparring/Dogfight-v0, only .*-v1 can be exported"
+    ):
+        export(load_checkpoint(path), tmp_path / "agent.onnx")
+    assert not (tmp_path / "agent.onnx").exists()
+
+
+def test_a_difference_would_be_noticed(make_checkpoint):
+    checkpoint, other = load_checkpoint(make_checkpoint()), load_checkpoint(make_checkpoint("b/final.pt", seed=2))
+    data = build(other.network, other.contract)
+    assert disagreement(other, data) < 1e-5
+    assert disagreement(checkpoint, data) == float("inf")  # They shoot at different times.
+
+
+def test_a_model_that_differs_is_not_written(make_checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "disagreement", lambda *_: 1e-3)
+    with pytest.raises(ExportError, match="differs from torch"):
+        export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
+    assert not (tmp_path / "agent.onnx").exists()
+
+
+def test_large_policies_are_refused(make_checkpoint, tmp_path, monkeypatch):
+    assert (module.MAX_PARAMETERS, module.MAX_BYTES) == (250_000, 10_000_000)
+    monkeypatch.setattr(module, "MAX_PARAMETERS", 583)
+    with pytest.raises(ExportError, match=r"584 parameters, at most 583 .*network\.hidden"):
+        export(load_checkpoint(make_checkpoint(hidden=8)), tmp_path / "agent.onnx")
+    assert not (tmp_path / "agent.onnx").exists()
+
+
+def test_large_files_are_refused(make_checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 1000)
+    with pytest.raises(ExportError, match="at most 1,000 are allowed"):
+        export(load_checkpoint(make_checkpoint()), tmp_path / "agent.onnx")
+
+
+def test_the_challenge_standard_network_fits(make_checkpoint, tmp_path):
+    assert export(load_checkpoint(make_checkpoint(hidden=256, **CHALLENGE)), tmp_path / "agent.onnx") < 1e-5
+
+
+def test_the_command_writes_beside_the_checkpoint(make_checkpoint, capsys):
+    path = make_checkpoint()
+    assert main(["--ckpt", "pupil"]) == 0
+    assert path.with_suffix(".onnx").is_file()
+    assert "float32[1, 59] -> float32[1, 3]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--ckpt is missing"),
+        (["--ckpt", "bot:ace"], "no network"),
+        (["--ckpt", "pupl"], "did you mean 'pupil'"),
+        (["--ckpt", "pupil", "--uot", "x"], "did you mean '--out'"),
+        (["--ckpt", "pupil", "--out", "nowhere/x.onnx"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, make_checkpoint, capsys):
+    make_checkpoint()
+    assert main(arguments) == 2
+    line = capsys.readouterr().err
+    assert message in line
+    assert line.count("\n") == 1
+
+
+def test_a_missing_package_is_named(make_checkpoint, monkeypatch, capsys):
+    make_checkpoint()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["--ckpt", "pupil"]) == 2
+    assert 'onnx is not installed; run pip install -e ".[export]"' in capsys.readouterr().err

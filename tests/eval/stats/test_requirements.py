@@ -1,0 +1,63 @@
+"""Requirements on win rates: reading, names, and when they fail."""
+
+import pytest
+
+from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.eval.stats.requirements import Requirement
+from sparring.eval.stats.tables import Record
+
+
+def record(opponent, wins, regime="none"):
+    pairs = (20 - wins, 0, 0, 0, wins)
+    return Record("pupil", opponent, regime, ((wins, 0, 0), (0, 0, 20 - wins)), 1.0, 1.0, 1.0, pairs)
+
+
+@pytest.mark.parametrize(
+    ("text", "opponent", "regime", "minimum"),
+    [
+        ("brawler>=0.95", "brawler", None, 0.95),
+        (" ace @ full >= 1 ", "ace", "full", 1.0),
+        ("released/old-one>=0", "released/old-one", None, 0.0),
+    ],
+)
+def test_reading(text, opponent, regime, minimum):
+    requirement = Requirement.parse(text)
+    assert (requirement.opponent, requirement.regime, requirement.minimum) == (opponent, regime, minimum)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ace", "ace>0.5", "ace>=", "ace>=x", ">=0.5", "ace>=0.5>=0.6", "ace>=1.1", "ace>=e"]
+)
+def test_a_malformed_requirement_is_named(text):
+    with pytest.raises(InputError, match="--require") as caught:
+        Requirement.parse(text)
+    assert repr(text) in str(caught.value)
+
+
+def test_what_is_not_measured_cannot_be_required():
+    Requirement.parse("worst@full>=0.5").check_names(["ace"], ["full"])
+    with pytest.raises(UnknownNameError, match="did you mean 'brawler'"):
+        Requirement.parse("brawlr>=0.5").check_names(["ace", "brawler"], ["none"])
+    with pytest.raises(UnknownNameError, match=r"'full'.*choose from none"):
+        Requirement.parse("ace@full>=0.5").check_names(["ace"], ["none"])
+
+
+def test_exactly_the_minimum_is_enough():
+    assert Requirement.parse("ace>=0.95").failures([record("ace", 19)]) == []
+    (line,) = Requirement.parse("ace>=0.951").failures([record("ace", 19)])
+    assert "0.9500 (19 of 20 won)" in line
+
+
+def test_without_a_regime_it_must_hold_in_every_one():
+    records = [record("ace", 20), record("ace", 10, "full"), record("ace", 11, "narrow")]
+    assert len(Requirement.parse("ace>=0.6").failures(records)) == 2
+    assert Requirement.parse("ace@none>=0.6").failures(records) == []
+    (line,) = Requirement.parse("ace@full>=0.6").failures(records)
+    assert "physics full" in line
+
+
+def test_mean_and_worst():
+    records = [record("ace", 20), record("brawler", 12)]
+    assert Requirement.parse("mean>=0.8").failures(records) == []
+    assert "0.8000 on average" in Requirement.parse("mean>=0.81").failures(records)[0]
+    assert "0.6000 against brawler" in Requirement.parse("worst>=0.7").failures(records)[0]

@@ -1,0 +1,179 @@
+"""Intervals against published values, counts, and what the tables and the JSON say."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from sparring.eval.stats.ratings import Anchor
+from sparring.eval.stats.tables import Record, Report, ladder_markdown, markdown, summarize, to_json, wilson
+
+
+def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none", pairs=(1, 1, 1, 0, 2)):
+    return Record(player, opponent, regime, by_seat, length=12.34, own_hp=2.5, their_hp=1.0, pairs=pairs)
+
+
+def report(*records, player="pupil"):
+    return Report(
+        player=player,
+        records=records,
+        games=10,
+        seed=3,
+        rules="classic",
+        bot_rate="tick",
+        action_repeat=10,
+        deterministic=True,
+        device="cpu",
+        command="python eval/run.py --ckpt pupil",
+        checkpoint="checkpoints/pupil/final.pt",
+        run="pupil",
+        training={"env_steps": 7},
+        anchor=None if player else Anchor("ace"),
+    )
+
+
+def row(text, first):
+    """The cells of the first table row that begins with `first`."""
+    line = next(line for line in text.splitlines() if line.startswith("|") and line.split("|")[1].strip() == first)
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [  # The first four: R. G. Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+        (50, 50, 0.9287, 1.0),  # n / (n + z^2) = 50 / 53.8415
+        (5, 10, 0.2366, 0.7634),  # 1/2 -+ z / (1 + z^2/10) * sqrt(1/40 + z^2/400)
+    ],
+)
+def test_wilson_is_the_published_interval(successes, n, low, high):
+    assert wilson(successes, n) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_nothing_tried_proves_nothing():
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_all_or_none_touch_the_ends_exactly():
+    assert wilson(0, 7)[0] == 0.0
+    assert wilson(7, 7)[1] == 1.0
+    assert wilson(7, 7)[0] == pytest.approx(1.0 - wilson(0, 7)[1])
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (1, 0)])
+def test_impossible_counts_are_refused(successes, n):
+    with pytest.raises(ValueError, match="between 0 and n"):
+        wilson(successes, n)
+
+
+def test_a_record_adds_up_its_seats():
+    result = record()
+    assert (result.games, result.wins, result.draws, result.losses) == (10, 5, 1, 4)
+    assert result.win_rate == 0.5
+    assert result.points == 0.55
+    assert result.interval == wilson(5, 10)
+
+
+def test_a_record_without_games_has_no_win_rate():
+    with pytest.raises(ValueError, match="no game"):
+        _ = record(by_seat=((0, 0, 0), (0, 0, 0))).win_rate
+
+
+def test_the_opponent_saw_the_same_games_from_the_other_seat():
+    other = record().mirrored()
+    assert (other.player, other.opponent, other.own_hp, other.their_hp) == ("ace", "pupil", 1.0, 2.5)
+    assert other.by_seat == ((3, 0, 2), (1, 1, 3))
+    assert other.pairs == (2, 0, 1, 1, 1)
+    assert other.mirrored() == record()
+
+
+def test_a_summary_is_the_mean_and_the_last_of_the_worst():
+    records = [record("a", ((5, 0, 0), (5, 0, 0))), record("b"), record("c")]
+    summary = summarize(records)
+    assert summary.mean == pytest.approx(2 / 3)
+    assert (summary.worst, summary.worst_opponent) == (0.5, "c")
+
+
+def test_the_markdown_says_what_was_measured():
+    text = markdown(report(record()))
+    assert text.startswith("# pupil: classic rules, physics none, bot_rate=tick, deterministic\n")
+    assert row(text, "ace") == ["ace", "10", "5", "1", "4", "50.0", "23.7 to 76.3", "12.3", "2.50 / 1.00"]
+    assert "mean 50.0 %, worst 50.0 % (ace)" in text
+    for condition in ("classic rules", "bot_rate=tick", "deterministic", "10 games", "seed 3"):
+        assert condition in text
+    assert "by physics" not in text
+
+
+def test_several_regimes_get_a_table_each_and_one_over_all():
+    bad = record("chaser", ((0, 0, 5), (1, 0, 4)), regime="full")
+    text = markdown(report(record(), record("chaser"), record(regime="full"), bad))
+    assert text.startswith("# pupil: classic rules, 2 regimes of physics,")
+    assert text.count("| opponent") == 2
+    assert row(text, "full") == ["full", "50.0", "10.0", "30.0", "10.0"]
+    assert "worst of all 10.0 % (chaser, full)" in text
+
+
+def test_a_name_cannot_break_the_table():
+    assert r"| a\|b " in markdown(report(record("a|b")))
+
+
+def test_notes_stand_under_the_conditions_and_in_the_json():
+    noted = replace(report(record()), notes=("a is old", "b is large"))
+    assert "every tick\n\nNote: a is old.  \nNote: b is large.\n\n## Physics" in markdown(noted)
+    ranked = replace(report(record(), record().mirrored(), player=None), notes=("a is old",))
+    assert "every tick\n\nNote: a is old.\n\nWin %" in ladder_markdown(ranked)
+    assert json.loads(to_json(noted))["notes"] == ["a is old", "b is large"]
+    assert "Note" not in markdown(report(record()))
+
+
+def test_other_conditions_are_named():
+    text = markdown(replace(report(record()), bot_rate="agent", deterministic=False))
+    assert "every 10 ticks" in text
+    assert "bot_rate=agent" in text
+    assert "stochastic" in text
+    # Regimes of gravity mean nothing there.
+    assert "gravity is always 130 m/s^2" in markdown(replace(report(record()), rules="challenge"))
+
+
+def test_the_ladder_is_sorted_by_mean():
+    result = record(player="chaser", by_seat=((5, 0, 0), (4, 1, 0)))
+    text = ladder_markdown(report(result.mirrored(), result, player=None))
+    assert row(text, "chaser") == ["chaser", "", "90.0 (59.6 to 98.2)", "90.0"]
+    assert text.index("| chaser ") < text.index("| ace ")
+
+
+def test_the_ladder_says_who_had_to_be_given_a_virtual_draw():
+    won = record(player="chaser", by_seat=((5, 0, 0), (5, 0, 0)), pairs=(0, 0, 0, 0, 5))
+    text = ladder_markdown(report(won, player=None))
+    (line,) = [line for line in text.splitlines() if line.startswith("| chaser | +")]
+    assert line.split("|")[2].strip() == f"+{400 * math.log10((10 + 0.25) / 0.25):.0f}*"
+    assert "0.5 of a virtual draw against ace" in text
+    assert "virtual" not in ladder_markdown(report(record(player="chaser"), player=None))
+
+
+def test_the_json_carries_rows_and_what_it_takes_to_repeat_them():
+    content = json.loads(to_json(report(record())))
+    assert {key: content[key] for key in ("schema_version", "kind", "seed", "games", "rules", "bot_rate")} == {
+        "schema_version": 1,
+        "kind": "evaluation",
+        "seed": 3,
+        "games": 10,
+        "rules": "classic",
+        "bot_rate": "tick",
+    }
+    assert content["checkpoint"] == "checkpoints/pupil/final.pt"
+    assert content["training"] == {"env_steps": 7}
+    (line,) = content["records"]
+    assert (line["wins"], line["draws"], line["losses"], line["games"]) == (5, 1, 4, 10)
+    assert line["by_seat"] == [[3, 1, 1], [2, 0, 3]]
+    assert line["interval"] == pytest.approx([0.2366, 0.7634], abs=5e-5)
+    assert content["summary"]["none"] == {"mean": 0.5, "worst": 0.5, "worst_opponent": "ace"}
+
+
+def test_a_number_that_is_not_finite_is_an_error():
+    with pytest.raises(ValueError, match="JSON"):
+        to_json(report(replace(record(), length=float("nan"))))
