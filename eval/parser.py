@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
             if text.startswith("-"):
                 choose("option", text.partition("=")[0], flags)
             self.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
-        return vars(values) | {"command": shlex.join(["python", self.script, *arguments])}
+        return vars(values) | {"command": f"python {self.script} {shlex.join(arguments)}".strip()}
 
     def read_play(self, arguments: Sequence[str]) -> dict[str, Any]:
         """`read`, with what `PlayOptions` holds checked and in its types; raises `InputError`."""

@@ -47,12 +47,10 @@ def test_commands_of_training(arguments, capsys, tmp_path):
 def test_commands_of_evaluation(arguments):
     game, rest = split_env(arguments)
     read = command.read_options if game == DIPLOMACY else read_options
-    assert read(rest).command.startswith("python eval/")
+    assert read(rest).command.startswith("python eval/run.py")
 
 
-@pytest.mark.parametrize(
-    "module", [payoff, seeds, curves, command, diplomacy_replay], ids=lambda module: module.__name__
-)
+@pytest.mark.parametrize("module", [payoff, seeds, curves, diplomacy_replay], ids=lambda module: module.__name__)
 def test_commands_of_other_measurements(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("game.json").touch()  # a saved game must be there before anything is played

@@ -49,14 +49,14 @@ def test_by_its_own_file(tmp_path):
     sizes = {"obs_dim": network.shape["obs_dim"], "continuous": 0, "binary": 0}
     contract = {"id": DIPLOMACY, "version": 1, "last_year": 1910, **sizes}
     save_checkpoint(tmp_path / "alone.pt", network, contract=contract, training={})
-    with pytest.raises(CheckpointError, match=r"its games are played by eval/diplomacy\.py --ckpt"):
+    with pytest.raises(CheckpointError, match=r"its games are played by eval/run.py --env diplomacy"):
         load_policy(tmp_path / "alone.pt", torch.device("cpu"))
 
 
 @pytest.mark.parametrize("command", ["run", "payoff", "export"])
 def test_the_commands_say_so_without_torch(tmp_path, command):
     path = run_of(tmp_path / "run", DIPLOMACY)
-    code = f"import sys; sys.modules['torch'] = None; from eval.{command} import main; sys.exit(main(sys.argv[1:]))"
+    code = f"import sys; sys.modules['torch'] = None; from sparring.eval import {command}; sys.exit({command}.main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "--ckpt", path], cwd=ROOT, capture_output=True, text=True, check=False
     )

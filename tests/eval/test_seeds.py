@@ -126,11 +126,11 @@ def test_the_defaults():
     assert (options.seed, options.resamples, options.against, options.out) == (0, 9999, (), None)
 
 
-def test_a_run_of_diplomacy_is_not_sent_to_a_command_that_refuses_it(make_results, tmp_path, capsys):
+def test_a_run_of_diplomacy_is_sent_to_the_command_that_takes_it(make_results, tmp_path, capsys):
     make_results("a", (10, 4))
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text("trainer: grpo\nenv: {id: sparring/Diplomacy-v0}")
     assert main(["a", "wolf"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("eval/seeds.py: wolf: is of Diplomacy, and only evaluations of the dogfight")
-    assert "eval/run.py" not in line
+    assert "eval/run.py --env diplomacy" in line

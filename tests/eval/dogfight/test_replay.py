@@ -277,7 +277,8 @@ def test_where_a_browser_is_required_its_absence_fails():
     empty = {"PATH": "/nonexistent", "HOME": os.environ.get("HOME", "/")}
     codes = []
     for required in ("0", "1"):
-        command = [sys.executable, "-c", "from tests.eval import test_replay as t; print(t.needs_chromium.args[0])"]
+        code = "from tests.eval.dogfight import test_replay as t; print(t.needs_chromium.args[0])"
+        command = [sys.executable, "-c", code]
         env = empty | {BROWSER_REQUIRED: required}
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
         codes.append(done.stdout.strip())

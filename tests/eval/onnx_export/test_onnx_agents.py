@@ -256,7 +256,7 @@ def test_an_exported_policy_is_held_to_its_contract(make_checkpoint, tmp_path):
         helper.set_model_props(model, {"contract": text})
         save(model, tmp_path / "agent.onnx")
         if refused:
-            with pytest.raises(InputError, match=r"was trained in sparring/Diplomacy-v0; .*eval/diplomacy\.py"):
+            with pytest.raises(InputError, match=r"was trained in sparring/Diplomacy-v0; .*--env diplomacy"):
                 load_policy(tmp_path / "agent.onnx", "cpu")
         else:
             load_policy(tmp_path / "agent.onnx", "cpu")

@@ -259,15 +259,15 @@ def test_a_run_that_cloned_a_bot_is_found_by_name_and_from_anywhere(folder, tmp_
     monkeypatch.setattr(loading, "CHECKPOINTS", tmp_path / "checkpoints")
     monkeypatch.chdir(tmp_path / "elsewhere")
     for name in ("parrot", "parrot/final", "checkpoints/parrot", "checkpoints/parrot/final", str(run.parent)):
-        assert load.model_folder(name) == run
+        assert loading.model_folder(name) == run
     with pytest.raises(ModelError, match=r"model\.name=parot: .*; did you mean 'parrot'\?$"):
-        load.model_folder("parot")
+        loading.model_folder("parot")
     (tmp_path / "elsewhere" / "parrot").mkdir()  # a folder that is no model does not hide one
-    assert load.model_folder("parrot") == run
+    assert loading.model_folder("parrot") == run
 
 
 def test_a_misspelt_name_is_answered_with_the_nearest(tmp_path):
     with pytest.raises(ModelError, match=r"model\.name=tinny: .*; did you mean 'tiny'\?$"):
-        load.model_folder("tinny")
+        loading.model_folder("tinny")
     with pytest.raises(ModelError, match=r"`hf download`$"):
-        load.model_folder("x" * 300)
+        loading.model_folder("x" * 300)
