@@ -122,12 +122,12 @@ def clock(path: Path) -> dict[int, float]:
 def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
     """The deterministic policy's share of games won, by bot."""
     from sparring.agents.distributed.threads import set_threads
-    from sparring.agents.play.matches import Setting, play
+    from sparring.agents.play.matches import MatchSettings, play
     from sparring.eval.dogfight.players import load_policy
 
     set_threads(args.threads)
     policy = load_policy(checkpoint, "cpu").contestant
-    return {bot: play(policy, bot, games=args.games, seed=777, setting=Setting()).win_rate for bot in BOTS}
+    return {bot: play(policy, bot, games=args.games, seed=777, setting=MatchSettings()).win_rate for bot in BOTS}
 
 
 def row(one: Reached) -> list[str]:

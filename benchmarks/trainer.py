@@ -146,12 +146,12 @@ def own_parts(update: dict[str, float], steps: int) -> Parts:
 def sb3(options: list[str]) -> list[Parts]:
     """SB3's PPO on the `VecEnv` of `agents/baselines/sb3.py`, timed where its callbacks stand."""
     from sparring.agents.baselines.sb3 import Curriculum, make_model
-    from sparring.agents.ppo.run import Run
+    from sparring.agents.ppo.run import PPORun
 
     class Timed(Curriculum):
         """Notes when rollouts begin and end."""
 
-        def __init__(self, run: Run) -> None:
+        def __init__(self, run: PPORun) -> None:
             super().__init__(run)
             self.times: list[tuple[float, float, float]] = []
 
@@ -164,7 +164,7 @@ def sb3(options: list[str]) -> list[Parts]:
             super()._on_rollout_end()
 
     config = configuration(options, "ppo.precision=fp32")
-    run = Run(config)
+    run = PPORun(config)
     timed = Timed(run)
     make_model(run).learn(run.updates * run.steps_per_update, callback=timed)
     ends = [begun for begun, _, _ in timed.times[1:]] + [time.perf_counter()]
@@ -181,10 +181,10 @@ def plain(options: list[str]) -> list[Parts]:
 
     from benchmarks.plain_trainer import PlainTrainer
     from sparring.agents.distributed.threads import set_threads
-    from sparring.agents.ppo.run import Run
+    from sparring.agents.ppo.run import PPORun
 
     config = configuration(options, "ppo.precision=fp32")
-    run = Run(config)
+    run = PPORun(config)
     set_threads(config.threads)
     run.task.rehearse()
     trainer = PlainTrainer(run.task.duel, config.ppo, config.network.hidden)  # type: ignore[attr-defined]

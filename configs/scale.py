@@ -50,7 +50,7 @@ PLAYED_BY_ALL_POWERS = ("env.num_envs", "evaluation.games")
 """In Diplomacy these are multiples of `POWERS`."""
 
 
-class Clock:
+class ScaleClock:
     """Moments of a long run or phase -> moments of the short one: strictly increasing, and 0 stays 0."""
 
     def __init__(self, scale: float, moments: Iterable[int]) -> None:
@@ -85,7 +85,7 @@ def shrink(config: RunConfig) -> RunConfig:
 
 def _shrink_steps(config: RunConfig) -> None:
     moments = {key: _get(config, key) for key in _heeded(config, MOMENTS)}
-    clock = Clock(config.scale, moments.values())
+    clock = ScaleClock(config.scale, moments.values())
     for key, moment in moments.items():
         _set(config, key, clock[moment])
 
@@ -97,7 +97,7 @@ def _phases(config: RunConfig) -> tuple[list[PhaseConfig], int]:
     for phase in config.phases:
         stop = config.max_updates - begin
         within = 0 < stop <= phase.updates
-        clock = Clock(config.scale, _moments(phase) | ({stop} if within else set()))
+        clock = ScaleClock(config.scale, _moments(phase) | ({stop} if within else set()))
         if within:
             limit = done + clock[stop]
         phases.append(_phase(phase, clock))
@@ -118,7 +118,7 @@ def _moments(phase: PhaseConfig) -> set[int]:
     return moments
 
 
-def _phase(phase: PhaseConfig, clock: Clock) -> PhaseConfig:
+def _phase(phase: PhaseConfig, clock: ScaleClock) -> PhaseConfig:
     return replace(
         phase,
         updates=clock[phase.updates],
@@ -128,7 +128,7 @@ def _phase(phase: PhaseConfig, clock: Clock) -> PhaseConfig:
     )
 
 
-def _level(entry: RandomizationConfig, clock: Clock) -> RandomizationConfig:
+def _level(entry: RandomizationConfig, clock: ScaleClock) -> RandomizationConfig:
     """A level reached in as many of its steps as there are updates for them."""
     at = clock[entry.at]
     over = clock[entry.at + entry.over] - at

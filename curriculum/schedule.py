@@ -20,7 +20,7 @@ from sparring.curriculum.randomization import Randomization
 
 
 @dataclass(frozen=True)
-class Position:
+class SchedulePosition:
     """A place in the schedule: the next update's number, the clock, and the first moment whose events are still due."""
 
     update: int
@@ -29,7 +29,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What one update trains against and on."""
 
     update: int
@@ -64,7 +64,7 @@ class _Stretch:
 
 
 class Schedule:
-    """The plan of a whole run. It holds no state: everything about the moment is in a `Position`.
+    """The plan of a whole run. It holds no state: everything about the moment is in a `SchedulePosition`.
 
     `phases` must have passed `configs.validate`: the first begins with a stage at 0, or there are no opponents at all.
     """
@@ -89,21 +89,21 @@ class Schedule:
         """Updates of the whole schedule, if no stage ends early."""
         return self._starts[-1]
 
-    def start(self) -> Position:
+    def start(self) -> SchedulePosition:
         """The first update of the run."""
-        return Position(update=0, clock=0, since=0)
+        return SchedulePosition(update=0, clock=0, since=0)
 
-    def position_at(self, update: int) -> Position:
+    def position_at(self, update: int) -> SchedulePosition:
         """The position of `update` if no stage ended early before it; raises `ValueError` outside the schedule."""
         if not 0 <= update < self.total_updates:
             raise ValueError(f"update {update} is outside the schedule's [0, {self.total_updates})")
-        return Position(update=update, clock=update, since=update)
+        return SchedulePosition(update=update, clock=update, since=update)
 
-    def plan(self, position: Position, win_rates: Mapping[str, float]) -> Plan:
+    def plan(self, position: SchedulePosition, win_rates: Mapping[str, float]) -> TrainingPlan:
         """What the update at `position` trains against, given the learner's recent win rate per bot."""
         stretch = self._stretch(position)
         phase, phase_update = self._phases[stretch.phase], position.clock - self._starts[stretch.phase]
-        return Plan(
+        return TrainingPlan(
             update=position.update,
             phase=phase.name,
             phase_index=stretch.phase,
@@ -123,7 +123,7 @@ class Schedule:
             events=tuple(event for at, event in self._events if position.since <= at <= position.clock),
         )
 
-    def next(self, position: Position, win_rates: Mapping[str, float]) -> Position | None:
+    def next(self, position: SchedulePosition, win_rates: Mapping[str, float]) -> SchedulePosition | None:
         """The position after the update at `position` was done and left these win rates; None at the end of the run."""
         stretch, clock = self._stretch(position), position.clock + 1
         phase = self._phases[stretch.phase]
@@ -131,9 +131,9 @@ class Schedule:
             clock = stretch.end
         if clock >= self.total_updates:
             return None
-        return Position(update=position.update + 1, clock=clock, since=position.clock + 1)
+        return SchedulePosition(update=position.update + 1, clock=clock, since=position.clock + 1)
 
-    def _stretch(self, position: Position) -> _Stretch:
+    def _stretch(self, position: SchedulePosition) -> _Stretch:
         return self._stretches[bisect_right(self._stretches, position.clock, key=lambda stretch: stretch.start) - 1]
 
     def _randomization(self, clock: int) -> Randomization:

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 from gymnasium.envs.registration import register
 
-# Under names that are no package's: a name bound here would hide the package envs.diplomacy or envs.dogfight.
-from sparring.envs.diplomacy.board.codes import ENV_ID as DIPLOMACY
-from sparring.envs.dogfight.rules import ENV_ID as DOGFIGHT
+from sparring.envs.game import games
 
-PARALLEL = {
-    DOGFIGHT: "sparring.envs.dogfight.interfaces.parallel_env:DogfightParallelEnv",
-    DIPLOMACY: "sparring.envs.diplomacy.interfaces.parallel_env:DiplomacyParallelEnv",
-}
+PARALLEL = {game.id: game.parallel_env for game in games()}
 """Games with all seats open, as PettingZoo's parallel environments; PettingZoo keeps no list of its own."""
 
-register(
-    id=DOGFIGHT,
-    entry_point="sparring.envs.dogfight.interfaces.gymnasium_env:DogfightEnv",
-    vector_entry_point="sparring.envs.dogfight.interfaces.vector_env:DogfightVectorEnv",
-)
+for _game in games():
+    if _game.env:
+        register(id=_game.id, entry_point=_game.env, vector_entry_point=_game.vector_env)

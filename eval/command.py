@@ -17,10 +17,10 @@ from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
 from sparring.eval.parser import PlayOptions
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.tables import Record, Report
+from sparring.eval.stats.tables import MatchRecord, Report
 
 if TYPE_CHECKING:
-    from sparring.eval.dogfight.arena import Plan
+    from sparring.eval.dogfight.arena import ArenaPlan
     from sparring.eval.dogfight.players import Entrant
 
 BAD_INPUT = 2
@@ -52,21 +52,21 @@ def use_machine(options: PlayOptions) -> tuple[str, int]:
     return str(choose_device(options.device)), set_threads(options.threads)
 
 
-def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> Plan:
+def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> ArenaPlan:
     """How the games are played, under conditions that suit all `entrants`; raises `InputError` where none do."""
-    from sparring.eval.dogfight.arena import Plan, make_setting
+    from sparring.eval.dogfight.arena import ArenaPlan, make_setting
 
     contestants = [entrant.contestant for entrant in entrants]
     rules, bot_rate = options.rules, options.bot_rate
     with said_if_long(COMPILING, shown=not options.quiet):
         setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
-    return Plan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
+    return ArenaPlan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
 
 
 def make_report(
     options: PlayOptions,
-    plan: Plan,
-    records: Sequence[Record],
+    plan: ArenaPlan,
+    records: Sequence[MatchRecord],
     entrants: Iterable[Entrant],
     *,
     anchor: Anchor | None = None,

@@ -26,7 +26,7 @@ from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.configs.core.files import write_atomically
 from sparring.eval.command import make_folders, run_command, write
 from sparring.eval.parser import Parser, check_number, read_names
-from sparring.eval.plots.history import MILLION, Curve, Group, History, mean, read_history
+from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, mean, read_history
 from sparring.eval.stats.tables import table
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
-class Options:
+class CurveOptions:
     """What is drawn; the options have been checked, the runs have not been looked for."""
 
     groups: tuple[tuple[str, tuple[str, ...]], ...]
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/curves.py", _run, arguments)
 
 
-def read_options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> CurveOptions:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read(arguments)
     check_number("--smooth", values["smooth"], SMOOTH)
@@ -80,15 +80,15 @@ def read_options(arguments: Sequence[str]) -> Options:
     values["groups"] = tuple(_read_group(text) for text in values["groups"])
     for name in ("metrics", "log"):
         values[name] = read_names(f"--{name}", values[name]) if values[name] is not None else ()
-    return Options(**values)
+    return CurveOptions(**values)
 
 
-def read_groups(options: Options) -> list[Group]:
+def read_groups(options: CurveOptions) -> list[CurveGroup]:
     """Find and read all runs; raises `InputError` where that is impossible, and where two groups are called alike."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, CurveGroup] = {}
     for label, names in options.groups:
         runs = tuple(read_history(name, by_update=options.by_update) for name in names)
-        group = Group(label or ", ".join(run.name for run in runs), runs)
+        group = CurveGroup(label or ", ".join(run.name for run in runs), runs)
         if group.label in groups:
             raise InputError(f"{group.label}: two groups are called so; give another label, as in LABEL=RUN,RUN")
         folders = [run.folder for run in runs]
@@ -98,7 +98,7 @@ def read_groups(options: Options) -> list[Group]:
     return list(groups.values())
 
 
-def choose_metrics(options: Options, groups: Sequence[Group]) -> tuple[str, ...]:
+def choose_metrics(options: CurveOptions, groups: Sequence[CurveGroup]) -> tuple[str, ...]:
     """What was asked for, else the usual metric; raises `InputError` for a logarithmic one that is not drawn."""
     metrics = options.metrics or (_usual([run for group in groups for run in group.runs]),)
     for name in options.log:
@@ -106,7 +106,7 @@ def choose_metrics(options: Options, groups: Sequence[Group]) -> tuple[str, ...]
     return metrics
 
 
-def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: int, unit: float = MILLION) -> str:
+def curves_markdown(groups: Sequence[CurveGroup], metrics: Sequence[str], *, smooth: int, unit: float = MILLION) -> str:
     """A table per metric: for each group, how far its runs have come and what their last values are."""
     headings = ["group", "runs", "updates" if unit == 1.0 else "steps (M)", "mean", "min", "max"]
     parts = []
@@ -122,17 +122,17 @@ def curves_markdown(groups: Sequence[Group], metrics: Sequence[str], *, smooth: 
     return "\n\n".join(parts) + "\n"
 
 
-def curves_picture(groups: Sequence[Group], metrics: Sequence[str], options: Options) -> bytes:
+def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options: CurveOptions) -> bytes:
     """The picture in the form that --out ends in; raises `InputError` where matplotlib is missing."""
     try:
-        from sparring.eval.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, Chart, draw
+        from sparring.eval.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, CurveChart, draw
     except ModuleNotFoundError as error:
         raise InputError(f'{error.name} is not installed; run pip install -e ".[plots]"') from error
     if len(groups) > MOST_GROUPS:
         raise InputError(f"{len(groups)} groups: at most {MOST_GROUPS} can be told apart; draw fewer")
     first = groups[0].runs[0]
     marks = first.marks() if options.events else []
-    chart = Chart(
+    chart = CurveChart(
         title=options.title,
         labels=[_label(group) for group in groups],
         panels=[_panel(groups, metric, options) for metric in metrics],
@@ -143,7 +143,7 @@ def curves_picture(groups: Sequence[Group], metrics: Sequence[str], options: Opt
     return draw(chart, options.out.suffix.removeprefix("."))
 
 
-def _usual(runs: Sequence[History]) -> str:
+def _usual(runs: Sequence[RunHistory]) -> str:
     shared = set.intersection(*(set(run.metrics) for run in runs))
     found = next((name for name in USUAL if name in shared), None)
     if found is None:
@@ -151,7 +151,7 @@ def _usual(runs: Sequence[History]) -> str:
     return found
 
 
-def _panel(groups: Sequence[Group], metric: str, options: Options) -> Panel:
+def _panel(groups: Sequence[CurveGroup], metric: str, options: CurveOptions) -> Panel:
     from sparring.eval.plots.panels import Bundle, Panel
 
     runs = [group.curves(metric, smooth=options.smooth) for group in groups]
@@ -161,11 +161,11 @@ def _panel(groups: Sequence[Group], metric: str, options: Options) -> Panel:
     return Panel(metric, [Bundle(curves, mean(curves)) for curves in runs], log)
 
 
-def _label(group: Group) -> str:
+def _label(group: CurveGroup) -> str:
     return f"{group.label} ({len(group.runs)} runs)" if len(group.runs) > 1 else group.label
 
 
-def _note(groups: Sequence[Group], smooth: int, marked: History | None) -> str:
+def _note(groups: Sequence[CurveGroup], smooth: int, marked: RunHistory | None) -> str:
     """What the picture itself cannot say."""
     parts = [f"values: each the mean of {smooth} updates"] if smooth > 1 else []
     if any(len(group.runs) > 1 for group in groups):

@@ -32,7 +32,7 @@ from sparring.eval.find import BOT_PREFIX, Player, display_name, holds
 from sparring.eval.parser import SEED, Parser, add_results, check_number
 
 if TYPE_CHECKING:
-    from sparring.envs.diplomacy.records.history import Record
+    from sparring.envs.diplomacy.records.history import PhaseRecord
 
 LAST_YEAR = "[1901, 2000]"
 PLAYED = {"players": ["random"], "seed": 0, "last_year": 1910}
@@ -53,7 +53,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
-class Options:
+class ReplayOptions:
     """What is to be played or read, and written; all has been checked, but neither players nor files looked for."""
 
     players: tuple[str, ...]
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/diplomacy_replay.py", _run, arguments)
 
 
-def read_options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> ReplayOptions:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read(arguments)
     _check_source(values)
@@ -89,12 +89,12 @@ def read_options(arguments: Sequence[str]) -> Options:
     values["players"], values["rest"] = read_cast(values["players"])
     check_number("--seed", values["seed"], SEED)
     check_number("--last-year", values["last_year"], LAST_YEAR)
-    options = Options(**values)
+    options = ReplayOptions(**values)
     _check_files(options)
     return options
 
 
-def play(options: Options, cast: Sequence[Player]) -> list[Record]:
+def play(options: ReplayOptions, cast: Sequence[Player]) -> list[PhaseRecord]:
     """One game, from the beginning to its end."""
     from sparring.agents.play.diplomacy_matches import play_seats
     from sparring.envs.diplomacy.records.history import WatchedBatch
@@ -125,7 +125,7 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(path: Path) -> tuple[list[Record], list[Phase], list[str]]:
+def _read(path: Path) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
     """A saved game, its phases and who played it; raises `InputError` for what cannot be shown."""
     from sparring.envs.diplomacy.records.saved_game import load, load_players
 
@@ -136,7 +136,9 @@ def _read(path: Path) -> tuple[list[Record], list[Phase], list[str]]:
         raise InputError(f"{path}: {error}") from error
 
 
-def _publish(options: Options, game: Sequence[Record], phases: Sequence[Phase], players: Sequence[str]) -> None:
+def _publish(
+    options: ReplayOptions, game: Sequence[PhaseRecord], phases: Sequence[Phase], players: Sequence[str]
+) -> None:
     """Write what is asked for, and say so."""
     from sparring.envs.diplomacy.records.saved_game import save
 
@@ -162,7 +164,7 @@ def _check_source(values: dict[str, Any]) -> None:
             raise InputError(f"{option} does not go with --game, which has been played; leave one of them out")
 
 
-def _check_files(options: Options) -> None:
+def _check_files(options: ReplayOptions) -> None:
     if not options.files:
         raise InputError("--out is missing: give the page's name, as in --out game.html, or --log or --save")
     if options.out is not None and options.out.suffix.lower() != ".html":

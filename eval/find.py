@@ -13,7 +13,7 @@ from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import UnknownNameError, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
 from sparring.envs.dogfight.rules import BOTS
-from sparring.eval.suggestions import BOT_PREFIX, DOGFIGHT_GAME, GAMES, Game, not_found
+from sparring.eval.suggestions import BOT_PREFIX, DOGFIGHT_GAME, GAMES, GameChoices, not_found
 
 RELEASED = "released/"
 ONNX = ".onnx"
@@ -28,7 +28,7 @@ def find_player(text: str) -> Player:
     return _bot(text) if text.startswith(BOT_PREFIX) else find_checkpoint(text)
 
 
-def find_opponent(text: str, game: Game = DOGFIGHT_GAME) -> Player:
+def find_opponent(text: str, game: GameChoices = DOGFIGHT_GAME) -> Player:
     """An opponent: one of the game's bots by its name, or whatever `find_player` takes; raises `UnknownNameError`."""
     if text in game.bots or text.startswith(BOT_PREFIX):
         return _bot(text, game.bots)
@@ -41,7 +41,7 @@ def find_opponent(text: str, game: Game = DOGFIGHT_GAME) -> Player:
         raise UnknownNameError(f"unknown opponent {text!r}: {bots} and {error}") from error
 
 
-def find_checkpoint(text: str, game: Game = DOGFIGHT_GAME, named: Sequence[str] = ()) -> Path:
+def find_checkpoint(text: str, game: GameChoices = DOGFIGHT_GAME, named: Sequence[str] = ()) -> Path:
     """The file a person means by `text`.
 
     A file, ONNX agents included (`.pt` may be left out), or a run's folder (its final.pt), looked for from the working

@@ -50,7 +50,7 @@ DOGFIGHT, DIPLOMACY = ENVS = ("dogfight", "diplomacy")
 
 
 @dataclass(frozen=True)
-class Options(PlayOptions):
+class EvaluationOptions(PlayOptions):
     """What is to be evaluated and how; every value has been checked, the players have not been looked for."""
 
     ladder: bool
@@ -61,7 +61,7 @@ class Options(PlayOptions):
     max_games: int
 
 
-def read_options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> EvaluationOptions:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read_play(arguments)
     del values["env"]
@@ -72,7 +72,7 @@ def read_options(arguments: Sequence[str]) -> Options:
         values["sprt"] = parse_hypotheses(values["sprt"])
     values["require"] = tuple(Requirement.parse(text) for text in values["require"])
     _check_together(values)
-    return Options(**values)
+    return EvaluationOptions(**values)
 
 
 def split_env(arguments: Sequence[str]) -> tuple[str, list[str]]:

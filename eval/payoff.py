@@ -46,7 +46,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
-class Options(PlayOptions):
+class PayoffOptions(PlayOptions):
     """What is to be played and drawn; every value has been checked, the run has not been looked for."""
 
     snapshots: int
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/payoff.py", _run, arguments)
 
 
-def read_options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> PayoffOptions:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read_play(arguments)
     if not values["ckpt"]:
@@ -69,10 +69,10 @@ def read_options(arguments: Sequence[str]) -> Options:
         raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(values['regimes'])}")
     if values["out"] is not None and values["out"].suffix != ".png":
         raise InputError(f"--out {str(values['out'])!r}: must end in .png; .json and .md are written beside it")
-    return Options(**values)
+    return PayoffOptions(**values)
 
 
-def play(options: Options, folder: Path, opponents: Sequence[Player]) -> Payoffs:
+def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> Payoffs:
     """Load the players and let everyone play everyone; raises `InputError` where one of them cannot."""
     device, threads = use_machine(options)
     from sparring.eval.dogfight.arena import ladder

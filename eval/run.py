@@ -35,13 +35,13 @@ from sparring.eval.command import (
 )
 from sparring.eval.find import ONNX, Player, display_name, display_path, find_opponent, find_player
 from sparring.eval.kind import check_dogfight
-from sparring.eval.options import DIPLOMACY, Options, read_options, split_env
+from sparring.eval.options import DIPLOMACY, EvaluationOptions, read_options, split_env
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.sprt import sprt_markdown
-from sparring.eval.stats.tables import Record, ladder_markdown, markdown, to_json
+from sparring.eval.stats.tables import MatchRecord, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:
-    from sparring.eval.dogfight.arena import Plan
+    from sparring.eval.dogfight.arena import ArenaPlan
     from sparring.eval.dogfight.players import Entrant
     from sparring.eval.dogfight.replay import Recording
 
@@ -75,7 +75,7 @@ def _run(arguments: Sequence[str]) -> int:
     return FAILED if failures else 0
 
 
-def _find(options: Options) -> list[Player]:
+def _find(options: EvaluationOptions) -> list[Player]:
     """Who plays, the evaluated player first, or last on a ladder; raises `InputError` for who cannot be found."""
     player = [find_player(options.ckpt)] if options.ckpt else []
     opponents = [find_opponent(name) for name in options.opponents]
@@ -85,7 +85,7 @@ def _find(options: Options) -> list[Player]:
     return players
 
 
-def _check_names(options: Options, names: Sequence[str]) -> None:
+def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
     """Raise `InputError` for who is there twice or alone, and for who is required or the anchor but does not play."""
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -98,7 +98,7 @@ def _check_names(options: Options, names: Sequence[str]) -> None:
         requirement.check_names(names, options.regimes)
 
 
-def _seat(options: Options, players: Sequence[Player]) -> tuple[list[Entrant], Plan]:
+def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[Entrant], ArenaPlan]:
     """Load torch and the players, and see under what conditions they can meet."""
     device, threads = use_machine(options)
     from sparring.eval.dogfight.players import load_entrant
@@ -116,20 +116,20 @@ def _seat(options: Options, players: Sequence[Player]) -> tuple[list[Entrant], P
     return entrants, make_plan(options, entrants, device, threads)
 
 
-def _evaluated(options: Options, players: Sequence[Player]) -> int | None:
+def _evaluated(options: EvaluationOptions, players: Sequence[Player]) -> int | None:
     """Where the player of --ckpt is among `players`, in the order of `_find`; None where there is none."""
     if not options.ckpt:
         return None
     return len(players) - 1 if options.ladder else 0
 
 
-def _command(options: Options) -> Callable[[Options, list[Entrant], Plan], list[str]]:
+def _command(options: EvaluationOptions) -> Callable[[EvaluationOptions, list[Entrant], ArenaPlan], list[str]]:
     if options.ladder:
         return run_ladder
     return run_sprt if options.sprt else run_evaluation
 
 
-def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
+def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
     """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
     assert options.sprt is not None
     from sparring.eval.dogfight.arena import sequential
@@ -145,7 +145,7 @@ def run_sprt(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]
     return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
 
 
-def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
+def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
     """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
     from sparring.eval.dogfight.arena import evaluate
 
@@ -164,7 +164,7 @@ def run_evaluation(options: Options, entrants: list[Entrant], plan: Plan) -> lis
     return [line for requirement in options.require for line in requirement.failures(records)]
 
 
-def run_ladder(options: Options, entrants: list[Entrant], plan: Plan) -> list[str]:
+def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
     """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
     from sparring.eval.dogfight.arena import ladder
 
@@ -174,11 +174,11 @@ def run_ladder(options: Options, entrants: list[Entrant], plan: Plan) -> list[st
     return []
 
 
-def _anchor(options: Options, names: Sequence[str]) -> Anchor:
+def _anchor(options: EvaluationOptions, names: Sequence[str]) -> Anchor:
     return (options.anchor or Anchor.among(names)).check(names)
 
 
-def _folder(options: Options, player: Entrant) -> Path | None:
+def _folder(options: EvaluationOptions, player: Entrant) -> Path | None:
     """Where results go: as asked for, else beside the checkpoint; a bot has none."""
     return options.out or (player.path.parent if player.path else None)
 
@@ -190,13 +190,13 @@ def _name(kind: str, player: Entrant) -> str:
     return f"{kind}.{player.path.name if player.path.suffix == ONNX else player.path.stem}"
 
 
-def _publish(options: Options, folder: Path | None, name: str, text: str, data: str) -> None:
+def _publish(options: EvaluationOptions, folder: Path | None, name: str, text: str, data: str) -> None:
     """Print the markdown, and write it and the JSON into `folder` if there is one."""
     files = {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}
     publish(text, files, quiet=options.quiet)
 
 
-def _write_recordings(options: Options, records: Sequence[Record], recordings: list[Recording]) -> None:
+def _write_recordings(options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]) -> None:
     if options.replay is not None:
         from sparring.eval.dogfight.replay import write_replay
 

@@ -27,7 +27,7 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
 from sparring.configs.core.errors import InputError
 from sparring.eval.command import make_folders, publish, run_command
 from sparring.eval.parser import SEED, Parser, check_number
-from sparring.eval.stats.results import Group, read_groups
+from sparring.eval.stats.results import RunGroup, read_groups
 from sparring.eval.stats.tables import percent, table
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
-class Options:
+class SeedOptions:
     """Which results are summed up; the numbers have been checked, the files have not been looked for."""
 
     runs: tuple[str, ...]
@@ -58,7 +58,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Row:
+class SeedRow:
     """One opponent under one physics, or all of them: the first group, and where there is a second, the comparison."""
 
     regime: str
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/seeds.py", _run, arguments)
 
 
-def read_options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> SeedOptions:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read(arguments)
     check_number("--seed", values["seed"], SEED)
@@ -82,10 +82,10 @@ def read_options(arguments: Sequence[str]) -> Options:
         values[name] = tuple(values[name])
         if len(values[name]) == 1 or (name == "runs" and not values[name]):
             raise InputError(f"{name}: {len(values[name])} given, at least 2 are needed: one seed has no spread")
-    return Options(**values)
+    return SeedOptions(**values)
 
 
-def summarize_groups(ours: Group, theirs: Group | None, *, seed: int, resamples: int) -> list[Row]:
+def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
     """A row per opponent and one over all of them, for each physics, and one over everything where there are several.
 
     Every row draws its own numbers, begun by `seed`, so no row depends on which others there are.
@@ -100,7 +100,7 @@ def summarize_groups(ours: Group, theirs: Group | None, *, seed: int, resamples:
     return rows
 
 
-def seeds_markdown(ours: Group, theirs: Group | None, rows: Sequence[Row], command: str) -> str:
+def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], command: str) -> str:
     """What a person is shown: who was read, a table per physics, and what the columns mean."""
     parts = [f"# {len(ours.names)} runs: {', '.join(ours.names)}"]
     if theirs:
@@ -118,7 +118,7 @@ def seeds_markdown(ours: Group, theirs: Group | None, rows: Sequence[Row], comma
     return "\n\n".join([*parts, f"Command: `{command}`"]) + "\n"
 
 
-def seeds_json(ours: Group, theirs: Group | None, rows: Sequence[Row], options: Options) -> str:
+def seeds_json(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], options: SeedOptions) -> str:
     """The same as JSON; win rates in [0, 1]."""
     content = {
         "kind": "seeds",
@@ -133,25 +133,25 @@ def seeds_json(ours: Group, theirs: Group | None, rows: Sequence[Row], options: 
 
 
 def _row(
-    ours: Group,
-    theirs: Group | None,
+    ours: RunGroup,
+    theirs: RunGroup | None,
     regime: str,
     opponent: str,
     tasks: Sequence[tuple[str, str]],
     seed: int,
     resamples: int,
-) -> Row:
+) -> SeedRow:
     from sparring.eval.stats.aggregate import improvement, spread  # late: it loads SciPy
 
     mine = ours.scores(tasks)
     if theirs is None:
-        return Row(regime, opponent, spread(mine, seed, resamples))
+        return SeedRow(regime, opponent, spread(mine, seed, resamples))
     other = theirs.scores(tasks)
     better = improvement(mine, other, seed, resamples)
-    return Row(regime, opponent, spread(mine, seed, resamples), spread(other, seed, resamples), better)
+    return SeedRow(regime, opponent, spread(mine, seed, resamples), spread(other, seed, resamples), better)
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: SeedRow) -> list[str]:
     scores = row.scores
     cells = [row.opponent, *_estimate(scores.iqm), percent(scores.mean), percent(scores.least)]
     if row.against and row.improvement:

@@ -24,7 +24,7 @@ BOT_PREFIX = "bot:"
 
 
 @dataclass(frozen=True)
-class Game:
+class GameChoices:
     """A game whose players are asked for."""
 
     id: str
@@ -39,13 +39,13 @@ class Game:
     """Whether these may play."""
 
 
-DOGFIGHT_GAME = Game(DOGFIGHT, "dogfight", tuple(rules.BOTS), f"write {BOT_PREFIX}", "quickstart")
-DIPLOMACY_GAME = Game(DIPLOMACY, "diplomacy", codes.BOTS, "give --bot ", "diplomacy_ppo", language_models=True)
+DOGFIGHT_GAME = GameChoices(DOGFIGHT, "dogfight", tuple(rules.BOTS), f"write {BOT_PREFIX}", "quickstart")
+DIPLOMACY_GAME = GameChoices(DIPLOMACY, "diplomacy", codes.BOTS, "give --bot ", "diplomacy_ppo", language_models=True)
 DIPLOMACY_POLICIES = replace(DIPLOMACY_GAME, language_models=False)
 GAMES = (DOGFIGHT_GAME, DIPLOMACY_GAME)
 
 
-def not_found(text: str, game: Game, checkpoints: Path, others: Sequence[str], named: Sequence[str] = ()) -> str:
+def not_found(text: str, game: GameChoices, checkpoints: Path, others: Sequence[str], named: Sequence[str] = ()) -> str:
     """The line about `text`; `others` are the policies of a run that it names, `named` what else may be asked for."""
     if text in game.bots:
         return f"no checkpoint {text!r}: {game.as_bot}{text} for the bot"
@@ -63,14 +63,14 @@ def not_found(text: str, game: Game, checkpoints: Path, others: Sequence[str], n
     return f"no checkpoint {text!r}: give a path or choose from {', '.join(choices)}{suggestion(text, choices)}"
 
 
-def runs_of(game: Game, checkpoints: Path) -> list[str]:
+def runs_of(game: GameChoices, checkpoints: Path) -> list[str]:
     """Runs that have saved their last policy, but for those of another game."""
     models = [path.parent.parent for path in checkpoints.glob("*/final/config.json") if game.language_models]
     runs = sorted({*models, *(path.parent for path in checkpoints.glob(f"*/{FINAL}"))})
     return [run.name for run in runs if _plays(game, run / "config.yaml")]
 
 
-def released_of(game: Game, checkpoints: Path) -> list[str]:
+def released_of(game: GameChoices, checkpoints: Path) -> list[str]:
     """Released policies, but for those of another game."""
     names = sorted(path.stem for path in (checkpoints / RELEASED).glob("*.pt"))
     others = tuple(f"{other.prefix}_" for other in GAMES if other.id != game.id)
@@ -88,7 +88,7 @@ def trains_language_model(config: Path) -> bool:
     return _stored(config).get("trainer") in LANGUAGE_TRAINERS
 
 
-def _plays(game: Game, config: Path) -> bool:
+def _plays(game: GameChoices, config: Path) -> bool:
     """Whether what the run of a stored configuration has trained may play, as far as that is known."""
     return trained_in(config) in ("", game.id) and (game.language_models or not trains_language_model(config))
 

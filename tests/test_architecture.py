@@ -1,6 +1,7 @@
 """The shape of the house: who may import whom, what lies at the top, and how long a file may be."""
 
 import ast
+import re
 import subprocess
 import sys
 from fnmatch import fnmatch
@@ -34,6 +35,7 @@ MAY_IMPORT = {
 }
 OURS = {"configs", "envs", "curriculum", "agents", "eval", "train", "tests", "benchmarks"}
 LONGEST_FILE = 500
+MOST_FILES = 15
 
 
 def ignored(name):
@@ -124,3 +126,161 @@ def test_files_stay_short():
 def test_there_is_no_drawer_for_odds_and_ends():
     drawers = {"utils", "util", "helpers", "misc", "common"}
     assert [str(file) for file in python_files(*TOP_LEVEL) if file.stem in drawers] == []
+
+
+def modules():
+    """File of every module of the package, by its full name."""
+    files = {}
+    for file in python_files(*MAY_IMPORT):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        files[".".join(["sparring", *(part for part in parts if part != "__init__")])] = file
+    return files
+
+
+def imports_of(source, known):
+    """Modules among `known` that Python source imports by full names; those of `if TYPE_CHECKING` too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else str(node.module) for name in names} & set(known)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & set(known)
+    return found
+
+
+def cycles(graph):
+    """Groups of nodes that reach each other, by removing nodes without predecessors or successors."""
+    left = {node: set(targets) & set(graph) - {node} for node, targets in graph.items()}
+    while True:
+        reached = set().union(*left.values())
+        ends = {node for node, targets in left.items() if not targets or node not in reached}
+        if not ends:
+            return left
+        left = {node: targets - ends for node, targets in left.items() if node not in ends}
+
+
+def graph_of_files():
+    known = modules()
+    return {name: imports_of(file.read_text(), known) for name, file in known.items()}
+
+
+KNOWN_CYCLES = {
+    "sparring.agents.grpo.rollouts.adapter_worker",
+    "sparring.agents.grpo.run",
+    "sparring.agents.grpo.training_state",
+    "sparring.agents.llm.endpoint.backend",
+    "sparring.agents.llm.models.load",
+    "sparring.agents.llm.models.smollm2",
+    "sparring.agents.ppo.run",
+    "sparring.agents.ppo.training_state",
+    "sparring.eval.diplomacy.games",
+    "sparring.eval.diplomacy.language",
+    "sparring.eval.diplomacy.models",
+    "sparring.eval.diplomacy.options",
+    "sparring.eval.diplomacy.players",
+    "sparring.eval.diplomacy.rivals",
+    "sparring.eval.diplomacy.single_power",
+    "sparring.eval.parser",
+    "sparring.eval.stats.ratings",
+    "sparring.eval.stats.tables",
+}
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    assert set(cycles(graph_of_files())) <= KNOWN_CYCLES
+
+
+KNOWN_ROOM_CYCLES = {("agents", "llm", "cloning"), ("agents", "llm", "models")}
+
+
+def test_no_sub_room_imports_another_that_imports_it():
+    """Sub-rooms are the folders inside a room; the files of the room itself may use all of them."""
+    known, rooms = modules(), {}
+    folders = {name: file.parent.relative_to(ROOT).parts for name, file in known.items()}
+    for name, targets in graph_of_files().items():
+        for target in targets:
+            here, there = folders[name], folders[target]
+            shared = next((k for k, pair in enumerate(zip(here, there, strict=False)) if pair[0] != pair[1]), None)
+            if shared:
+                rooms.setdefault(here[: shared + 1], set()).add(there[: shared + 1])
+    rooms |= {room: set() for targets in list(rooms.values()) for room in targets if room not in rooms}
+    assert set(cycles(rooms)) <= KNOWN_ROOM_CYCLES
+
+
+def test_a_cycle_would_be_noticed():
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"b": {"c"}, "c": {"b"}}
+
+
+def test_no_folder_holds_more_than_fifteen_files():
+    counts = {}
+    for file in python_files(*MAY_IMPORT, "benchmarks", "tests"):
+        counts[file.parent] = counts.get(file.parent, 0) + 1
+    assert {str(folder.relative_to(ROOT)): n for folder, n in counts.items() if n > MOST_FILES} == {}
+
+
+def test_class_names_are_unique():
+    names = {}
+    for file in python_files(*MAY_IMPORT):
+        for name in re.findall(r"^class (\w+)", file.read_text(), re.MULTILINE):
+            names.setdefault(name, []).append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in names.items() if len(files) > 1} == {}
+
+
+GAMES = ("sparring.envs.dogfight", "sparring.envs.diplomacy")
+ADAPTERS = {
+    "sparring.agents.baselines.sb3",
+    "sparring.agents.grpo.evaluation",
+    "sparring.agents.grpo.loop",
+    "sparring.agents.grpo.rollouts.fork",
+    "sparring.agents.grpo.rollouts.forked_games",
+    "sparring.agents.grpo.rollouts.plan",
+    "sparring.agents.grpo.rollouts.rollout",
+    "sparring.agents.grpo.rollouts.rollout_metrics",
+    "sparring.agents.llm.backend",
+    "sparring.agents.llm.bot_backend",
+    "sparring.agents.llm.cloning.bot_games",
+    "sparring.agents.llm.cloning.clone_dataset",
+    "sparring.agents.llm.cloning.held_out",
+    "sparring.agents.llm.cloning.run",
+    "sparring.agents.llm.decoding.constraint",
+    "sparring.agents.llm.decoding.line_tokens",
+    "sparring.agents.llm.decoding.option_logprobs",
+    "sparring.agents.llm.endpoint.ask",
+    "sparring.agents.llm.endpoint.backend",
+    "sparring.agents.llm.endpoint.constraints",
+    "sparring.agents.llm.endpoint.decide",
+    "sparring.agents.llm.endpoint.locked_constraint",
+    "sparring.agents.llm.endpoint.probe",
+    "sparring.agents.llm.endpoint.request_writer",
+    "sparring.agents.llm.games",
+    "sparring.agents.llm.models.tokenizer",
+    "sparring.agents.llm.order_requests",
+    "sparring.agents.llm.policy",
+    "sparring.agents.llm.transformers_backend",
+    "sparring.agents.play.diplomacy_matches",
+    "sparring.agents.play.duel",
+    "sparring.agents.play.matches",
+    "sparring.agents.play.table",
+    "sparring.agents.policies.checkpoint",
+    "sparring.agents.policies.env_version",
+    "sparring.agents.policies.order_network",
+    "sparring.agents.policies.policy",
+    "sparring.agents.ppo.evaluation",
+    "sparring.agents.ppo.metrics",
+    "sparring.agents.ppo.self_play",
+    "sparring.agents.ppo.tasks.diplomacy",
+    "sparring.agents.ppo.tasks.dogfight",
+    "sparring.agents.ppo.tasks.task",
+    "sparring.curriculum.randomization",
+}
+"""Files of agents/ and curriculum/ that know a game."""
+
+
+def test_only_adapters_import_a_game():
+    importers = {
+        name
+        for name, targets in graph_of_files().items()
+        if name.startswith(("sparring.agents", "sparring.curriculum")) and any(t.startswith(GAMES) for t in targets)
+    }
+    assert importers == ADAPTERS

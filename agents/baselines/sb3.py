@@ -23,12 +23,12 @@ from stable_baselines3.common.vec_env import VecEnv
 from sparring.agents.baselines.sb3_weights import ACTIVATIONS, to_actor_critic
 from sparring.agents.play.duel import Duel
 from sparring.agents.ppo.loop import anneal
-from sparring.agents.ppo.run import Run
+from sparring.agents.ppo.run import PPORun
 from sparring.agents.ppo.tasks.dogfight import DogfightTask
 from sparring.agents.run.preflight import check_sb3
-from sparring.agents.run.timer import Stopwatch
+from sparring.agents.run.timer import Timer
 from sparring.configs.schema import EventConfig, PPOConfig, RunConfig
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.interfaces.spaces import action_space
 
 
@@ -83,13 +83,13 @@ class DuelVecEnv(VecEnv):
 class Curriculum(BaseCallback):
     """What happens between SB3's updates: events, opponents and physics before one; results and a policy after it."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: PPORun) -> None:
         super().__init__()
         self.run = run
-        self.plan: Plan | None = None
+        self.plan: TrainingPlan | None = None
         """That of the update in progress."""
 
-    def save(self, path: Path, plan: Plan, *, done: bool = True) -> None:
+    def save(self, path: Path, plan: TrainingPlan, *, done: bool = True) -> None:
         """Write the policy as an ordinary checkpoint, as it is after `plan`'s update or before it."""
         run, weights = self.run, self.model.policy.state_dict()
         run.network = to_actor_critic(weights, run.config.network.activation)
@@ -99,7 +99,7 @@ class Curriculum(BaseCallback):
         """SB3 has learned from the last rollout, if there was one."""
         self._finish_update()
         run = self.run
-        self.watch = Stopwatch()
+        self.watch = Timer()
         assert run.position is not None
         self.plan = run.schedule.plan(run.position, run.task.win_rates())
         for event in self.plan.events:
@@ -116,7 +116,7 @@ class Curriculum(BaseCallback):
     def _on_training_end(self) -> None:
         self._finish_update()
 
-    def _happen(self, event: EventConfig, plan: Plan) -> None:
+    def _happen(self, event: EventConfig, plan: TrainingPlan) -> None:
         """As in our own loop: a snapshot under its own name, and then exploration begun anew."""
         if event.snapshot:
             self.save(self.run.folder.named(event.snapshot), plan, done=False)
@@ -147,7 +147,7 @@ def train(config: RunConfig) -> Path:
     Raises `ConfigError` for what SB3 cannot do here, and `InputError` as our own trainer does.
     """
     check_sb3(config)
-    run = Run(config)
+    run = PPORun(config)
     try:
         curriculum = Curriculum(run)
         make_model(run).learn(run.updates * run.steps_per_update, callback=curriculum)
@@ -158,7 +158,7 @@ def train(config: RunConfig) -> Path:
     return run.folder.final
 
 
-def make_model(run: Run) -> PPO:
+def make_model(run: PPORun) -> PPO:
     """SB3's PPO with the run's options, as far as it has them."""
     config, ppo = run.config, run.config.ppo
     hidden = [config.network.hidden] * 2

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sparring.agents.distributed.shards import Share
+from sparring.agents.distributed.shards import Shard
 from sparring.agents.distributed.threads import backend
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import ConfigError
@@ -59,14 +59,14 @@ class Processes:
         """Whether there is no other."""
         return self.size == 1
 
-    def share(self, matches: int) -> Share:
+    def share(self, matches: int) -> Shard:
         """The matches of this process; raises `ConfigError` where they cannot be divided evenly."""
         if matches % self.size:
             low, high = matches // self.size * self.size, -(-matches // self.size) * self.size
             near = f"{low} or {high}" if low else str(high)
             raise ConfigError(f"env.num_envs={matches}: must be a multiple of {self.size}, the processes; use {near}")
         count = matches // self.size
-        return Share(self.rank * count, count, matches)
+        return Shard(self.rank * count, count, matches)
 
     def add_up(self, tensor: Tensor) -> Tensor:
         """Add the other processes' tensors, of the same shape, to this one, in place; returns it."""

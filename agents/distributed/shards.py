@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Share:
+class Shard:
     """Matches `first` to `first + count`, not included, of `total`."""
 
     first: int
@@ -33,7 +33,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Noise:
+class ShardedGenerator:
     """What `generator` draws for all rows `shape`, of which those at `index` (into the flattened rows) are handed out.
 
     It takes the place of a `torch.Generator` in `draw`.
@@ -44,7 +44,7 @@ class Noise:
     index: Tensor
 
     @classmethod
-    def of(cls, share: Share, generator: torch.Generator) -> Noise | torch.Generator:
+    def of(cls, share: Shard, generator: torch.Generator) -> ShardedGenerator | torch.Generator:
         """Noise for the matches of `share`, one row each; the generator itself where that is all of them."""
         if share.whole:
             return generator
@@ -55,11 +55,11 @@ class Noise:
 def draw(
     kind: Callable[..., Tensor],
     shape: torch.Size,
-    generator: torch.Generator | Noise | None,
+    generator: torch.Generator | ShardedGenerator | None,
     device: torch.device,
 ) -> Tensor:
-    """`kind` (`torch.randn` or `torch.rand`) numbers of that `shape`; with `Noise` its rows of what all rows get."""
-    if not isinstance(generator, Noise):
+    """Draw `kind` (`torch.randn` or `torch.rand`) of that `shape`; a `ShardedGenerator` gives its rows of all rows."""
+    if not isinstance(generator, ShardedGenerator):
         return kind(shape, generator=generator, device=device)
     rows, index = len(generator.shape), generator.index
     width = shape[index.dim() :]

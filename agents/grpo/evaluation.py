@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.games import Cast, one_against_six, play_games
+from sparring.agents.llm.games import Lineup, one_against_six, play_games
 from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.schema import RunConfig
@@ -31,14 +31,14 @@ COLUMNS = {"win_rate": "solos", "survival_rate": "survived", "avg_centers": "cen
 
 
 @dataclass(frozen=True)
-class Check:
+class ReferenceResult:
     """What came of a check: `metrics` and the same as a markdown table."""
 
     metrics: dict[str, float]
     table: str
 
 
-class Evaluation:
+class ReferenceEvaluation:
     """Checks of the learner of `adapters`, whose model has this `tokenizer`."""
 
     def __init__(self, config: RunConfig, adapters: Adapters, tokenizer: Any, *, threads: int) -> None:
@@ -64,11 +64,11 @@ class Evaluation:
         every = self._config.evaluation.every
         return every > 0 and done % every == 0
 
-    def check(self) -> Check:
+    def check(self) -> ReferenceResult:
         """Play all games, and say how they went. Raises `InputError` where the model cannot be asked."""
         games = self._config.evaluation.games
         players = [game for name in OPPONENTS for game in one_against_six(CHALLENGER, name, games)]
-        cast = Cast(players, self._models, self._rules)
+        cast = Lineup(players, self._models, self._rules)
         batch = DiplomacyBatch(len(cast.players), last_year=self._config.env.last_year, threads=self._threads)
         try:
             batch.game_id.copy_(torch.arange(games).repeat(len(OPPONENTS)))
@@ -78,7 +78,7 @@ class Evaluation:
             batch.close()
         found = {name: measured(owner) for name, owner in zip(OPPONENTS, owners, strict=True)}
         metrics = {f"eval/vs_{name}/{key}": value for name, part in found.items() for key, value in part.items()}
-        return Check(metrics, _table(found, games))
+        return ReferenceResult(metrics, _table(found, games))
 
 
 def measured(owner: torch.Tensor) -> dict[str, float]:

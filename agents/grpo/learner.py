@@ -27,7 +27,7 @@ from sparring.agents.grpo.objective.loss import Terms, policy_loss
 from sparring.agents.grpo.objective.loss_metrics import loss_metrics
 from sparring.agents.grpo.objective.reference import Reference, in_place_of
 from sparring.agents.grpo.objective.tokens import Tokens, Totals
-from sparring.agents.grpo.step_stats import Tally
+from sparring.agents.grpo.step_stats import StepStats
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, score
 from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
@@ -66,7 +66,7 @@ class Before:
     kept: Tensor
 
 
-class Learner:
+class GRPOLearner:
     """Trains the `parameters` (by name) of `model`; `without_adapters` makes a context in which it is the base."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Learner:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = self.grpo.learning_rate * rate_scale
-        parts, tally = [], Tally()
+        parts, tally = [], StepStats()
         corrected: dict[str, float] = {}
         if self.grpo.use_importance_correction and samples:
             samples, corrected = self._corrected(samples)
@@ -165,7 +165,7 @@ class Learner:
         before = [replace(sample, before=Before(*part)) for sample, part in zip(samples, parts, strict=True)]
         return before, found.metrics
 
-    def _minibatch(self, samples: Sequence[Sample], tally: Tally) -> tuple[list[Terms], Totals]:
+    def _minibatch(self, samples: Sequence[Sample], tally: StepStats) -> tuple[list[Terms], Totals]:
         """A step of the optimizer on whole samples, as many at once as the model takes."""
         counts = [_decisions(sample) for sample in samples]
         sizes = [len(sample.decision.token_ids) for sample in samples]
@@ -184,7 +184,7 @@ class Learner:
         self._step(tally, sum(float(term.loss.detach()) for term in terms))
         return terms, totals
 
-    def _tokens(self, samples: Sequence[Sample], tally: Tally) -> Tokens:
+    def _tokens(self, samples: Sequence[Sample], tally: StepStats) -> Tokens:
         """The decision tokens of some samples, scored by the policy and, where needed, by the reference."""
         batch = collate([sample.decision for sample in samples]).to(self._device)
         scores = self._score(batch)
@@ -205,7 +205,7 @@ class Learner:
         old, weight, kept = (torch.cat([getattr(part, name) for part in before]) for name in ("logp", "weight", "kept"))
         return replace(tokens, old=LogProbs(old, Source.TRAINER, self._weights), weight=weight).select(kept)
 
-    def _kl(self, batch: TokenBatch, scores: Scores, tally: Tally) -> Tensor:
+    def _kl(self, batch: TokenBatch, scores: Scores, tally: StepStats) -> Tensor:
         """To the reference at every decision token, with a gradient if it is part of the loss."""
         reference = self.reference.score(lambda: self._score(batch).logps)
         policy = LogProbs(scores.logps, Source.POLICY, self._weights)
@@ -217,7 +217,7 @@ class Learner:
         temperature = self._run.model.temperature
         return score(self.model, batch, temperature, unmasked=not self.grpo.mask_replay)
 
-    def _step(self, tally: Tally, loss: float) -> None:
+    def _step(self, tally: StepStats, loss: float) -> None:
         """Move, unless `loss` or gradient are not finite: clipping would turn an infinite norm into NaN weights."""
         gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
         norm = float(get_total_norm(gradients))
@@ -231,11 +231,11 @@ class Learner:
         self.optimizer.step()
         tally.steps += 1
 
-    def _too_far(self, tally: Tally) -> bool:
+    def _too_far(self, tally: StepStats) -> bool:
         tally.stopped |= self.grpo.target_kl > 0 and tally.kl_last > self.grpo.target_kl
         return tally.stopped
 
-    def _end(self, parts: list[tuple[list[Terms], Totals]], tally: Tally) -> dict[str, float]:
+    def _end(self, parts: list[tuple[list[Terms], Totals]], tally: StepStats) -> dict[str, float]:
         self.version += 1
         if tally.steps:
             self.reference.update()

@@ -13,16 +13,16 @@ from typing import NoReturn
 
 import torch
 
-from sparring.agents.grpo.evaluation import Check
+from sparring.agents.grpo.evaluation import ReferenceResult
 from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.advantages import advantages
 from sparring.agents.grpo.objective.groups import group_ids, mixed_share
 from sparring.agents.grpo.objective.importance import DisagreementError
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.grpo.rollouts.rollout_metrics import rollout_metrics
-from sparring.agents.grpo.rollouts.worker import Task
-from sparring.agents.grpo.run import Run
-from sparring.agents.run.guard import GAVE_UP, LearningFailed, Verdict
+from sparring.agents.grpo.rollouts.worker import RolloutJob
+from sparring.agents.grpo.run import GRPORun
+from sparring.agents.run.guard import GAVE_UP, GuardVerdict, LearningFailed
 from sparring.agents.run.signals import Stopped, StopRequest
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import unpack
@@ -31,7 +31,7 @@ from sparring.configs.schema import RunConfig
 from sparring.curriculum.league.league import CHALLENGER, is_due
 from sparring.curriculum.league.matchmaking import Opponents
 from sparring.curriculum.league.metrics import league_metrics
-from sparring.curriculum.ratings.game_results import Game, ranks
+from sparring.curriculum.ratings.game_results import GameResult, ranks
 from sparring.envs.diplomacy.board.codes import SOLO
 
 
@@ -41,7 +41,7 @@ def train(config: RunConfig) -> Path:
     A run whose folder exists is continued. On Ctrl-C or SIGTERM the step in progress is finished and saved; then
     `Stopped` is raised, a `SystemExit`. Raises `InputError` for what the machine or the folder does not allow.
     """
-    run = Run(config)
+    run = GRPORun(config)
     try:
         with StopRequest(config.grace_seconds, run.home.folder.name) as stop:
             _train(run, stop)
@@ -52,7 +52,7 @@ def train(config: RunConfig) -> Path:
     return run.home.folder.final
 
 
-def _train(run: Run, stop: StopRequest) -> None:
+def _train(run: GRPORun, stop: StopRequest) -> None:
     """Do one step after another until all are done or someone asks to stop."""
     if run.done == 0:
         _checkpoint(run)  # so that there is always a state to go back to, and a policy to keep
@@ -71,7 +71,7 @@ def _train(run: Run, stop: StopRequest) -> None:
         run.home.say(f"continue with: python train.py resume={run.home.folder.name}{longer}")
 
 
-def _nothing_left(run: Run) -> str:
+def _nothing_left(run: GRPORun) -> str:
     """Why no step is done, and which option asks for more."""
     line = f"nothing left to do: {run.done} steps are done, {run.steps} were asked for"
     if run.done < run.grpo.steps:
@@ -85,7 +85,7 @@ def _nothing_left(run: Run) -> str:
     return f"{line} by grpo.steps, whatever max_updates says; give grpo.steps=N to train on"
 
 
-def _step(run: Run) -> bool:
+def _step(run: GRPORun) -> bool:
     """One step; False where the guard went back instead. Raises `LearningFailed` where nothing more can be learned."""
     begun = time.perf_counter()
     run.plan_ahead()
@@ -102,21 +102,21 @@ def _step(run: Run) -> bool:
     metrics["benchmark/pipeline_overlap_s"] = max(batch.seconds - waited, 0.0)
     metrics |= run.guard.watch(metrics, 0)
     run.done += 1
-    if verdict is Verdict.GO_ON and is_due(run.done, run.config.league.checkpoint_every):
+    if verdict is GuardVerdict.GO_ON and is_due(run.done, run.config.league.checkpoint_every):
         run.join_league()
-    check = _evaluated(run) if verdict is Verdict.GO_ON and run.evaluation.is_due(run.done) else None
+    check = _evaluated(run) if verdict is GuardVerdict.GO_ON and run.evaluation.is_due(run.done) else None
     run.home.logger.log(run.decisions, metrics | (check.metrics if check else {}))
     if check:
         _tell(run, check)
     run.home.progress.advance("grpo", _headline(metrics))
-    if verdict is Verdict.GO_ON:
+    if verdict is GuardVerdict.GO_ON:
         return True
-    if verdict is Verdict.GIVE_UP or not run.roll_back():
+    if verdict is GuardVerdict.GIVE_UP or not run.roll_back():
         _give_up(run, metrics, GAVE_UP)
     return False
 
 
-def _check(run: Run, batch: RolloutBatch) -> None:
+def _check(run: GRPORun, batch: RolloutBatch) -> None:
     """What was played is what was planned, and no older than the buffer is deep."""
     for text in batch.alerts:
         run.home.alert(text)
@@ -129,7 +129,7 @@ def _check(run: Run, batch: RolloutBatch) -> None:
         )
 
 
-def _learn_or_end(run: Run, task: Task, batch: RolloutBatch) -> dict[str, float]:
+def _learn_or_end(run: GRPORun, task: RolloutJob, batch: RolloutBatch) -> dict[str, float]:
     """Learn from the batch of `task`, or end the run where that would be learning from wrong numbers."""
     try:
         decisions = [turn.decision for turn in batch.turns]
@@ -142,7 +142,7 @@ def _learn_or_end(run: Run, task: Task, batch: RolloutBatch) -> dict[str, float]
         _give_up(run, {}, f"{error}; if they are meant to differ, use grpo.use_importance_correction=true")
 
 
-def _learn(run: Run, batch: RolloutBatch) -> dict[str, float]:
+def _learn(run: GRPORun, batch: RolloutBatch) -> dict[str, float]:
     """Advantages, then the learner's step."""
     kept = _trained(run, batch)
     facts = [batch.turns[number].before for number in kept]
@@ -158,7 +158,7 @@ def _learn(run: Run, batch: RolloutBatch) -> dict[str, float]:
     return found.metrics | metrics | extra | {"train/learning_rate": run.grpo.learning_rate * run.guard.rate_scale}
 
 
-def _trained(run: Run, batch: RolloutBatch) -> list[int]:
+def _trained(run: GRPORun, batch: RolloutBatch) -> list[int]:
     """The decisions that are learned from: all, or the first of each trajectory."""
     numbers = range(len(batch.turns))
     if not run.grpo.first_decision_only:
@@ -169,10 +169,10 @@ def _trained(run: Run, batch: RolloutBatch) -> list[int]:
     return sorted(first.values())
 
 
-def _results(run: Run, batch: RolloutBatch) -> dict[str, float]:
+def _results(run: GRPORun, batch: RolloutBatch) -> dict[str, float]:
     """Tell the league, and say in numbers how the games went."""
     groups = batch.plan.groups
-    games = [Game(ending.players, ranks(ending.centres)) for ending in batch.endings]
+    games = [GameResult(ending.players, ranks(ending.centres)) for ending in batch.endings]
     met = [game for game in games if len(set(game.players)) > 1]
     try:
         run.league = run.league_file.record(met)
@@ -196,7 +196,7 @@ def _results(run: Run, batch: RolloutBatch) -> dict[str, float]:
     return metrics | {f"power_law/{name}": value for name, value in compute.items()}
 
 
-def _evaluated(run: Run) -> Check | None:
+def _evaluated(run: GRPORun) -> ReferenceResult | None:
     """A check against the players that do not change; one that cannot be played is an alert, and no end."""
     try:
         return run.evaluation.check()
@@ -205,27 +205,27 @@ def _evaluated(run: Run) -> Check | None:
         return None
 
 
-def _tell(run: Run, check: Check) -> None:
+def _tell(run: GRPORun, check: ReferenceResult) -> None:
     """Show a check whose step is logged, so that the event stands at the same number."""
     run.home.logger.event(check.table, kind="eval/summary_table")
     for line in check.table.splitlines():
         run.home.progress.say(line)
 
 
-def _checkpoint(run: Run) -> None:
+def _checkpoint(run: GRPORun) -> None:
     """Save the policy, then the state: with a state there is always a policy."""
     _save_policy(run)
     run.save_state()
 
 
-def _save_policy(run: Run) -> None:
+def _save_policy(run: GRPORun) -> None:
     try:
         run.save_policy(run.home.folder.final)
     except OSError as error:
         run.home.alert(f"{run.home.folder.final.name} is not saved ({error.strerror}); training goes on")
 
 
-def _give_up(run: Run, metrics: dict[str, float], reason: str) -> NoReturn:
+def _give_up(run: GRPORun, metrics: dict[str, float], reason: str) -> NoReturn:
     """End the run with a report; the last training state is as it was."""
     path = run.home.folder.path / "guard_report.json"
     try:
@@ -236,7 +236,7 @@ def _give_up(run: Run, metrics: dict[str, float], reason: str) -> NoReturn:
     raise LearningFailed(1)
 
 
-def _introduce(run: Run) -> None:
+def _introduce(run: GRPORun) -> None:
     """Say what is about to be trained, and where."""
     trained = sum(parameter.numel() for parameter in run.learner.parameters.values())
     grpo = run.grpo

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
-from sparring.agents.grpo.evaluation import Evaluation
-from sparring.agents.grpo.learner import Learner
-from sparring.agents.grpo.rollouts.adapter_worker import ModelPlayer
+from sparring.agents.grpo.evaluation import ReferenceEvaluation
+from sparring.agents.grpo.learner import GRPOLearner
+from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
 from sparring.agents.grpo.rollouts.plan import RolloutPlan, draw_plan
 from sparring.agents.grpo.rollouts.rollout_workers import InProcess, Workers
-from sparring.agents.grpo.rollouts.worker import Task
+from sparring.agents.grpo.rollouts.worker import RolloutJob
 from sparring.agents.grpo.training_state import capture, check_base, restore, summary
 from sparring.agents.llm.decoding.output_layer import check_finite
 from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
@@ -25,7 +25,7 @@ from sparring.agents.llm.models.identity import base_identity, first_identity
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.run.guard import Guard
-from sparring.agents.run.session import Home
+from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.tensor_file import pack
@@ -38,7 +38,7 @@ from sparring.curriculum.league.matchmaking import draw_opponents
 from sparring.curriculum.league.serialization import read_league
 
 
-class Run:
+class GRPORun:
     """The parts of a run. Making one creates its folder or continues what is in it; `close` ends what it opened."""
 
     def __init__(self, config: RunConfig) -> None:
@@ -58,8 +58,8 @@ class Run:
             self._begin_with(Path(config.model.adapter))
         check_finite(self.adapters.model)
         self.base = base_identity(self.adapters.model)
-        self.evaluation = Evaluation(config, self.adapters, tokenizer, threads=self.threads)
-        self.learner = Learner(
+        self.evaluation = ReferenceEvaluation(config, self.adapters, tokenizer, threads=self.threads)
+        self.learner = GRPOLearner(
             self.adapters.model,
             self.adapters.parameters(),
             config,
@@ -67,7 +67,7 @@ class Run:
             without_adapters=lambda: self.adapters.playing(BASE),
             seed=config.seed,
         )
-        self.home = Home(config, total=self.steps, unit="step")
+        self.home = RunSession(config, total=self.steps, unit="step")
         try:
             self._settle()
         except BaseException:
@@ -114,7 +114,7 @@ class Run:
         """Hand out the plans of all steps up to `depth` from now that nobody plays yet."""
         planned = self.done + len(self.players.tasks)
         for step in range(planned, min(self.done + self.depth + 1, self.grpo.steps)):
-            self.players.submit(Task(self._plan(step), self._weights()))
+            self.players.submit(RolloutJob(self._plan(step), self._weights()))
 
     def policy(self) -> dict[str, Any]:
         """What a policy file says of how it was trained."""
@@ -163,8 +163,8 @@ class Run:
 
     def _players(self) -> InProcess | Workers:
         if self.depth == 0:
-            return InProcess(self.config, ModelPlayer)
-        return Workers(self.config, ModelPlayer, self.home.alert)
+            return InProcess(self.config, AdapterRolloutWorker)
+        return Workers(self.config, AdapterRolloutWorker, self.home.alert)
 
     def _plan(self, step: int) -> RolloutPlan:
         league, options = self.league, self.config.league

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-class Tally:
+class StepStats:
     """What happens in the course of a step."""
 
     def __init__(self) -> None:

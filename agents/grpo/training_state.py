@@ -12,17 +12,17 @@ import numpy as np
 import torch
 
 from sparring.agents.grpo.rollouts.plan_io import read_plan, write_plan
-from sparring.agents.grpo.rollouts.worker import Task
+from sparring.agents.grpo.rollouts.worker import RolloutJob
 from sparring.agents.llm.models.identity import identity_like
 from sparring.agents.run.resume_fidelity import machine
 from sparring.agents.run.states import StateError, TrainingState
 from sparring.curriculum.league.serialization import read_league, write_league
 
 if TYPE_CHECKING:
-    from sparring.agents.grpo.run import Run
+    from sparring.agents.grpo.run import GRPORun
 
 
-def capture(run: Run) -> dict[str, Any]:
+def capture(run: GRPORun) -> dict[str, Any]:
     """The state of `run` between two steps, for `configs.core.tensor_file.pack`."""
     return {
         "done": run.done,
@@ -36,7 +36,7 @@ def capture(run: Run) -> dict[str, Any]:
     }
 
 
-def restore(run: Run, state: dict[str, Any]) -> None:
+def restore(run: GRPORun, state: dict[str, Any]) -> None:
     """Set `run`, whose players have nothing to do yet, back to `state`."""
     run.done, run.decisions, run.years = state["done"], state["decisions"], state["years"]
     run.learner.load_state_dict(state["learner"])
@@ -44,10 +44,10 @@ def restore(run: Run, state: dict[str, Any]) -> None:
     run.league = read_league(state["league"])
     run.league_file.restore(run.league)
     for task in state["tasks"]:
-        run.players.submit(Task(read_plan(task["plan"]), task["weights"].numpy().tobytes()))
+        run.players.submit(RolloutJob(read_plan(task["plan"]), task["weights"].numpy().tobytes()))
 
 
-def summary(run: Run) -> dict[str, Any]:
+def summary(run: GRPORun) -> dict[str, Any]:
     """What a state's manifest says of it, for people and for whoever tidies up."""
     return {"env_steps": run.decisions, "pool": [], **machine(run.device)}
 

@@ -14,16 +14,16 @@ import numpy as np
 import torch
 
 from sparring.agents.llm.backend import Backend, Decision, Request
-from sparring.agents.llm.order_requests import Seat, mix, seat_bots, seats
+from sparring.agents.llm.order_requests import OrderRequest, mix, pending_requests, seat_bots
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.text.prompts import PromptRules
 
-Watcher = Callable[[Seat, Request, Decision], Any]
+Watcher = Callable[[OrderRequest, Request, Decision], Any]
 
 
 @dataclass(frozen=True)
-class Cast:
+class Lineup:
     """Who plays G games: `players` [G][7] are names of bots or of `models`, which are shown positions by `rules`."""
 
     players: Sequence[Sequence[str]]
@@ -40,7 +40,7 @@ def one_against_six(one: str, six: str, games: int) -> list[list[str]]:
 
 def play_games(
     batch: DiplomacyBatch,
-    cast: Cast,
+    cast: Lineup,
     *,
     seed: int,
     watch: Watcher | None = None,
@@ -67,11 +67,11 @@ def play_games(
     batch.check()
 
 
-def _decided(batch: DiplomacyBatch, cast: Cast, seed: int) -> Iterator[tuple[Seat, Request, Decision]]:
+def _decided(batch: DiplomacyBatch, cast: Lineup, seed: int) -> Iterator[tuple[OrderRequest, Request, Decision]]:
     """Everybody who is asked in this phase, model by model, with what was decided."""
     games = batch.game_id.tolist()
     when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
-    waiting = seats(batch, cast.players, cast.rules)
+    waiting = pending_requests(batch, cast.players, cast.rules)
     for player in sorted({seat.player for seat in waiting}):
         own = [seat for seat in waiting if seat.player == player]
         draws = [mix(seed, games[seat.game], when[seat.game], seat.power) for seat in own]

@@ -16,7 +16,7 @@ from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 
 @dataclass(frozen=True)
-class Seat:
+class OrderRequest:
     """A language model to be asked: a power of a game, its player, and what it may order."""
 
     game: int
@@ -36,7 +36,7 @@ def seat_bots(batch: DiplomacyBatch, players: Sequence[Sequence[str]]) -> None:
     batch.players.copy_(torch.tensor([[_bot(name) for name in game] for game in players]))
 
 
-def seats(batch: DiplomacyBatch, players: Sequence[Sequence[str]], rules: PromptRules) -> list[Seat]:
+def pending_requests(batch: DiplomacyBatch, players: Sequence[Sequence[str]], rules: PromptRules) -> list[OrderRequest]:
     """Everybody who has something to order in a game that goes on and is no bot, game by game.
 
     Games that stand alike, as forks do at first, share their choices and prompts, and so what is made of these.
@@ -57,7 +57,7 @@ def seats(batch: DiplomacyBatch, players: Sequence[Sequence[str]], rules: Prompt
         for power in asked:
             options, prompt = known[alike, power]
             if options.lines:
-                found.append(Seat(game, power, players[game][power], options, prompt, row))
+                found.append(OrderRequest(game, power, players[game][power], options, prompt, row))
     return found
 
 

@@ -42,7 +42,7 @@ class LLMPolicy:
 
 
 @dataclass(frozen=True)
-class Seat:
+class ModelSeat:
     """One power of one game that a player has to move."""
 
     env: DiplomacyParallelEnv
@@ -50,7 +50,7 @@ class Seat:
 
 
 @dataclass
-class Player:
+class ParallelEnvPlayer:
     """Plays any number of powers in any number of games with one policy.
 
     `rules` say what prompts show. Draws follow from `seed` and the number of decisions made before.
@@ -63,10 +63,10 @@ class Player:
 
     def act(self, env: DiplomacyParallelEnv, agents: Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """The actions of `agents` of one game, or of all that still play."""
-        seats = [Seat(env, agent) for agent in (env.agents if agents is None else agents)]
+        seats = [ModelSeat(env, agent) for agent in (env.agents if agents is None else agents)]
         return {seat.agent: action for seat, (action, _) in zip(seats, self.move(seats), strict=True)}
 
-    def move(self, seats: Sequence[Seat]) -> list[tuple[np.ndarray, Decision]]:
+    def move(self, seats: Sequence[ModelSeat]) -> list[tuple[np.ndarray, Decision]]:
         """The action int64 [17] for each seat, and the decision that it is."""
         asked = [seat.env.choices(seat.agent) for seat in seats]
         prompts = [self._prompt(seat, choices) for seat, choices in zip(seats, asked, strict=True)]
@@ -75,14 +75,14 @@ class Player:
         decisions = self.policy.act(prompts, asked, seeds, [seat.env.row() for seat in seats])
         return [(_action(seat, decision), decision) for seat, decision in zip(seats, decisions, strict=True)]
 
-    def _prompt(self, seat: Seat, choices: Choices) -> str:
+    def _prompt(self, seat: ModelSeat, choices: Choices) -> str:
         if not choices.lines:
             return ""
         env = seat.env
         return render(env.row(), POWERS.index(seat.agent), choices, self.rules, last_year=env.last_year)
 
 
-def _action(seat: Seat, decision: Decision) -> np.ndarray:
+def _action(seat: ModelSeat, decision: Decision) -> np.ndarray:
     """A decision as the environment takes it; raises `InputError` for one that it would not carry out as written."""
     action, lines = seat.env.submit(seat.agent, [option.text for option in decision.chosen])
     wrong = next((line.problem for line in lines if line.problem), None)

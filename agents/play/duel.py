@@ -23,7 +23,7 @@ from torch import Tensor
 
 from sparring.agents.distributed.generator_state import restore_generator
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import Noise, Share
+from sparring.agents.distributed.shards import Shard, ShardedGenerator
 from sparring.agents.policies.stacked import StackedActors
 from sparring.envs.dogfight.batch import ACTION_SIZE, DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
@@ -40,7 +40,7 @@ _RESULT = [
 
 
 @dataclass(frozen=True)
-class Tally:
+class MatchTally:
     """What the learner's finished matches came to, one entry per opponent: arrays [O] of counts and of sums."""
 
     wins: np.ndarray
@@ -81,10 +81,10 @@ class Duel:
         network_shape: dict[str, Any],
         seed: int,
         mirror: bool = False,
-        share: Share | None = None,
+        share: Shard | None = None,
     ) -> None:
         n, device = batch.num_envs, batch.device
-        self.share = share or Share(0, n, n)
+        self.share = share or Shard(0, n, n)
         self.batch, self.num_envs, self.device = batch, n, device
         self.obs = torch.zeros(n, batch.obs_dim, device=device)
         self.final_obs = torch.zeros_like(self.obs)
@@ -156,11 +156,11 @@ class Duel:
         self._actors.load(slot, weights)
         self._seat_opponents(self.opponents == FIRST_SLOT + slot)
 
-    def harvest(self, processes: Processes = ALONE) -> Tally:
+    def harvest(self, processes: Processes = ALONE) -> MatchTally:
         """Results of the matches finished since the last call, over all `processes`; begins counting anew."""
         wins, draws, losses, length, hp, returns = processes.add_up(self._sums).cpu().numpy().T.copy()
         self._sums.zero_()
-        return Tally(wins, draws, losses, length, hp, returns)
+        return MatchTally(wins, draws, losses, length, hp, returns)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides how play goes on, the batch included."""
@@ -270,4 +270,6 @@ class Duel:
         self._gather = torch.from_numpy(gather).to(self.device)
         self._scatter = torch.from_numpy(scatter).to(self.device)
         index = torch.from_numpy(place).to(self.device)
-        self._noise = self._generator if self.share.whole else Noise(self._generator, (self.slots, longest), index)
+        self._noise = (
+            self._generator if self.share.whole else ShardedGenerator(self._generator, (self.slots, longest), index)
+        )

@@ -28,7 +28,7 @@ Recorder = Callable[[DogfightBatch, int], None]
 
 
 @dataclass(frozen=True)
-class Setting:
+class MatchSettings:
     """Under what conditions matches are played; the options are those of `DogfightBatch`.
 
     `ranges` [13, 2] randomizes the physics, None keeps the defaults.
@@ -110,7 +110,7 @@ def play(
     *,
     games: int,
     seed: int,
-    setting: Setting | None = None,
+    setting: MatchSettings | None = None,
     recorder: Recorder | None = None,
 ) -> MatchResults:
     """Play `games` matches (an even number, in seat-swapped pairs) between two contestants.
@@ -120,7 +120,7 @@ def play(
     """
     if games < 2 or games % 2:
         raise ValueError(f"games={games}: must be even and at least 2, since every match is played from both seats")
-    setting = setting or Setting()
+    setting = setting or MatchSettings()
     batch = setting.batch(games)
     try:
         table = _Table(batch, left, right, seed)

@@ -28,7 +28,7 @@ POWERS = codes.NUM_POWERS
 
 
 @dataclass
-class Results:
+class TableResults:
     """Games that ended, by opponent [K]: how many, won (more centres than anyone), shared, centres, score, length."""
 
     games: np.ndarray
@@ -39,7 +39,7 @@ class Results:
     length: np.ndarray
 
     @classmethod
-    def none(cls, opponents: int) -> Results:
+    def none(cls, opponents: int) -> TableResults:
         """Nothing yet."""
         return cls(*(np.zeros(opponents) for _ in range(6)))
 
@@ -58,7 +58,7 @@ class Table:
         self.length = torch.zeros(self.num_envs, device=self.device)
         self.draws, self.once = 0, once
         self.simulator_seconds = 0.0
-        self.results = Results.none(len(bots))
+        self.results = TableResults.none(len(bots))
         self._ids = torch.tensor([codes.BOTS.index(name) for name in bots], device=self.device)
         self._opening = {name: value.to(self.device) for name, value in opening().items()}
         self._first_obs = self._observe(self._opening)
@@ -91,9 +91,9 @@ class Table:
             self.obs = torch.where(over.unsqueeze(1), self._first_obs, self.final_obs)
         return self.obs, reward, over, torch.zeros_like(over)
 
-    def harvest(self) -> Results:
+    def harvest(self) -> TableResults:
         """The games that ended since the last call."""
-        found, self.results = self.results, Results.none(len(self.bots))
+        found, self.results = self.results, TableResults.none(len(self.bots))
         return found
 
     def state_dict(self) -> dict[str, Any]:

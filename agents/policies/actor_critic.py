@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sparring.agents.distributed.shards import Noise, draw
+from sparring.agents.distributed.shards import ShardedGenerator, draw
 from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
@@ -87,7 +87,7 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | Noise | None = None
+        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | ShardedGenerator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Actions [B, A] and their log-probabilities [B] for observations [B, D]; `generator` on the same device.
 
@@ -163,7 +163,7 @@ def linear(inputs: int, outputs: int, generator: torch.Generator, *, gain: float
 
 
 def sample(
-    output: Tensor, log_std: Tensor, *, deterministic: bool, generator: torch.Generator | Noise | None
+    output: Tensor, log_std: Tensor, *, deterministic: bool, generator: torch.Generator | ShardedGenerator | None
 ) -> Tensor:
     """Draw actions [..., A] from the actor's output [..., A] (means, then logits) and log_std, [C] or [K, 1, C]."""
     mean, logit = _split(output, log_std)
@@ -193,7 +193,7 @@ def entropy(output: Tensor, log_std: Tensor) -> Tensor:
     return gaussian + bernoulli
 
 
-def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator | Noise | None) -> Tensor:
+def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
     """Draw a choice [B, 1], its number as a float, from its log-probabilities [B, K]: the largest of them plus noise.
 
     With Gumbel noise, -log(-log u), that is a sample of the categorical distribution.

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sparring.agents.distributed.shards import Noise, draw
+from sparring.agents.distributed.shards import ShardedGenerator, draw
 from sparring.agents.policies.actor_critic import linear
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.board.codes import SLOTS
@@ -115,7 +115,7 @@ class OrderNetwork(nn.Module):
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | Noise | None = None
+        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | ShardedGenerator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Choices [B, U] and the log-probability [B] of all of them together, for observations [B, D]."""
         log_probs, present = self._answer(obs)

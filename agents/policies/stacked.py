@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sparring.agents.distributed.shards import Noise
+from sparring.agents.distributed.shards import ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic, Residual, sample
 
 
@@ -50,7 +50,7 @@ class StackedActors:
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, *, generator: torch.Generator | Noise | None = None, deterministic: bool = False
+        self, obs: Tensor, *, generator: torch.Generator | ShardedGenerator | None = None, deterministic: bool = False
     ) -> Tensor:
         """Actions [K, M, A] for observations [K, M, D]; row k is answered by slot k."""
         output = self._forward(self.template.actor, "actor", obs).float()

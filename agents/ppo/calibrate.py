@@ -12,15 +12,15 @@ from dataclasses import replace
 
 import torch
 
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
-from sparring.agents.ppo.run import Run, make_rollout
+from sparring.agents.ppo.run import PPORun, make_rollout
 from sparring.agents.ppo.tasks.task import SEEDS, make_task
 
 FEWEST_STEPS = 16
 
 
-def estimate_seconds(run: Run) -> float:
+def estimate_seconds(run: PPORun) -> float:
     """Estimate the time all updates of `run` take together, in seconds."""
     trial = _Trial(run)
     try:
@@ -35,7 +35,7 @@ def estimate_seconds(run: Run) -> float:
 class _Trial:
     """A small rollout of the run's matches, network and precision, and one pass of learning from it."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: PPORun) -> None:
         config = replace(run.config, env=replace(run.config.env, num_envs=run.task.num_envs))
         device = run.device
         self.task = make_task(config, device, run.threads, seeds=dict.fromkeys(SEEDS, 0))
@@ -45,7 +45,7 @@ class _Trial:
         self.generator = torch.Generator(device).manual_seed(0)
         self.config = replace(config.ppo, epochs=1, target_kl=0.0)
         self.autocast = Autocast(config.ppo.precision, device)
-        self.learner = Learner(self.network, self.config, self.autocast, seed=0, threads=run.threads)
+        self.learner = PPOLearner(self.network, self.config, self.autocast, seed=0, threads=run.threads)
 
     def once(self) -> tuple[float, float]:
         """Collect and learn; returns the seconds per sample of each."""
@@ -64,7 +64,7 @@ class _Trial:
         self.task.close()
 
 
-def _steps(run: Run) -> int:
+def _steps(run: PPORun) -> int:
     """Enough steps for a whole minibatch, as far as the rollout has them."""
     enough = -(-run.config.ppo.minibatch_size // run.task.num_envs)
     return min(run.rollout.steps, max(FEWEST_STEPS, enough))

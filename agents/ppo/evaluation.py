@@ -11,21 +11,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from sparring.agents.play.matches import MatchResults, Setting, play
+from sparring.agents.play.matches import MatchResults, MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import EvaluationConfig
 from sparring.envs.dogfight.rules import REGIMES, ranges
 
 
-class Checks:
+class BotEvaluation:
     """The checks of a run. `setting` is what the training matches are played under, in default physics.
 
     `alert` is told about a regression; `seed` begins the matches. `improved`: the last update had a check of all bots,
     and its mean win rate was the best so far.
     """
 
-    def __init__(self, config: EvaluationConfig, setting: Setting, alert: Callable[[str], None], *, seed: int) -> None:
+    def __init__(
+        self, config: EvaluationConfig, setting: MatchSettings, alert: Callable[[str], None], *, seed: int
+    ) -> None:
         self.config, self.setting, self.alert, self.seed = config, setting, alert, seed
         self.improved = False
         self._best = -1.0
@@ -59,7 +61,7 @@ class Checks:
     def _due(self, every: int, update: int) -> bool:
         return every > 0 and (update + 1) % every == 0
 
-    def _play(self, policy: Policy, bot: str, update: int, setting: Setting | None = None) -> MatchResults:
+    def _play(self, policy: Policy, bot: str, update: int, setting: MatchSettings | None = None) -> MatchResults:
         games = self.config.games + self.config.games % 2
         return play(policy, bot, games=games, seed=(self.seed + update) % 2**31, setting=setting or self.setting)
 

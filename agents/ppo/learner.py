@@ -21,7 +21,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from sparring.agents.distributed.generator_state import restore_generator
 from sparring.agents.distributed.parallel_halves import SideBySide
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import Share
+from sparring.agents.distributed.shards import Shard
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
 from sparring.agents.ppo.precision import Autocast
@@ -34,7 +34,7 @@ KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
 Mean = Callable[[Tensor], Tensor]
 
 
-class Learner:
+class PPOLearner:
     """What learns: `network`, its optimizer, the shuffling of its samples, and the arithmetic all this is done in.
 
     `seed` begins the shuffling. With `threads` > 1 on a CPU, actor and critic are learned side by side. Of several
@@ -50,7 +50,7 @@ class Learner:
         seed: int,
         threads: int = 1,
         processes: Processes = ALONE,
-        share: Share | None = None,
+        share: Shard | None = None,
     ) -> None:
         device = network.log_std.device
         self._processes, self._share = processes, share

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from sparring.agents.distributed.processes import Processes, joined
 from sparring.agents.ppo.calibrate import estimate_seconds
-from sparring.agents.ppo.peer_loss import salvaging
-from sparring.agents.ppo.run import Run
-from sparring.agents.run.guard import GAVE_UP, LearningFailed, Verdict
+from sparring.agents.ppo.peer_loss import saving_on_peer_loss
+from sparring.agents.ppo.run import PPORun
+from sparring.agents.run.guard import GAVE_UP, GuardVerdict, LearningFailed
 from sparring.agents.run.progress import forecast
 from sparring.agents.run.signals import Stopped, StopRequest
-from sparring.agents.run.timer import Stopwatch
+from sparring.agents.run.timer import Timer
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import EventConfig, RunConfig
-from sparring.curriculum.schedule import Plan, Position
+from sparring.curriculum.schedule import SchedulePosition, TrainingPlan
 
 
 def train(config: RunConfig) -> Path:
@@ -38,9 +38,9 @@ def train(config: RunConfig) -> Path:
 
 def _run(config: RunConfig, processes: Processes) -> Path:
     """`train`, as one of the processes."""
-    run = Run(config, processes)
+    run = PPORun(config, processes)
     try:
-        with StopRequest(config.grace_seconds, run.folder.name) as stop, salvaging(run):
+        with StopRequest(config.grace_seconds, run.folder.name) as stop, saving_on_peer_loss(run):
             if run.position is None or run.updates_done >= run.updates:
                 run.say(f"nothing left to do: {run.updates_done} updates are done, {run.updates} were asked for")
             else:
@@ -55,7 +55,7 @@ def _run(config: RunConfig, processes: Processes) -> Path:
     return run.folder.final
 
 
-def _train(run: Run, stop: StopRequest) -> None:
+def _train(run: PPORun, stop: StopRequest) -> None:
     """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
     assert run.position is not None
     plan = run.plan = run.schedule.plan(run.position, run.task.win_rates())
@@ -74,18 +74,18 @@ def _train(run: Run, stop: StopRequest) -> None:
     _finish(run, plan, stop)
 
 
-def _checkpoint(run: Run, plan: Plan) -> None:
+def _checkpoint(run: PPORun, plan: TrainingPlan) -> None:
     """Save the policy, interrupted unless `_finish` comes, then the state: with a state there is always a policy."""
     run.keep(run.folder.final, _last(run, plan), interrupted=True)
     run.save_state()
 
 
-def _last(run: Run, plan: Plan) -> Plan:
+def _last(run: PPORun, plan: TrainingPlan) -> TrainingPlan:
     """`plan` as that of the last finished update: it may be the next one's, and the guard may have gone back."""
     return replace(plan, update=run.updates_done - 1, phase=run.phase)
 
 
-def _finish(run: Run, plan: Plan, stop: StopRequest) -> None:
+def _finish(run: PPORun, plan: TrainingPlan, stop: StopRequest) -> None:
     """Save the policy, then the state, and say so."""
     try:
         run.save(run.folder.final, _last(run, plan), interrupted=stop.asked)
@@ -99,16 +99,16 @@ def _finish(run: Run, plan: Plan, stop: StopRequest) -> None:
         run.say(_hint(run))
 
 
-def _hint(run: Run) -> str:
+def _hint(run: PPORun) -> str:
     return f"continue with: python train.py resume={run.folder.name}"
 
 
-def _update(run: Run, plan: Plan, position: Position) -> bool:
+def _update(run: PPORun, plan: TrainingPlan, position: SchedulePosition) -> bool:
     """One update: opponents and physics, a rollout, learning, results, and whatever is due after it.
 
     Returns False where the guard went back to an earlier moment instead. Raises `LearningFailed` where it gave up.
     """
-    watch = Stopwatch()
+    watch = Timer()
     _prepare(run, plan)
     with watch.part("rollout"):
         simulator_seconds = _collect(run, plan)
@@ -126,14 +126,14 @@ def _update(run: Run, plan: Plan, position: Position) -> bool:
     metrics |= run.guard.watch(metrics, run.task.broken())
     run.logger.log(run.env_steps(plan), metrics)
     run.progress.update(plan, run.task.headline(plan), metrics["time/steps_per_second"])
-    if verdict is Verdict.GO_ON:
+    if verdict is GuardVerdict.GO_ON:
         return True
-    if verdict is Verdict.GIVE_UP or not run.roll_back():
+    if verdict is GuardVerdict.GIVE_UP or not run.roll_back():
         _give_up(run, plan, metrics)
     return False
 
 
-def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
+def _give_up(run: PPORun, plan: TrainingPlan, metrics: dict[str, float]) -> None:
     """End the run with a report; the last training state is as it was."""
     path = run.folder.path / "guard_report.json"
     try:
@@ -145,7 +145,7 @@ def _give_up(run: Run, plan: Plan, metrics: dict[str, float]) -> None:
     raise LearningFailed(1)
 
 
-def _prepare(run: Run, plan: Plan) -> None:
+def _prepare(run: PPORun, plan: TrainingPlan) -> None:
     """Do what the plan wants done once, then set the game up."""
     if plan.bots and (plan.phase_update == 0 or plan.events):
         physics = f", physics {plan.randomization}" if run.task.physics else ""
@@ -155,7 +155,7 @@ def _prepare(run: Run, plan: Plan) -> None:
     run.task.prepare(plan, run.network)
 
 
-def _happen(run: Run, event: EventConfig, plan: Plan) -> None:
+def _happen(run: PPORun, event: EventConfig, plan: TrainingPlan) -> None:
     """A snapshot under its own name, and then exploration begun anew."""
     if event.snapshot:
         run.keep(run.folder.named(event.snapshot), plan, done=False)
@@ -163,7 +163,7 @@ def _happen(run: Run, event: EventConfig, plan: Plan) -> None:
         run.learner.reset_log_std(event.log_std)
 
 
-def _collect(run: Run, plan: Plan) -> float:
+def _collect(run: PPORun, plan: TrainingPlan) -> float:
     """Play a rollout and compute its advantages; returns the seconds spent in the simulator."""
     ppo = run.config.ppo
     run.task.simulator_seconds = 0.0
@@ -173,7 +173,7 @@ def _collect(run: Run, plan: Plan) -> float:
     return run.task.simulator_seconds
 
 
-def _learn(run: Run, plan: Plan, position: Position) -> tuple[Verdict, dict[str, float]]:
+def _learn(run: PPORun, plan: TrainingPlan, position: SchedulePosition) -> tuple[GuardVerdict, dict[str, float]]:
     """Improve the policy on the rollout, and let the guard judge; both coefficients are annealed over the schedule."""
     ppo, done = run.config.ppo, position.clock / max(run.schedule.total_updates - 1, 1)
     final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
@@ -191,7 +191,7 @@ def _learn(run: Run, plan: Plan, position: Position) -> tuple[Verdict, dict[str,
     return verdict, metrics | rates
 
 
-def _results(run: Run, plan: Plan) -> dict[str, float]:
+def _results(run: PPORun, plan: TrainingPlan) -> dict[str, float]:
     """Record how the rollout's episodes ended, and say it in numbers."""
     metrics = {"rollout/reward": float(run.rollout.reward.mean())}
     if run.network.continuous:
@@ -200,7 +200,7 @@ def _results(run: Run, plan: Plan) -> dict[str, float]:
     return metrics | run.task.results(plan)
 
 
-def _say_checks(run: Run, plan: Plan, checked: dict[str, float]) -> None:
+def _say_checks(run: PPORun, plan: TrainingPlan, checked: dict[str, float]) -> None:
     """What a check against the bots has found, if there was one."""
     rates = {bot: checked[key] for bot in plan.bots if (key := f"eval/{bot}/win_rate") in checked}
     if rates:
@@ -208,7 +208,7 @@ def _say_checks(run: Run, plan: Plan, checked: dict[str, float]) -> None:
         run.say(f"check after update {plan.update}, {run.task.win}: {found}")
 
 
-def _introduce(run: Run) -> None:
+def _introduce(run: PPORun) -> None:
     """Say what is about to be trained, where, and about how long it takes."""
     network, weights = run.config.network, sum(p.numel() for p in run.network.parameters())
     run.say(

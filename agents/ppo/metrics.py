@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparring.agents.play.duel import FIRST_SLOT, Tally
+from sparring.agents.play.duel import FIRST_SLOT, MatchTally
 from sparring.agents.ppo.self_play import SelfPlay
 from sparring.curriculum.league.league import CHALLENGER, win_rates
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.rules import BOTS
 
 SELFPLAY = "selfplay"
 
 
-def rollout_metrics(tally: Tally) -> dict[str, float]:
+def rollout_metrics(tally: MatchTally) -> dict[str, float]:
     """What the learner did in one rollout: over all finished matches, and per opponent."""
     metrics = {"rollout/matches": float(tally.games.sum())}
     metrics |= _means("rollout", tally, slice(None))
@@ -27,7 +27,7 @@ def rollout_metrics(tally: Tally) -> dict[str, float]:
     return metrics
 
 
-def _means(prefix: str, tally: Tally, group: slice) -> dict[str, float]:
+def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
     games = float(tally.games[group].sum())
     sums = {
         "win_rate": tally.wins,
@@ -40,7 +40,7 @@ def _means(prefix: str, tally: Tally, group: slice) -> dict[str, float]:
     return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
 
 
-def curriculum_metrics(plan: Plan, rates: dict[str, float]) -> dict[str, float]:
+def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str, float]:
     """What the schedule asked for, and the recent win rates it steers by.
 
     `curriculum/randomization` is 0 for fixed physics, 1 for the level full.

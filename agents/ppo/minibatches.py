@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
-from sparring.agents.distributed.shards import Share
+from sparring.agents.distributed.shards import Shard
 from sparring.agents.ppo.rollout import Samples
 from sparring.configs.schema import PPOConfig
 
@@ -42,13 +42,13 @@ class Minibatch(NamedTuple):
 class Joint(NamedTuple):
     """What is needed of all processes' samples, each [T * N], step by step."""
 
-    share: Share
+    share: Shard
     advantage: Tensor
     value: Tensor
     returns: Tensor
 
     @classmethod
-    def gather(cls, samples: Samples, share: Share, processes: Processes) -> Joint:
+    def gather(cls, samples: Samples, share: Shard, processes: Processes) -> Joint:
         """Bring together what every process has of its T * n."""
         mine = torch.stack([samples.advantage, samples.value, samples.returns])
         joint = processes.gather(mine.view(3, -1, share.count), dim=2)

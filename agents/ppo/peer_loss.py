@@ -16,14 +16,14 @@ from sparring.agents.distributed.processes import ProcessLostError
 from sparring.agents.run.lock import RunLock, RunLockedError
 
 if TYPE_CHECKING:
-    from sparring.agents.ppo.run import Run
+    from sparring.agents.ppo.run import PPORun
 
 ATTEMPTS, PAUSE = 20, 0.1
 """How often and how long apart (s) the lock of a folder is tried; a process that dies closes its files one by one."""
 
 
 @contextmanager
-def salvaging(run: Run) -> Iterator[None]:
+def saving_on_peer_loss(run: PPORun) -> Iterator[None]:
     """Save what can be saved where a `ProcessLostError` comes from within, and let it pass."""
     try:
         yield
@@ -37,13 +37,13 @@ def salvaging(run: Run) -> Iterator[None]:
         raise
 
 
-def _save(run: Run) -> None:
+def _save(run: PPORun) -> None:
     _save_policy(run)
     run.save_state(episodes=False)
     run.alert(f"another process was lost; continue with: python train.py resume={run.folder.name}")
 
 
-def _save_policy(run: Run) -> None:
+def _save_policy(run: PPORun) -> None:
     if run.plan is None or run.updates_done == 0:
         return  # nothing has been learned
     try:
@@ -55,7 +55,7 @@ def _save_policy(run: Run) -> None:
     print(f"the policy after {run.updates_done} updates is saved: {run.folder.final}", flush=True)
 
 
-def _inherit(run: Run, lost_at: float) -> bool:
+def _inherit(run: PPORun, lost_at: float) -> bool:
     """Whether this process is to save, because the one that led is dead and nobody else has done it."""
     for _ in range(ATTEMPTS):
         try:

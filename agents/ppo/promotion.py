@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from sparring.agents.play.matches import Setting, play
+from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.networks import build_network
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import SelfPlayConfig
-from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
+from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 
 GAMES_AT_ONCE = 64
 
@@ -26,10 +26,14 @@ GAMES_AT_ONCE = 64
 class Promotion:
     """Tests candidates under `setting`; `contract` is what policies of this run agreed to, `seed` begins the games."""
 
-    def __init__(self, config: SelfPlayConfig, setting: Setting, contract: Mapping[str, Any], *, seed: int) -> None:
+    def __init__(
+        self, config: SelfPlayConfig, setting: MatchSettings, contract: Mapping[str, Any], *, seed: int
+    ) -> None:
         self.config, self.setting, self.contract, self.seed = config, setting, contract, seed
 
-    def test(self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray) -> Verdict:
+    def test(
+        self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray
+    ) -> SPRTVerdict:
         """The verdict on `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
         holder = build_network(candidate.shape).to(candidate.log_std.device)
         holder.load_state_dict(dict(champion))

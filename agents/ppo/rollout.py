@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from sparring.agents.distributed.shards import Noise
+from sparring.agents.distributed.shards import ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.gae import gae
 
@@ -75,7 +75,7 @@ class Rollout:
         self.truncations = torch.zeros(N, dtype=torch.int64, device=device)
 
     @torch.no_grad()
-    def collect(self, env: BatchEnv, network: ActorCritic, generator: torch.Generator | Noise) -> None:
+    def collect(self, env: BatchEnv, network: ActorCritic, generator: torch.Generator | ShardedGenerator) -> None:
         """Play T steps. `generator` lives on the rollout's device.
 
         Raises `RuntimeError` when an environment was truncated more than `max_truncations` times.

@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import Noise
+from sparring.agents.distributed.shards import ShardedGenerator
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.networks import build_network
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.tasks.task import Task, make_task
+from sparring.agents.ppo.tasks.task import PPOTask, make_task
 from sparring.agents.ppo.training_state import capture, has_episodes, inexact_reasons, restore, summary
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.guard import Guard
@@ -35,13 +35,13 @@ from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
-from sparring.curriculum.schedule import Plan, Position, Schedule
+from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Of these, `agents.ppo.tasks.task.SEEDS` are the task's."""
 
 
-class Run:
+class PPORun:
     """The parts of a run. Making one creates its folder or continues what is in it; `close` ends what it opened.
 
     `position` is the next update's place in the schedule, None at its end; `updates_done` counts finished updates and
@@ -58,9 +58,9 @@ class Run:
         seeds = derive_seeds(config.seed)
         self.schedule = Schedule(config.phases)
         self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
-        self.position: Position | None = self.schedule.start()
+        self.position: SchedulePosition | None = self.schedule.start()
         self.updates_done = 0
-        self.plan: Plan | None = None
+        self.plan: TrainingPlan | None = None
         self.lock: RunLock | None = None
         self.fingerprint = ""
         self.phase = config.phases[0].name
@@ -69,7 +69,7 @@ class Run:
         share = processes.share(config.env.num_envs)
         self.network = build_network(self.task.network_shape, seed=seeds["network"]).to(self.device)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
-        self.learner = Learner(
+        self.learner = PPOLearner(
             self.network,
             config.ppo,
             self.autocast,
@@ -80,7 +80,7 @@ class Run:
         )
         self.rollout = make_rollout(config, self.task, self.network)
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
-        self.noise = Noise.of(share, self.actions)
+        self.noise = ShardedGenerator.of(share, self.actions)
         try:
             self._open()
         except BaseException:
@@ -145,14 +145,14 @@ class Run:
         self.progress.say(f"alert: {text}")
         self.logger.event(text, kind="alert")
 
-    def env_steps(self, plan: Plan) -> int:
+    def env_steps(self, plan: TrainingPlan) -> int:
         """Decisions of the learner up to the end of the update that `plan` is for, over all matches."""
         return (plan.update + 1) * self.steps_per_update
 
     def save(
         self,
         path: Path,
-        plan: Plan,
+        plan: TrainingPlan,
         *,
         done: bool = True,
         interrupted: bool = False,
@@ -180,7 +180,7 @@ class Run:
         training |= self.task.standing()
         save_checkpoint(path, self.network, contract=contract or self.task.contract, training=training)
 
-    def keep(self, path: Path, plan: Plan, *, done: bool = True, interrupted: bool = False) -> None:
+    def keep(self, path: Path, plan: TrainingPlan, *, done: bool = True, interrupted: bool = False) -> None:
         """Save the policy if that is possible; a full or vanished disk or a damaged manifest is an alert and no end."""
         try:
             self.save(path, plan, done=done, interrupted=interrupted)
@@ -242,7 +242,7 @@ def derive_seeds(seed: int) -> dict[str, int]:
     return dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
 
 
-def make_rollout(config: RunConfig, task: Task, network: ActorCritic, steps: int = 0) -> Rollout:
+def make_rollout(config: RunConfig, task: PPOTask, network: ActorCritic, steps: int = 0) -> Rollout:
     """Storage for `steps` of every episode in progress, by default for a whole update's."""
     steps = steps or config.ppo.rollout_steps
     truncations = -(-steps // task.longest_episode)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.play.duel import Duel, Tally
+from sparring.agents.play.duel import Duel, MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.promotion import Promotion
-from sparring.agents.ppo.tasks.broadcast import LedDuel
+from sparring.agents.ppo.tasks.broadcast import BroadcastEnv
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
 from sparring.curriculum.league.file import LeagueError, LeagueFile
@@ -32,8 +32,8 @@ from sparring.curriculum.league.pfsp import draw, weights
 from sparring.curriculum.league.serialization import read_league, write_league
 from sparring.curriculum.opponent_mix import deal
 from sparring.curriculum.pool import Pool, PoolError
-from sparring.curriculum.ratings.game_results import Game, head_to_head
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.ratings.game_results import GameResult, head_to_head
+from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.rules import BOTS
 
 
@@ -46,7 +46,7 @@ class SelfPlay:
 
     def __init__(
         self,
-        duel: Duel | LedDuel,
+        duel: Duel | BroadcastEnv,
         pool: Pool,
         file: LeagueFile,
         config: SelfPlayConfig,
@@ -65,7 +65,7 @@ class SelfPlay:
         self.refused, self._tried_at = 0, -1
         self._unsaved = False
 
-    def deal(self, plan: Plan, network: ActorCritic) -> None:
+    def deal(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Give every match of the duel the opponent it has under `plan`."""
         if plan.scripted_share < 1.0:
             gone = self._snapshot(plan, network)
@@ -75,7 +75,7 @@ class SelfPlay:
         opponents = self.duel.opponents
         self.duel.assign(deal(self._shares(plan), len(opponents), opponents))
 
-    def record(self, tally: Tally) -> None:
+    def record(self, tally: MatchTally) -> None:
         """Take an update's results into the league."""
         self.league = rules.record(self.league, self._games(tally), k=self.config.elo_k)
         self._save()
@@ -121,7 +121,7 @@ class SelfPlay:
                 self.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
             self._unsaved = True
 
-    def _snapshot(self, plan: Plan, network: ActorCritic) -> set[str]:
+    def _snapshot(self, plan: TrainingPlan, network: ActorCritic) -> set[str]:
         """Freeze the learner if a snapshot is due and deserved; returns the names that left the pool for it."""
         newest, update = self.pool.snapshots[-1:], plan.update
         if newest and update - max(newest[0].update, self._tried_at) < self.config.snapshot_every:
@@ -144,7 +144,7 @@ class SelfPlay:
     def _elos(self) -> dict[str, float]:
         return {name: agent.elo for name, agent in self.league.agents.items()}
 
-    def _deserved(self, newest: str, plan: Plan, network: ActorCritic) -> bool:
+    def _deserved(self, newest: str, plan: TrainingPlan, network: ActorCritic) -> bool:
         """Whether the learner may follow the `newest` snapshot into the pool."""
         if self._promotion is None:
             return True
@@ -180,14 +180,14 @@ class SelfPlay:
         self.duel.load_slot(slot, weights)
         self.slots[slot] = name
 
-    def _shares(self, plan: Plan) -> np.ndarray:
+    def _shares(self, plan: TrainingPlan) -> np.ndarray:
         """Share of all matches per opponent index: the bots, then the slots in equal parts."""
         bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in BOTS]
         return np.array(bots + [(1.0 - plan.scripted_share) / self.duel.slots] * self.duel.slots)
 
-    def _games(self, tally: Tally) -> list[Game]:
+    def _games(self, tally: MatchTally) -> list[GameResult]:
         """The learner's finished matches; who plays on in a slot after leaving the league is met for nothing."""
-        games: list[Game] = []
+        games: list[GameResult] = []
         for number, name in enumerate([*BOTS, *self.slots]):
             if name in self.league.agents:
                 games += head_to_head(CHALLENGER, name, tally.result(number))

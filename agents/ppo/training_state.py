@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from sparring.agents.distributed.generator_state import restore_generator
 from sparring.agents.run.resume_fidelity import inexact, machine
-from sparring.curriculum.schedule import Position
+from sparring.curriculum.schedule import SchedulePosition
 
 if TYPE_CHECKING:
-    from sparring.agents.ppo.run import Run
+    from sparring.agents.ppo.run import PPORun
 
 
-def capture(run: Run, *, episodes: bool = True) -> dict[str, Any]:
+def capture(run: PPORun, *, episodes: bool = True) -> dict[str, Any]:
     """The state of `run` between two updates, for `configs.core.tensor_file.pack`; every process brings its episodes.
 
     Without `episodes` nobody else is asked, and those begin anew from such a state.
@@ -34,10 +34,10 @@ def capture(run: Run, *, episodes: bool = True) -> dict[str, Any]:
     }
 
 
-def restore(run: Run, state: dict[str, Any], *, episodes: bool = True, guard: bool = True) -> None:
+def restore(run: PPORun, state: dict[str, Any], *, episodes: bool = True, guard: bool = True) -> None:
     """Set `run` back to `state`; without `episodes` (their number differs, or it has none) those begin anew."""
     run.updates_done = state["updates"]
-    run.position = Position(**state["position"]) if state["position"] else None
+    run.position = SchedulePosition(**state["position"]) if state["position"] else None
     run.learner.load_state_dict(state["learner"])
     restore_generator(run.actions, state["actions"])
     run.task.load_state_dict(state, episodes=episodes)
@@ -45,7 +45,7 @@ def restore(run: Run, state: dict[str, Any], *, episodes: bool = True, guard: bo
         run.guard.load_state_dict(state["guard"])
 
 
-def summary(run: Run, *, episodes: bool = True) -> dict[str, Any]:
+def summary(run: PPORun, *, episodes: bool = True) -> dict[str, Any]:
     """What a state's manifest says of it, for people and for whoever tidies up."""
     return {
         "run": run.folder.name,
@@ -61,7 +61,7 @@ def summary(run: Run, *, episodes: bool = True) -> dict[str, Any]:
     }
 
 
-def inexact_reasons(found: dict[str, Any], run: Run) -> list[str]:
+def inexact_reasons(found: dict[str, Any], run: PPORun) -> list[str]:
     """Why a run continued from a state with the summary `found` will not go on bit for bit; empty where it will."""
     reasons = inexact(found, summary(run), deterministic=run.config.deterministic)
     if not has_episodes(found):

@@ -35,7 +35,7 @@ GAVE_UP = "the policy keeps breaking"
 FACTOR, FASTEST, SLOWEST = 1.5, 10.0, 1e-3
 
 
-class Verdict(Enum):
+class GuardVerdict(Enum):
     """What the run has to do after an update."""
 
     GO_ON = 0
@@ -106,7 +106,7 @@ class Guard:
         if self._kept and self._kept_before == update:
             self.learner.load_state_dict(self._kept)
 
-    def after(self, update: int, metrics: Mapping[str, float]) -> Verdict:
+    def after(self, update: int, metrics: Mapping[str, float]) -> GuardVerdict:
         """Judge the `train/...` metrics of update number `update`, and take it back if it broke the policy."""
         self.counts["skipped_steps"] += int(metrics["train/skipped_steps"])
         self.counts["kl_stops"] += int(metrics["train/kl_stop"])
@@ -114,7 +114,7 @@ class Guard:
         wrong = self._what_broke(metrics)
         self.sound = wrong is None
         if wrong is None or not self.config.enabled:
-            return Verdict.GO_ON
+            return GuardVerdict.GO_ON
         return self._climb(update, wrong)
 
     def watch(self, metrics: Mapping[str, float], quarantined: int) -> dict[str, float]:
@@ -170,7 +170,7 @@ class Guard:
         moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
         return not moments or math.isfinite(float(get_total_norm(moments)))
 
-    def _climb(self, update: int, wrong: str) -> Verdict:
+    def _climb(self, update: int, wrong: str) -> GuardVerdict:
         """Take the update back; how often that was needed lately decides what comes next."""
         # The gradient scale stays as it is now: taken back with the rest, an overflow would come again and again.
         self.learner.load_state_dict(self._kept | {"scaler": self.learner.state_dict()["scaler"]})
@@ -178,8 +178,8 @@ class Guard:
         self.rate_scale *= self.config.cut
         self.counts["restored_updates"] += 1
         self.alert(f"update {update} is taken back ({wrong}); the learning rate is cut to {self.rate_scale:.3g} of it")
-        verdict = list(Verdict)[min(len(self._broken), len(Verdict)) - 1]
-        self.counts["rollbacks"] += verdict is Verdict.ROLL_BACK
+        verdict = list(GuardVerdict)[min(len(self._broken), len(GuardVerdict)) - 1]
+        self.counts["rollbacks"] += verdict is GuardVerdict.ROLL_BACK
         return verdict
 
     def _follow_kl(self, kl: float) -> None:

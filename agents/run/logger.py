@@ -34,7 +34,7 @@ class LoggerError(InputError):
     """A logger was asked for that cannot be had; the message is one line saying what to install."""
 
 
-class Sink(Protocol):
+class LogSink(Protocol):
     """One place that rows go to."""
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
@@ -53,9 +53,9 @@ class Sink(Protocol):
 class Logger:
     """Rows and events of one run, sent to every sink."""
 
-    def __init__(self, lines: JsonLines | NoSink, others: list[Sink], env_steps: int = 0) -> None:
+    def __init__(self, lines: JsonLines | NoSink, others: list[LogSink], env_steps: int = 0) -> None:
         self._lines = lines
-        self._sinks: list[Sink] = [lines, *others]
+        self._sinks: list[LogSink] = [lines, *others]
         self._env_steps = env_steps
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
@@ -236,7 +236,7 @@ class NoSink:
 class Expendable:
     """A sink whose first failure is reported once; then it is left alone, and training goes on without it."""
 
-    def __init__(self, name: str, sink: Sink) -> None:
+    def __init__(self, name: str, sink: LogSink) -> None:
         self._name, self._sink = name, sink
         self._alive = True
 
@@ -291,7 +291,7 @@ class WandB:
         self._run.finish()
 
 
-def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> Sink:
+def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> LogSink:
     mode = choose("logger.wandb", config.wandb, WANDB_MODES)
     if mode == "off":
         return NoSink()

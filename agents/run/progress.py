@@ -7,7 +7,7 @@ import time
 
 from tqdm import tqdm
 
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.schedule import TrainingPlan
 
 WORTH_SAYING = 5.0
 
@@ -34,7 +34,7 @@ class Progress:
         tqdm.write(text, file=sys.stdout)
         sys.stdout.flush()
 
-    def update(self, plan: Plan, headline: str, steps_per_second: float) -> None:
+    def update(self, plan: TrainingPlan, headline: str, steps_per_second: float) -> None:
         """Move the bar by one update and show phase, physics, how it stands (`headline`), and speed."""
         physics = f" ({plan.randomization})" if self._physics else ""
         self.advance(f"{plan.phase}{physics}", f"{headline}, {steps_per_second:,.0f} steps/s")

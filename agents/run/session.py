@@ -1,6 +1,6 @@
 """Where a run lives: its folder, made or opened again, locked, with the newest good training state and the logs.
 
-`open_home` is for any trainer; `Home` adds the logs, the bar and a voice, for those that learn in one process.
+`open_home` is for any trainer; `RunSession` adds the logs, the bar and a voice, for those that learn in one process.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def begins_anew(changed: Mapping[str, Any]) -> str:
     return f"{line}, and config.yaml now has its {', '.join(named)}" if changed else line
 
 
-class Home:
+class RunSession:
     """The home of a run that learns in one process: `found` is the state to go on from, None to begin.
 
     `total` is what the bar counts to, in units called `unit`.

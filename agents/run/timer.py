@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Stopwatch:
+class Timer:
     """Runs from its making; `part` times a named part of what happens."""
 
     def __init__(self) -> None:

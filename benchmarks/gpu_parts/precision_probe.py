@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Samples
 from sparring.configs.schema import NetworkConfig, PPOConfig
@@ -92,14 +92,14 @@ def _scaler(device: str, seed: int) -> dict[str, bool]:
 
 def _learner(
     precision: str, device: str, seed: int, *, minibatches: int = 4, epochs: int = 2, scale: float = 0.0
-) -> tuple[Learner, Samples]:
+) -> tuple[PPOLearner, Samples]:
     """A learner, on a GPU as wide as the run's, and samples of its own policy; `scale` is the scaler's first."""
     network = ActorCritic(OBS, 2, 1, NetworkConfig(hidden=32 if device == "cpu" else 256), seed=seed).to(device)
     config = PPOConfig(minibatch_size=SAMPLES // minibatches, epochs=epochs, target_kl=0.0)
     autocast = _autocast(precision, device)
     if scale and autocast.scaler.is_enabled():
         autocast.scaler.load_state_dict(autocast.scaler.state_dict() | {"scale": scale})
-    return Learner(network, config, autocast, seed=seed), _samples(network, device, seed)
+    return PPOLearner(network, config, autocast, seed=seed), _samples(network, device, seed)
 
 
 def _autocast(precision: str, device: str) -> Autocast:
@@ -121,7 +121,7 @@ def _samples(network: ActorCritic, device: str, seed: int) -> Samples:
     return Samples(obs, actions, log_prob, value, advantage, value + noise)
 
 
-def _update(learner: Learner, samples: Samples, number: int, **coefficients: float) -> dict[str, Any]:
+def _update(learner: PPOLearner, samples: Samples, number: int, **coefficients: float) -> dict[str, Any]:
     chosen = {"learning_rate": 3e-4, "entropy_coefficient": 0.0} | coefficients
     return learner.update(samples, number=number, **chosen)
 

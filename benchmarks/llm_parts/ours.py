@@ -15,7 +15,7 @@ import torch
 import sparring.agents.grpo.learner
 import sparring.agents.llm.decoding.sampling
 from benchmarks.llm_parts.work import BETA, LAST_YEAR, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
-from sparring.agents.grpo.learner import Learner, Sample
+from sparring.agents.grpo.learner import GRPOLearner, Sample
 from sparring.agents.grpo.rollouts.plan import RolloutPlan, draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.backend import Decision
@@ -51,7 +51,7 @@ class Ours:
         self.backend = TransformersBackend(
             self.adapters.model, tokenizer, temperature=TEMPERATURE, batch_size=size.groups * size.samples
         )
-        self.learner = Learner(
+        self.learner = GRPOLearner(
             self.adapters.model,
             self.adapters.parameters(),
             self.config,

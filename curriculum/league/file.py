@@ -17,7 +17,7 @@ from sparring.configs.core.locks import FileLock, LockBusyError
 from sparring.curriculum.league import league as rules
 from sparring.curriculum.league.league import League
 from sparring.curriculum.league.serialization import read_league, write_league
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 
 FILE, LOCK, DAMAGED = "league.json", "league.lock", ".damaged"
 PATIENCE = 60.0
@@ -64,7 +64,7 @@ class LeagueFile:
         with self._alone():
             return self._write(how(self.read()))
 
-    def record(self, games: Sequence[Game]) -> League:
+    def record(self, games: Sequence[GameResult]) -> League:
         """Take in a batch of games; raises as `change` and `league.record` do."""
         return self.change(lambda league: rules.record(league, games))
 

@@ -23,7 +23,7 @@ from sparring.curriculum.league.decayed_results import KNOWN, faded
 from sparring.curriculum.league.pfsp import win_rate
 from sparring.curriculum.ratings.bayesian import Belief, beliefs_after
 from sparring.curriculum.ratings.elo import START, Elo, K, elo_after
-from sparring.curriculum.ratings.game_results import Game, Pair, Result, pair, results
+from sparring.curriculum.ratings.game_results import GameResult, Pair, Result, pair, results
 
 CHALLENGER, BASE_MODEL = "challenger", "base_model"
 KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL)
@@ -56,7 +56,7 @@ class Agent:
 
 
 @dataclass(frozen=True)
-class Record:
+class PairRecord:
     """What came of the first of two agents against the second, over all pairs of their seats."""
 
     total: Result = (0, 0, 0)
@@ -70,7 +70,7 @@ class League:
     """All agents by name, in the order in which they came, and the records of those that met."""
 
     agents: Mapping[str, Agent] = field(default_factory=dict)
-    records: Mapping[Pair, Record] = field(default_factory=dict)
+    records: Mapping[Pair, PairRecord] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Agent:
         """Return the agent called so; raises `UnknownNameError` with the nearest."""
@@ -120,7 +120,7 @@ def is_due(step: int, every: int) -> bool:
     return step > 0 and step % every == 0
 
 
-def record(league: League, games: Sequence[Game], *, k: float = K) -> League:
+def record(league: League, games: Sequence[GameResult], *, k: float = K) -> League:
     """Take in a batch of games, in whatever order, with `k` for Elo's.
 
     Raises `UnknownNameError` for a player that is not in the league.
@@ -136,7 +136,7 @@ def record(league: League, games: Sequence[Game], *, k: float = K) -> League:
         agents[name] = replace(agent, elo=elo, belief=belief, games=agent.games + played)
     records = dict(league.records)
     for key, result in sorted(results(games).items()):
-        records[key] = _added(records.get(key, Record()), result)
+        records[key] = _added(records.get(key, PairRecord()), result)
     return League(agents, records)
 
 
@@ -159,18 +159,18 @@ def known_win_rates(league: League, hero: str) -> dict[str, float]:
     }
 
 
-def turned(record: Record) -> Record:
+def turned(record: PairRecord) -> PairRecord:
     """The record as the second of the two sees it."""
     (wins, draws, losses), (won, drawn, lost) = record.total, record.recent
-    return Record((losses, draws, wins), (lost, drawn, won))
+    return PairRecord((losses, draws, wins), (lost, drawn, won))
 
 
 def _seen_by(league: League, hero: str, name: str) -> tuple[float, float, float]:
-    wins, draws, losses = league.records.get(pair(hero, name), Record()).recent
+    wins, draws, losses = league.records.get(pair(hero, name), PairRecord()).recent
     return (wins, draws, losses) if hero < name else (losses, draws, wins)
 
 
-def _added(before: Record, result: Result) -> Record:
+def _added(before: PairRecord, result: Result) -> PairRecord:
     wins, draws, losses = (old + new for old, new in zip(before.total, result, strict=True))
     won, drawn, lost = faded(before.recent, result).tolist()
-    return Record((wins, draws, losses), (won, drawn, lost))
+    return PairRecord((wins, draws, losses), (won, drawn, lost))

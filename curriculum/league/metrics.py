@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from sparring.curriculum.league.league import CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents, category_rates
 from sparring.curriculum.league.reference_players import best_checkpoint
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 
 
-def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[Game]) -> dict[str, float]:
+def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[GameResult]) -> dict[str, float]:
     """Return the metrics after a step in which these opponents were `drawn` and these `games` ended.
 
     `pfsp/<category>_rate` is a share of drawn seats, `elo/win_rate` the challenger's share of points in this step's
@@ -26,7 +26,7 @@ def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[G
     return metrics | _win_rate(games)
 
 
-def _win_rate(games: Sequence[Game]) -> dict[str, float]:
+def _win_rate(games: Sequence[GameResult]) -> dict[str, float]:
     points, met = 0.0, 0
     for count, (one, other, score) in ((game.count, compared) for game in games for compared in game.comparisons()):
         if CHALLENGER in (one, other):

@@ -15,7 +15,7 @@ from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, Lea
 
 
 @dataclass(frozen=True)
-class Row:
+class ReferenceRow:
     """One line of the table."""
 
     figure: str
@@ -26,7 +26,7 @@ class Row:
     """That it rests on; of a gap, the fewer of the two."""
 
 
-def reference_table(league: League) -> list[Row]:
+def reference_table(league: League) -> list[ReferenceRow]:
     """Return the base model, the gap to the best checkpoint if there is any, and the bots, the strongest first.
 
     In a league without a base model the best checkpoint, or else the learner, stands in its place.
@@ -35,7 +35,7 @@ def reference_table(league: League) -> list[Row]:
     rows = [_row(base or best or league[CHALLENGER])]
     if base and best:
         figure = f"{best.name} minus {BASE_MODEL}"
-        rows.append(Row(figure, best.elo - base.elo, None, min(best.games, base.games)))
+        rows.append(ReferenceRow(figure, best.elo - base.elo, None, min(best.games, base.games)))
     bots = sorted(league.of_kind("bot"), key=lambda bot: (-bot.elo, bot.name))
     return rows + [_row(bot) for bot in bots]
 
@@ -50,5 +50,5 @@ def bots_drop(league: League) -> float:
     return math.fsum(bot.start_elo - bot.elo for bot in league.of_kind("bot"))
 
 
-def _row(agent: Agent) -> Row:
-    return Row(agent.name, agent.elo, agent.elo - agent.start_elo, agent.games)
+def _row(agent: Agent) -> ReferenceRow:
+    return ReferenceRow(agent.name, agent.elo, agent.elo - agent.start_elo, agent.games)

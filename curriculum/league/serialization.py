@@ -14,7 +14,7 @@ from typing import Any
 
 from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.json_fields import Field
-from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, Record
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, KINDS, Agent, League, PairRecord
 from sparring.curriculum.ratings.bayesian import Belief
 from sparring.curriculum.ratings.elo import Elo
 from sparring.curriculum.ratings.game_results import Pair, pair
@@ -89,14 +89,14 @@ def _read_agent(entry: Field) -> Agent:
     )
 
 
-def _read_record(entry: Field, league: League) -> tuple[Pair, Record]:
+def _read_record(entry: Field, league: League) -> tuple[Pair, PairRecord]:
     entry.keys(RESULT_KEYS)
     players = [_text(player, NAME) for player in entry["players"]]
     if len(players) != 2 or players[0] >= players[1] or not set(players) <= league.agents.keys():
         entry["players"].fail("must be two agents in the order of their names")
     wins, draws, losses = (count.whole(COUNT) for count in _three(entry["total"]))
     won, drawn, lost = (count.number(COUNT) for count in _three(entry["recent"]))
-    return pair(players[0], players[1]), Record((wins, draws, losses), (won, drawn, lost))
+    return pair(players[0], players[1]), PairRecord((wins, draws, losses), (won, drawn, lost))
 
 
 def _three(entry: Field) -> list[Field]:

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sparring.curriculum.ratings.game_results import Game, Pair, meetings, pair
+from sparring.curriculum.ratings.game_results import GameResult, Pair, meetings, pair
 
 MU, SIGMA = 25.0, 25.0 / 3.0
 BETA = 25.0 / 6.0
@@ -52,7 +52,7 @@ def win_chance(mine: Belief, theirs: Belief) -> float:
     return 1.0 / (1.0 + math.exp((theirs.mu - mine.mu) / _spread(mine, theirs)))
 
 
-def beliefs_after(before: Mapping[str, Belief], games: Sequence[Game]) -> dict[str, Belief]:
+def beliefs_after(before: Mapping[str, Belief], games: Sequence[GameResult]) -> dict[str, Belief]:
     """Return what is believed of everyone who met somebody else in this batch of games.
 
     `before` has the beliefs about all players, by name; raises `KeyError` for one it lacks.
@@ -70,7 +70,7 @@ def _widened(belief: Belief) -> Belief:
     return Belief(belief.mu, math.sqrt(belief.sigma**2 + TAU**2))
 
 
-def _after_one(before: Mapping[str, Belief], game: Game, met: Counter[Pair]) -> dict[str, Belief]:
+def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair]) -> dict[str, Belief]:
     """What would be believed of its players after this game alone, with what it counts in its batch."""
     omega: dict[str, list[float]] = {}
     delta: dict[str, list[float]] = {}

@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NewType
 
-from sparring.curriculum.ratings.game_results import Game, meetings, pair
+from sparring.curriculum.ratings.game_results import GameResult, meetings, pair
 
 Elo = NewType("Elo", float)
 """A rating in this model's units, where 400 is ten to one; a Bayesian rating's mean (bayesian.py) is none."""
@@ -42,7 +42,7 @@ def expected_rank(mine: Elo, others: Sequence[Elo]) -> float:
     return 1.0 + sum(expected_score(theirs, mine) for theirs in others)
 
 
-def elo_after(before: Mapping[str, Elo], games: Sequence[Game], *, k: float = K) -> dict[str, Elo]:
+def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: float = K) -> dict[str, Elo]:
     """Return the new rating of everyone who met somebody else in this batch of games.
 
     `before` has the ratings of all players, by name; raises `KeyError` for one it lacks.

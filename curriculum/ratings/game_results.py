@@ -2,7 +2,7 @@
 
 A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may sit in several seats: each of
 them is compared with the seats of others, and none with its own, since that says nothing about anybody. Games that
-ended alike are one `Game` with their number, so that the thousands of matches of one update are a few.
+ended alike are one `GameResult` with their number, so that the thousands of matches of one update are a few.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WIN, DRAW, LOSS = 1.0, 0.5, 0.0
 
 
 @dataclass(frozen=True)
-class Game:
+class GameResult:
     """A finished game, or several that ended alike; raises `InputError` for what is none."""
 
     players: tuple[str, ...]
@@ -58,13 +58,13 @@ def pair(one: str, other: str) -> Pair:
     return (one, other) if one < other else (other, one)
 
 
-def head_to_head(one: str, other: str, result: Result) -> list[Game]:
+def head_to_head(one: str, other: str, result: Result) -> list[GameResult]:
     """What came of the first of two players against the second in games of two, as games."""
     outcomes = zip(((1, 2), (1, 1), (2, 1)), result, strict=True)
-    return [Game((one, other), ranked, count) for ranked, count in outcomes if count]
+    return [GameResult((one, other), ranked, count) for ranked, count in outcomes if count]
 
 
-def meetings(games: Iterable[Game]) -> Counter[Pair]:
+def meetings(games: Iterable[GameResult]) -> Counter[Pair]:
     """In how many of the games two players met, however many seats they had."""
     met: Counter[Pair] = Counter()
     for game in games:
@@ -73,7 +73,7 @@ def meetings(games: Iterable[Game]) -> Counter[Pair]:
     return met
 
 
-def results(games: Iterable[Game]) -> dict[Pair, Result]:
+def results(games: Iterable[GameResult]) -> dict[Pair, Result]:
     """The first player's result against the second over all pairs of seats, for everybody who met."""
     counts: dict[Pair, list[int]] = {}
     for game in games:

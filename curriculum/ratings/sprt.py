@@ -52,7 +52,7 @@ class Hypotheses:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SPRTVerdict:
     """How the test stands."""
 
     pairs: tuple[int, int, int, int, int]
@@ -70,13 +70,13 @@ class Verdict:
         return 400.0 * math.log10(score / (1.0 - score))
 
 
-def judge(pairs: Sequence[int], hypotheses: Hypotheses) -> Verdict:
+def judge(pairs: Sequence[int], hypotheses: Hypotheses) -> SPRTVerdict:
     """Test the pairs counted so far, by score [5]."""
     low, high = hypotheses.bounds
     value = llr(pairs, hypotheses)
     accepted = "H1" if value >= high else "H0" if value <= low else None
     zero, quarter, half, three, one = (int(count) for count in pairs)
-    return Verdict((zero, quarter, half, three, one), value, accepted)
+    return SPRTVerdict((zero, quarter, half, three, one), value, accepted)
 
 
 def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:

@@ -1,1 +1,21 @@
-"""Seven powers on the map of Europe: the standard board as data (`standard_map.txt`) and as arrays (`board.py`)."""
+"""Seven powers on the map of Europe: board, adjudicator, orders, bots, rewards, prompts, records and drawings.
+
+Importing this package reads names and numbers only and does not load the simulator.
+"""
+
+from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS
+from sparring.envs.game import Game
+
+GAME = Game(
+    name="diplomacy",
+    id=ENV_ID,
+    title="Diplomacy",
+    seats=NUM_POWERS,
+    bots=BOTS,
+    first_run="diplomacy_ppo",
+    batch="sparring.envs.diplomacy.batch:DiplomacyBatch",
+    parallel_env="sparring.envs.diplomacy.interfaces.parallel_env:DiplomacyParallelEnv",
+    ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
+    evaluation="sparring.eval.diplomacy.command:main",
+    language_models=True,
+)

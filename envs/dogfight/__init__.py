@@ -1,5 +1,22 @@
-"""Two fighters, guns and gravity: the rules as data, the simulator as kernels, and its four faces.
+"""Two fighters, guns and gravity: the rules as data, the simulator as kernels, and its interfaces.
 
-`batch.py` is the native face that trainers use; `vector.py`, `env.py` and `parallel.py` show the same matches through
-gymnasium and PettingZoo. Nothing is imported here, so the rules can be read without loading the simulator.
+`batch.py` is the native batch that trainers use; `interfaces/` shows the same matches through Gymnasium and PettingZoo.
+Importing this package reads the rules only and does not load the simulator.
 """
+
+from sparring.envs.dogfight.rules import BOTS, ENV_ID
+from sparring.envs.game import Game
+
+GAME = Game(
+    name="dogfight",
+    id=ENV_ID,
+    title="the dogfight",
+    seats=2,
+    bots=tuple(BOTS),
+    first_run="quickstart",
+    batch="sparring.envs.dogfight.batch:DogfightBatch",
+    env="sparring.envs.dogfight.interfaces.gymnasium_env:DogfightEnv",
+    vector_env="sparring.envs.dogfight.interfaces.vector_env:DogfightVectorEnv",
+    parallel_env="sparring.envs.dogfight.interfaces.parallel_env:DogfightParallelEnv",
+    ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
+)

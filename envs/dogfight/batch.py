@@ -19,8 +19,16 @@ from sparring.configs.core.errors import choose
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.kernels import step
-from sparring.envs.dogfight.kernels.state import BotMemory, Bullet, Clock, Fighter, Physics, RewardWeights, Settings
-from sparring.envs.dogfight.kernels.step import Results, World, observe_kernel, restart_kernel, step_kernel
+from sparring.envs.dogfight.kernels.state import (
+    BotMemory,
+    Bullet,
+    Fighter,
+    MatchClock,
+    Physics,
+    RewardWeights,
+    Settings,
+)
+from sparring.envs.dogfight.kernels.step import StepResults, World, observe_kernel, restart_kernel, step_kernel
 from sparring.envs.dogfight.validation import check_bots, check_ranges, check_rewards, check_whole
 from sparring.envs.launcher import Launcher
 
@@ -57,7 +65,7 @@ _STRUCTS: dict[str, Any] = {
     "bullets": Bullet,
     "memory": BotMemory,
     "physics": Physics,
-    "clock": Clock,
+    "clock": MatchClock,
 }
 
 
@@ -288,7 +296,7 @@ class DogfightBatch:
                 setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
         for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self.ranges}.items():
             setattr(self._world, name, wp.from_torch(tensor))
-        self._results = Results()
+        self._results = StepResults()
         for name in RESULTS:
             setattr(self._results, name, wp.from_torch(getattr(self, name)))
         self._wp_actions = wp.from_torch(self._actions, dtype=wp.vec3)

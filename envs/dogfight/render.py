@@ -110,7 +110,7 @@ def draw(frame: Frame, *, size: tuple[int, int] = (600, 400)) -> np.ndarray:
     """The frame as a picture, uint8 [H, W, 3]; `size` is (W, H) in pixels, each at least 64."""
     if min(size) < 64:
         raise ValueError(f"size={size}: a picture needs at least 64 x 64 pixels")
-    canvas = _Canvas(size)
+    canvas = _FrameCanvas(size)
     canvas.arena(deadly_ground=frame.deadly_ground)
     for color, trail in zip(SEAT_COLORS, frame.trails, strict=False):
         canvas.trail(trail, color)
@@ -151,7 +151,7 @@ def _font(pixels: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
     return ImageFont.load_default(pixels)
 
 
-class _Canvas:
+class _FrameCanvas:
     """A picture in progress, in supersampled pixels; positions are given in m."""
 
     def __init__(self, size: tuple[int, int]) -> None:

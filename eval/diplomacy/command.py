@@ -22,7 +22,7 @@ from sparring.eval import find
 from sparring.eval.command import make_folders, publish, run_command, write
 from sparring.eval.diplomacy.candidates import beside, find_candidate
 from sparring.eval.diplomacy.games import Played, play, settle
-from sparring.eval.diplomacy.options import Options, read_options
+from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
 from sparring.eval.diplomacy.rivals import find_rivals
 from sparring.eval.diplomacy.tables import references_json, references_markdown, to_json, to_markdown
 
@@ -55,7 +55,7 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _publish(options: Options, found: Path | str | None, played: Played) -> None:
+def _publish(options: DiplomacyOptions, found: Path | str | None, played: Played) -> None:
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
     publish(text, _files(options, found, data, text, partial=played.cut is not None), quiet=options.quiet)
@@ -64,7 +64,7 @@ def _publish(options: Options, found: Path | str | None, played: Played) -> None
 
 
 def _files(
-    options: Options, found: Path | str | None, data: str, text: str, *, partial: bool
+    options: DiplomacyOptions, found: Path | str | None, data: str, text: str, *, partial: bool
 ) -> dict[Path, str | bytes]:
     """Where results go: as asked for, else beside the checkpoint; bots and models without a place have none.
 
@@ -79,7 +79,7 @@ def _files(
     return {place[0] / f"{name}.json": data, place[0] / f"{name}.md": text}
 
 
-def _what_is_left(options: Options, played: Played) -> str:
+def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
     """The line about games that were cut off."""
     done = played.records[0].games if played.records else 0
     kept = "the table is of these" if done else "nothing is written"
@@ -95,7 +95,7 @@ def _write_replay(path: Path, played: Played, *, quiet: bool) -> None:
         print(f"Wrote {path}")
 
 
-def _show_league(options: Options, text: str) -> int:
+def _show_league(options: DiplomacyOptions, text: str) -> int:
     """Print a run's fixed references, and write them where --out says."""
     name, league = _read_league(text)
     make_folders([options.out] if options.out else [])

@@ -15,19 +15,19 @@ from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.diplomacy.last_year import last_year_of
 from sparring.eval.diplomacy.models import LanguagePlayer, load
-from sparring.eval.diplomacy.options import Options
+from sparring.eval.diplomacy.options import DiplomacyOptions
 
 if TYPE_CHECKING:
     from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.envs.diplomacy.batch import DiplomacyBatch
-    from sparring.eval.diplomacy.single_power import Record
+    from sparring.eval.diplomacy.single_power import PowerRecord
 
 
 @dataclass
 class Played:
     """What came of the cells, and the game to watch: its phases, its seven players, and what its odds are."""
 
-    records: list[Record]
+    records: list[PowerRecord]
     phases: list[Phase] = field(default_factory=list)
     players: list[str] = field(default_factory=list)
     note: str = ""
@@ -37,7 +37,7 @@ class Played:
     """What ended the games before all were played; the records are of those that were."""
 
 
-def settle(options: Options, found: Path | str | None) -> Options:
+def settle(options: DiplomacyOptions, found: Path | str | None) -> DiplomacyOptions:
     """The same with the last year of who --ckpt means, where none was given; loads torch, and says so."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     say(LOADING, shown=not options.quiet)
@@ -45,7 +45,7 @@ def settle(options: Options, found: Path | str | None) -> Options:
     return options if trained is None else replace(options, last_year=trained)
 
 
-def play(options: Options, found: Path | str | None, rivals: Mapping[str, Path]) -> Played:
+def play(options: DiplomacyOptions, found: Path | str | None, rivals: Mapping[str, Path]) -> Played:
     """Load the simulator and who is to play, and play every cell, with a bar.
 
     `found` is who --ckpt means, and `rivals` are the adapters among --opponents, by name.
@@ -70,7 +70,7 @@ def play(options: Options, found: Path | str | None, rivals: Mapping[str, Path])
     return _play_cells(options, player, device, threads)
 
 
-def _check(options: Options, player: LanguagePlayer | ActorCritic | None) -> None:
+def _check(options: DiplomacyOptions, player: LanguagePlayer | ActorCritic | None) -> None:
     """Raise `InputError` for options that this player does not go with."""
     language = isinstance(player, LanguagePlayer)
     if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
@@ -82,7 +82,7 @@ def _check(options: Options, player: LanguagePlayer | ActorCritic | None) -> Non
         raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
 
 
-def _play_cells(options: Options, network: ActorCritic | None, device: str, threads: int) -> Played:
+def _play_cells(options: DiplomacyOptions, network: ActorCritic | None, device: str, threads: int) -> Played:
     """Bots, or a policy, against six bots of a kind."""
     from tqdm import tqdm
 
@@ -106,7 +106,7 @@ def _play_cells(options: Options, network: ActorCritic | None, device: str, thre
     return Played(records, phases, [one, *[six] * (NUM_POWERS - 1)])
 
 
-def make_batch(options: Options, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:
+def make_batch(options: DiplomacyOptions, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:
     """A batch with its kernels loaded; with --replay one that keeps what happens in the game `watched`."""
     from sparring.envs.diplomacy.batch import DiplomacyBatch
     from sparring.envs.diplomacy.records.history import WatchedBatch

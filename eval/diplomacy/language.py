@@ -18,7 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sparring.agents.llm.endpoint.backend import EndpointBackend
-from sparring.agents.llm.games import Cast, one_against_six, play_games
+from sparring.agents.llm.games import Lineup, one_against_six, play_games
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
@@ -29,8 +29,8 @@ from sparring.envs.diplomacy.records.timeline import phases_of
 from sparring.eval.diplomacy.games import Played, make_batch
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from sparring.eval.diplomacy.option_odds import OddsKeeper, note
-from sparring.eval.diplomacy.options import Options
-from sparring.eval.diplomacy.single_power import Record, record
+from sparring.eval.diplomacy.options import DiplomacyOptions
+from sparring.eval.diplomacy.single_power import PowerRecord, record
 
 Cells = Sequence[tuple[str, str]]
 """Who plays alone, and who plays the other six."""
@@ -50,7 +50,7 @@ def rounds_of(games: int, cells: int, at_a_time: int) -> list[range]:
     return [range(begin, min(begin + size, games)) for begin in range(0, games, size)]
 
 
-def play_language(options: Options, player: LanguagePlayer, device: str, threads: int) -> Played:
+def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int) -> Played:
     """Play all games, or as many rounds as are whole when a model fails or Ctrl-C comes, which is then in `cut`.
 
     With --replay the first game with the last opponent is kept, one with the policy alone if there is.
@@ -71,7 +71,7 @@ def play_language(options: Options, player: LanguagePlayer, device: str, threads
 
 
 def _rounds(
-    options: Options, player: LanguagePlayer, cells: Cells, played: Played, machine: tuple[str, int]
+    options: DiplomacyOptions, player: LanguagePlayer, cells: Cells, played: Played, machine: tuple[str, int]
 ) -> Iterator[Ends]:
     """Play round after round; the game to watch is in the first and goes to `played`."""
     years = len(cells) * options.games * (options.last_year - FIRST_YEAR + 1)
@@ -82,13 +82,19 @@ def _rounds(
             watched = (len(cells) - (2 if (options.protocol or "both") == "both" else 1)) * len(games)
             with closing(make_batch(asked, len(players), watched, *machine)) as batch:
                 batch.game_id.copy_(torch.tensor(games).repeat(len(cells)))
-                cast = Cast(players, player.models, player.rules)
+                cast = Lineup(players, player.models, player.rules)
                 _play_round(asked, player, cast, batch, bar, played, watched)
                 yield _ends(batch, len(cells))
 
 
 def _play_round(
-    options: Options, player: LanguagePlayer, cast: Cast, batch: DiplomacyBatch, bar: Any, played: Played, watched: int
+    options: DiplomacyOptions,
+    player: LanguagePlayer,
+    cast: Lineup,
+    batch: DiplomacyBatch,
+    bar: Any,
+    played: Played,
+    watched: int,
 ) -> None:
     """Play the games of one batch to their ends, and keep the one that is watched."""
     keeper = OddsKeeper(watched, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
@@ -126,7 +132,7 @@ def _ends(batch: DiplomacyBatch, cells: int) -> Ends:
     return owner.view(cells, -1, owner.shape[1]), year.view(cells, -1)
 
 
-def _records(options: Options, cells: Cells, ends: Sequence[Ends]) -> list[Record]:
+def _records(options: DiplomacyOptions, cells: Cells, ends: Sequence[Ends]) -> list[PowerRecord]:
     """What came of each cell in all rounds."""
     owner, year = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
     shown = [(_shown(options, one), _shown(options, six)) for one, six in cells]
@@ -141,6 +147,6 @@ def _advance(bar: Any, batch: DiplomacyBatch, before: int) -> None:
     bar.update(before + years + over * (batch.last_year - FIRST_YEAR + 1) - bar.n)
 
 
-def _shown(options: Options, name: str) -> str:
+def _shown(options: DiplomacyOptions, name: str) -> str:
     """What tables call a player."""
     return (options.ckpt or name) if name == POLICY else name

@@ -10,7 +10,7 @@ from sparring.envs.diplomacy.records.timeline import Odds, Phase
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Decision, Request
     from sparring.agents.llm.decoding.option_logprobs import LineOdds
-    from sparring.agents.llm.order_requests import Seat
+    from sparring.agents.llm.order_requests import OrderRequest
     from sparring.agents.llm.transformers_backend import TransformersBackend
 
 MOST = 5
@@ -27,7 +27,7 @@ class OddsKeeper:
         self._game, self._models = game, models
         self._phases: list[list[Odds]] = [[]]
 
-    def watch(self, seat: Seat, request: Request, decision: Decision) -> None:
+    def watch(self, seat: OrderRequest, request: Request, decision: Decision) -> None:
         """Hear of a decision."""
         if seat.game == self._game and seat.player in self._models:
             lines = self._models[seat.player].odds(request, decision)

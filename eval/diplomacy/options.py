@@ -47,7 +47,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
 @dataclass(frozen=True)
-class Options:
+class DiplomacyOptions:
     """What is to be played; every value has been checked, nobody has been looked for."""
 
     bot: str | None
@@ -95,7 +95,7 @@ class Options:
         return [(one, six) for one in ones for six in self.opponents]
 
 
-def read_options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> DiplomacyOptions:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     parser = _parser()
     values = parser.read(arguments)
@@ -105,7 +105,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     values["settings"] = read_settings(values.pop("set"))
     values["last_year_given"] = values["last_year"] is not None
     values["last_year"] = values["last_year"] if values["last_year_given"] else LAST_YEAR
-    options = Options(**values)
+    options = DiplomacyOptions(**values)
     _check_who(options)
     limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
     if options.temperature is not None:
@@ -118,7 +118,7 @@ def read_options(arguments: Sequence[str]) -> Options:
     return options
 
 
-def _check_who(options: Options) -> None:
+def _check_who(options: DiplomacyOptions) -> None:
     if [bool(getattr(options, name)) for name in _WHO].count(True) != 1:
         raise InputError(
             "give either --bot NAME or --ckpt FILE, who then plays one power, or --ladder, for all, or --league RUN"

@@ -20,7 +20,7 @@ from sparring.configs.core.files import write_atomically
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.drawing import palette
-from sparring.envs.diplomacy.drawing.arrows import DISLODGED_SHIFT, Mark, marks
+from sparring.envs.diplomacy.drawing.arrows import DISLODGED_SHIFT, OrderMark, marks
 from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, is_sea, standard_drawing
 from sparring.envs.diplomacy.drawing.render import HULL, SAIL
 from sparring.envs.diplomacy.orders.notation import unit_location
@@ -150,7 +150,7 @@ def _units(units: Sequence[int]) -> list[list[int]]:
     return [[unit_location(u, place), (u - 1) % powers, int(u > powers)] for place, u in enumerate(units) if u]
 
 
-def _deed(mark: Mark) -> dict[str, Any]:
+def _deed(mark: OrderMark) -> dict[str, Any]:
     """A deed and its mark; what is empty is left out."""
     deed = mark.deed
     told = {

@@ -15,7 +15,7 @@ from sparring.configs.core.errors import InputError, UnknownNameError, suggestio
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.eval.diplomacy.candidates import ADAPTER, config_of, content_of, find_candidate, has_config
-from sparring.eval.diplomacy.options import Options
+from sparring.eval.diplomacy.options import DiplomacyOptions
 
 if TYPE_CHECKING:
     from sparring.agents.llm.models.adapter_file import AdapterFile
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INSTEAD = "play each against the same bots and compare the tables"
 
 
-def find_rivals(options: Options, found: Path | str | None) -> dict[str, Path]:
+def find_rivals(options: DiplomacyOptions, found: Path | str | None) -> dict[str, Path]:
     """The files of --opponents that are neither bots nor the base model; `found` is who --ckpt means.
 
     Raises `InputError` for what is not there, and for what is seen to be no adapter without reading it.

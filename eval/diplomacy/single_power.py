@@ -43,7 +43,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Record:
+class PowerRecord:
     """What came of the games of one player against six of another, or of itself."""
 
     one: str
@@ -60,7 +60,7 @@ class Record:
     """What that power got where it was among the six."""
 
 
-def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> Record:
+def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> PowerRecord:
     """Play every game of `batch` to its end, the bot `one` against six times `six`."""
     row = torch.arange(batch.num_games, device=batch.device)
     batch.reset()
@@ -73,7 +73,7 @@ def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> Record:
     return record(one, six, batch.owner, batch.year)
 
 
-def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> Record:
+def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:
     """What came of a cell's games that have been played to their end, `one` in seat i % 7 of game i.
 
     `owner` [G, 34] are the owners of the centres and `year` [G] the games' last years.
@@ -84,7 +84,7 @@ def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = 
     if by_power:
         for name, seats in (("alone_by_power", mine), ("together_by_power", ~mine)):
             sides[name] = tuple(_of_power(owner, seats, power) for power in range(NUM_POWERS))
-    return Record(one, six, games, side(owner, mine), side(owner, ~mine), float(year.float().mean()), **sides)
+    return PowerRecord(one, six, games, side(owner, mine), side(owner, ~mine), float(year.float().mean()), **sides)
 
 
 def side(owner: Tensor, seats: Tensor) -> Side:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from sparring.curriculum.league.reference_players import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
-from sparring.eval.diplomacy.options import Options
+from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.parser import WIDTH
 from sparring.eval.stats.tables import percent, table
 
 if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
-    from sparring.eval.diplomacy.single_power import Record, Side
+    from sparring.eval.diplomacy.single_power import PowerRecord, Side
 
 SCHEMA_VERSION = 2
 _RESULTS = {"solo %": "solos", "draw %": "draws", "loss %": "losses", "survival %": "survival"}
@@ -31,7 +31,7 @@ _INTERVALS = (
 _SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
 
 
-def to_markdown(options: Options, records: Sequence[Record], about: Mapping[str, Any]) -> str:
+def to_markdown(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
     """Both sides of every cell, and of a policy how it did with each power."""
     by_six = sorted(records, key=lambda record: options.opponents.index(record.six) if not about else 0)
     one = [(record.one, record.six, record.alone) for record in records]
@@ -49,7 +49,7 @@ def to_markdown(options: Options, records: Sequence[Record], about: Mapping[str,
     return "\n\n".join([*parts, f"Command: `{options.command}`"]) + "\n"
 
 
-def to_json(options: Options, records: Sequence[Record], about: Mapping[str, Any]) -> str:
+def to_json(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
     """The records and how they were played; equal ones give equal bytes."""
     names = ("games", "last_year", "seed", "device", "command")
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy"}
@@ -61,7 +61,7 @@ def to_json(options: Options, records: Sequence[Record], about: Mapping[str, Any
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def games_of(options: Options, records: Sequence[Record]) -> int:
+def games_of(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> int:
     """Games of every pair that were played: fewer than were asked for where they were cut off."""
     return records[0].games if records else options.games
 
@@ -86,7 +86,7 @@ def _change(change: float | None) -> str:
     return "" if change is None else f"{change:+.0f}"
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _plain(record: PowerRecord) -> dict[str, Any]:
     """A record; sides by power under the powers' names, where there are any."""
     plain = asdict(record)
     for name in ("alone_by_power", "together_by_power"):
@@ -124,7 +124,7 @@ def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
     ]
 
 
-def _by_power(options: Options, record: Record) -> list[str]:
+def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
     """How a policy did with each power, alone or among its six."""
     alone = record.one == options.ckpt
     sides = record.alone_by_power if alone else record.together_by_power

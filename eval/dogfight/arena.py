@@ -14,14 +14,14 @@ from itertools import combinations
 import numpy as np
 from tqdm import tqdm
 
-from sparring.agents.play.matches import Contestant, MatchResults, Setting, play
+from sparring.agents.play.matches import Contestant, MatchResults, MatchSettings, play
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, Verdict, count_pairs, judge
+from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import Recorder, Recording
-from sparring.eval.stats.tables import Counts, Pairs, Record
+from sparring.eval.stats.tables import Counts, MatchRecord, Pairs
 
 Pair = tuple[Entrant, Entrant]
 OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv_fmt}]"
@@ -29,13 +29,13 @@ OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv
 
 
 @dataclass(frozen=True)
-class Plan:
+class ArenaPlan:
     """How every cell is played: an even number of games from `seed`, under `setting` in each of `regimes`."""
 
     regimes: Sequence[str]
     games: int
     seed: int
-    setting: Setting
+    setting: MatchSettings
     progress: bool = False
     """Whether to show a bar with the time left on stderr."""
 
@@ -51,7 +51,7 @@ def make_setting(
     bot_rate: str | None = None,
     device: str = "cpu",
     threads: int = 0,
-) -> Setting:
+) -> MatchSettings:
     """The conditions all contestants can play under.
 
     `rules` and the length of a step default to the first policy's, `bot_rate` to what the rules say. Raises
@@ -63,7 +63,7 @@ def make_setting(
     rules = rules or str(first.get("rules", "classic"))
     if rules == "challenge" and bot_rate == "tick":
         raise EvaluationError("bot_rate=tick: under challenge rules bots decide as often as policies; use agent")
-    setting = Setting(
+    setting = MatchSettings(
         rules=rules,
         action_repeat=first.get("action_repeat", ACTION_REPEAT),
         bot_rate=bot_rate or ("agent" if rules == "challenge" else "tick"),
@@ -77,8 +77,8 @@ def make_setting(
 
 
 def evaluate(
-    player: Entrant, opponents: Sequence[Entrant], plan: Plan, *, record: bool = False
-) -> tuple[list[Record], list[Recording]]:
+    player: Entrant, opponents: Sequence[Entrant], plan: ArenaPlan, *, record: bool = False
+) -> tuple[list[MatchRecord], list[Recording]]:
     """Play `player` against every opponent under every regime.
 
     Returns the records, regime by regime, and where `record` is set the first game against each opponent under the
@@ -95,7 +95,7 @@ def evaluate(
     return records, recordings
 
 
-def ladder(entrants: Sequence[Entrant], plan: Plan) -> list[Record]:
+def ladder(entrants: Sequence[Entrant], plan: ArenaPlan) -> list[MatchRecord]:
     """Play every pair once under every regime; returns each pair's record as either of the two sees it."""
     pairs = list(combinations(entrants, 2))
     cells = [(regime, pair) for regime in plan.regimes for pair in pairs]
@@ -106,7 +106,7 @@ def ladder(entrants: Sequence[Entrant], plan: Plan) -> list[Record]:
     return records
 
 
-def sequential(pair: Pair, plan: Plan, hypotheses: Hypotheses, max_games: int) -> Verdict:
+def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: int) -> SPRTVerdict:
     """Play `plan.games` at a time, always new ones, until the test has its answer or `max_games` are played."""
     pairs = np.zeros(len(SCORES), dtype=np.int64)
     low, high = hypotheses.bounds
@@ -123,12 +123,12 @@ def sequential(pair: Pair, plan: Plan, hypotheses: Hypotheses, max_games: int) -
     return verdict
 
 
-def play_cell(pair: Pair, regime: str, plan: Plan, recorder: Recorder | None = None) -> Record:
+def play_cell(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchRecord:
     """Play the games of one pair under one regime; raises `EvaluationError` where actions were not finite."""
     return _record(pair[0].name, pair[1].name, regime, _play(pair, regime, plan, recorder))
 
 
-def _play(pair: Pair, regime: str, plan: Plan, recorder: Recorder | None = None) -> MatchResults:
+def _play(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchResults:
     left, right = pair
     setting = replace(plan.setting, ranges=ranges(regime), trace=recorder.games if recorder else 0)
     results = play(
@@ -140,8 +140,8 @@ def _play(pair: Pair, regime: str, plan: Plan, recorder: Recorder | None = None)
     return results
 
 
-def _record(player: str, opponent: str, regime: str, results: MatchResults) -> Record:
-    return Record(
+def _record(player: str, opponent: str, regime: str, results: MatchResults) -> MatchRecord:
+    return MatchRecord(
         player,
         opponent,
         regime,
@@ -163,7 +163,7 @@ def _counts(results: MatchResults, *, seat: int) -> Counts:
     return int((outcome > 0).sum()), int((outcome == 0).sum()), int((outcome < 0).sum())
 
 
-def _check_policies(policies: Iterable[Policy], setting: Setting) -> None:
+def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
     """Ask before anything is played whether every policy fits."""
     batch = setting.batch(2)
     try:
@@ -173,7 +173,7 @@ def _check_policies(policies: Iterable[Policy], setting: Setting) -> None:
         batch.close()
 
 
-def _shown(cells: Sequence[tuple[str, Pair]], plan: Plan) -> Iterator[tuple[str, Pair]]:
+def _shown(cells: Sequence[tuple[str, Pair]], plan: ArenaPlan) -> Iterator[tuple[str, Pair]]:
     """The cells one by one, with a bar that names the one in progress."""
     with tqdm(cells, unit="cell", disable=not plan.progress) as bar:
         for regime, pair in bar:

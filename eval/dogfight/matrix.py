@@ -92,10 +92,10 @@ def payoff_markdown(payoffs: Payoffs, picture: str) -> str:
 
 def payoff_picture(payoffs: Payoffs) -> bytes:
     """The heatmap as a PNG."""
-    from sparring.eval.plots.heatmap import Chart, draw_heatmap
+    from sparring.eval.plots.heatmap import MatrixChart, draw_heatmap
 
     report, ratings = payoffs.report, payoffs.ratings
-    chart = Chart(
+    chart = MatrixChart(
         title=f"Payoff matrix of {payoffs.run}",
         subtitle=f"{title(report)}; {report.games} games a cell; policies by env steps",
         labels=payoffs.names,

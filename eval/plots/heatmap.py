@@ -35,7 +35,7 @@ _TICKS = 6
 
 
 @dataclass(frozen=True)
-class Chart:
+class MatrixChart:
     """What is drawn: `shares` [K, K] in [0, 1], the row's points against the column, NaN where nobody played.
 
     `labels`, `elo` and `intervals` are those of the K players in the order of the rows; of the first `policies` the
@@ -51,9 +51,9 @@ class Chart:
     policies: int
 
 
-def draw_heatmap(chart: Chart) -> Image.Image:
+def draw_heatmap(chart: MatrixChart) -> Image.Image:
     """The picture, RGB."""
-    canvas = _Canvas(chart)
+    canvas = _HeatmapCanvas(chart)
     canvas.heading()
     canvas.matrix()
     canvas.color_bar()
@@ -77,10 +77,10 @@ def ticks(low: float, high: float, count: int = _TICKS) -> list[float]:
     return [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-class _Canvas:
+class _HeatmapCanvas:
     """The picture in progress, with places in final pixels: it is drawn larger and scaled down, for smooth lines."""
 
-    def __init__(self, chart: Chart) -> None:
+    def __init__(self, chart: MatrixChart) -> None:
         self.chart = chart
         side = len(chart.labels) * CELL
         widest = max(_width(label) for label in chart.labels)

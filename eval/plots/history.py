@@ -47,7 +47,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Mark:
+class PhaseMark:
     """Where a phase begins, or a stage within one; `phase` is the phase's name where that is known."""
 
     env_steps: int
@@ -56,7 +56,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class History:
+class RunHistory:
     """One run's rows, one per update, in the order of their env steps."""
 
     name: str
@@ -81,14 +81,14 @@ class History:
         steps = np.array([row[STEPS] for row in self.rows], np.int64)
         return Curve(steps[known], np.nanmean(windows[known], axis=1))
 
-    def marks(self) -> list[Mark]:
+    def marks(self) -> list[PhaseMark]:
         """Where phases and stages begin, as the rows say; their names are those in events.jsonl."""
         names = {row[STEPS]: found["phase"] for row in self._events() if (found := _BEGINNING.match(row["event"]))}
         marks, before, begin = [], None, 0
         for row in self.rows:
             now = row.get(PHASE), row.get(STAGE)
             if None not in now and now != before:
-                marks.append(Mark(begin, before is None or now[0] != before[0], names.get(begin, "")))
+                marks.append(PhaseMark(begin, before is None or now[0] != before[0], names.get(begin, "")))
                 before = now
             begin = row[STEPS]  # An update begins where the one before it ended.
         return marks
@@ -106,11 +106,11 @@ class History:
 
 
 @dataclass(frozen=True)
-class Group:
+class CurveGroup:
     """R runs that belong together, as the seeds of one configuration do."""
 
     label: str
-    runs: tuple[History, ...]
+    runs: tuple[RunHistory, ...]
 
     def curves(self, metric: str, *, smooth: int = 1) -> list[Curve]:
         """The metric of every run; raises `HistoryError` where one lacks it."""
@@ -124,7 +124,7 @@ def mean(curves: Sequence[Curve]) -> Curve:
     return Curve(steps, np.mean(values, axis=0))
 
 
-def read_history(text: str, *, by_update: bool = False) -> History:
+def read_history(text: str, *, by_update: bool = False) -> RunHistory:
     """Read the run given by its name or its folder; raises `HistoryError`.
 
     `by_update` counts updates from 1 where env steps stand else, for runs whose updates are of unequal length.
@@ -139,7 +139,7 @@ def read_history(text: str, *, by_update: bool = False) -> History:
     ordered = [rows[steps] for steps in sorted(rows)]
     if by_update:
         ordered = [row | {STEPS: number} for number, row in enumerate(ordered, start=1)]
-    return History(folder.name, folder, ordered)
+    return RunHistory(folder.name, folder, ordered)
 
 
 def _not_found(text: str) -> str:

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 
-from sparring.eval.plots.history import MILLION, Curve, Mark
+from sparring.eval.plots.history import MILLION, Curve, PhaseMark
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
@@ -93,13 +93,13 @@ ENV_STEPS, UPDATES = Axis("env steps (millions)", MILLION), Axis("updates", 1.0)
 
 
 @dataclass(frozen=True)
-class Chart:
+class CurveChart:
     """What is drawn: P panels over G groups called `labels`, vertical lines at `marks`, and a note below."""
 
     labels: Sequence[str]
     panels: Sequence[Panel]
     axis: Axis = ENV_STEPS
-    marks: Sequence[Mark] = ()
+    marks: Sequence[PhaseMark] = ()
     title: str = ""
     note: str = ""
 
@@ -111,7 +111,7 @@ class _Plain(LogFormatter):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
-def draw(chart: Chart, form: str) -> bytes:
+def draw(chart: CurveChart, form: str) -> bytes:
     """The picture as a file of the given form, png or svg."""
     buffer = io.BytesIO()
     with style.context(["default", _STYLE]):
@@ -129,7 +129,7 @@ def open_gaps(curve: Curve, unit: float = MILLION) -> tuple[np.ndarray, np.ndarr
     return np.insert(steps, wide, np.nan), np.insert(curve.values, wide, np.nan)
 
 
-def _figure(chart: Chart) -> Figure:
+def _figure(chart: CurveChart) -> Figure:
     count = len(chart.panels)
     columns = _legend_columns(chart.labels)
     legend_height = _LABEL_HEIGHT * math.ceil(len(chart.labels) / columns)
@@ -153,7 +153,7 @@ def _legend_columns(labels: Sequence[str]) -> int:
     return max(1, min(len(labels), room))
 
 
-def _add_legend(figure: Figure, chart: Chart, columns: int) -> None:
+def _add_legend(figure: Figure, chart: CurveChart, columns: int) -> None:
     """Above the panels, with the title above it."""
     handles = [Line2D([], [], linewidth=2.2, **_look(index)) for index in range(len(chart.labels))]
     figure.legend(
@@ -190,13 +190,13 @@ def _look(index: int) -> dict[str, Any]:
     return {"color": COLORS[index % len(COLORS)], "linestyle": DASHES[index // len(COLORS) % len(DASHES)]}
 
 
-def _draw_marks(axes: Axes, marks: Sequence[Mark], unit: float) -> None:
+def _draw_marks(axes: Axes, marks: Sequence[PhaseMark], unit: float) -> None:
     for mark in marks:
         dashes = "-" if mark.new_phase else ":"
         axes.axvline(mark.env_steps / unit, color=DIM, linewidth=0.7, linestyle=dashes, zorder=1)
 
 
-def _name_phases(axes: Axes, marks: Sequence[Mark], last: int, unit: float) -> None:
+def _name_phases(axes: Axes, marks: Sequence[PhaseMark], last: int, unit: float) -> None:
     """The phases' names above a panel that ends at `last`, each where its phase begins, in rows where close."""
     ends: list[float] = []
     for mark in marks:
@@ -207,7 +207,7 @@ def _name_phases(axes: Axes, marks: Sequence[Mark], last: int, unit: float) -> N
     axes.set_title(axes.get_title(loc="left"), color=INK, pad=6 + _ROW * len(ends))
 
 
-def _name_phase(axes: Axes, mark: Mark, unit: float, *, above: int) -> None:
+def _name_phase(axes: Axes, mark: PhaseMark, unit: float, *, above: int) -> None:
     axes.annotate(
         mark.phase,
         (mark.env_steps / unit, 1.0),

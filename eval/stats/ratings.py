@@ -30,7 +30,7 @@ from sparring.curriculum.ratings.sprt import SCORES
 from sparring.envs.dogfight.rules import BOTS
 
 if TYPE_CHECKING:
-    from sparring.eval.stats.tables import Record
+    from sparring.eval.stats.tables import MatchRecord
 
 ELO = 400.0 / np.log(10.0)
 """Elo per natural unit."""
@@ -39,7 +39,7 @@ Z_95 = 1.959964
 VIRTUAL_POINTS = 0.25
 """What either side gets of half a virtual draw."""
 PAIR_POINTS = 2.0 * SCORES
-"""Points of a pair of games, in the order in which `Record.pairs` counts."""
+"""Points of a pair of games, in the order in which `MatchRecord.pairs` counts."""
 _TOLERANCE = 1e-9
 _MAX_STEP = 2.0
 _ITERATIONS = 200
@@ -94,7 +94,7 @@ class Rating:
     """Whether the player won or lost everything that links it to the anchor and had to be given a virtual draw."""
 
 
-def rate(records: Iterable[Record], anchor: Anchor) -> list[Rating]:
+def rate(records: Iterable[MatchRecord], anchor: Anchor) -> list[Rating]:
     """Rate everyone in `records`, the best first; a pair may be there once or as either of the two saw it.
 
     Raises `UnknownNameError` for an anchor that did not play, and `RatingError` where some players never met the
@@ -150,7 +150,7 @@ def standard_errors(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray, f
     return np.insert(np.sqrt(np.diag(covariance)), fixed, 0.0)
 
 
-def _tabulate(records: Iterable[Record]) -> tuple[list[str], np.ndarray]:
+def _tabulate(records: Iterable[MatchRecord]) -> tuple[list[str], np.ndarray]:
     """The players, and their pairs of games [K, K, 5] by the row's points against the column."""
     records = list(records)
     players = list(dict.fromkeys(name for record in records for name in (record.player, record.opponent)))

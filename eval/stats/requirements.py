@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.eval.stats.tables import Record, summarize
+from sparring.eval.stats.tables import MatchRecord, summarize
 
 SUMMARIES = ("mean", "worst")
 _SLACK = 1e-12  # A mean of shares is not exact.
@@ -48,7 +48,7 @@ class Requirement:
         if self.regime is not None:
             choose(f"regime in --require {self.text!r}:", self.regime, regimes)
 
-    def failures(self, records: Sequence[Record]) -> list[str]:
+    def failures(self, records: Sequence[MatchRecord]) -> list[str]:
         """One line for every regime in which the win rate is below the minimum; names must have been checked."""
         regimes = dict.fromkeys(record.regime for record in records if self.regime in (None, record.regime))
         lines = []
@@ -58,7 +58,7 @@ class Requirement:
                 lines.append(f"--require {self.text!r} failed: {rate:.4f} {what}, physics {regime}")
         return lines
 
-    def _measured(self, records: Sequence[Record]) -> tuple[float, str]:
+    def _measured(self, records: Sequence[MatchRecord]) -> tuple[float, str]:
         if self.opponent in SUMMARIES:
             summary = summarize(records)
             if self.opponent == "mean":

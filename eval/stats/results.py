@@ -35,7 +35,7 @@ class ResultsError(InputError):
 
 
 @dataclass(frozen=True)
-class Results:
+class EvaluationResults:
     """One run's evaluation: its conditions, and the win rate in [0, 1] of every task."""
 
     name: str
@@ -45,10 +45,10 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """R runs that were evaluated alike."""
 
-    runs: tuple[Results, ...]
+    runs: tuple[EvaluationResults, ...]
 
     @property
     def names(self) -> list[str]:
@@ -78,7 +78,7 @@ class Group:
         return np.array([[run.win_rates[task] for run in self.runs] for task in tasks])
 
 
-def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Group, Group | None]:
+def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[RunGroup, RunGroup | None]:
     """Read the runs of one group, and of a second where `theirs` names any.
 
     Raises `ResultsError` for a file that is missing, is no evaluation, is named twice, or differs from the first in
@@ -90,10 +90,10 @@ def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Group, Grou
         if paths.count(run.path) > 1:
             raise ResultsError(f"{run.name}: is named twice; every run counts once, leave one out")
         _check_alike(runs[0], run)
-    return Group(tuple(runs[: len(ours)])), Group(tuple(runs[len(ours) :])) if theirs else None
+    return RunGroup(tuple(runs[: len(ours)])), RunGroup(tuple(runs[len(ours) :])) if theirs else None
 
 
-def read_results(text: str) -> Results:
+def read_results(text: str) -> EvaluationResults:
     """Read the evaluation of a run given by its name, its folder or its eval.json; raises `ResultsError`."""
     path = _find(text)
     try:
@@ -113,7 +113,7 @@ def read_results(text: str) -> Results:
         ) from error
     if not win_rates:
         raise ResultsError(f"{path}: holds no games; run eval/run.py again")
-    return Results(text, path, conditions, win_rates)
+    return EvaluationResults(text, path, conditions, win_rates)
 
 
 def _find(text: str) -> Path:
@@ -126,7 +126,7 @@ def _find(text: str) -> Path:
     raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
 
 
-def _check_alike(first: Results, other: Results) -> None:
+def _check_alike(first: EvaluationResults, other: EvaluationResults) -> None:
     for name in CONDITIONS:
         mine, theirs = first.conditions[name], other.conditions[name]
         if mine != theirs:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, Verdict
+from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict
 from sparring.eval.stats.tables import notes_markdown
 
 
@@ -25,7 +25,9 @@ def parse_hypotheses(words: Sequence[str]) -> Hypotheses:
     return hypotheses
 
 
-def sprt_markdown(left: str, right: str, verdict: Verdict, hypotheses: Hypotheses, notes: Sequence[str] = ()) -> str:
+def sprt_markdown(
+    left: str, right: str, verdict: SPRTVerdict, hypotheses: Hypotheses, notes: Sequence[str] = ()
+) -> str:
     """What a person is shown of a test that has ended; `notes` are on single players."""
     low, high = hypotheses.bounds
     answer = {

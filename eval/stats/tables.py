@@ -25,7 +25,7 @@ _HEADINGS = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "length (
 
 
 @dataclass(frozen=True)
-class Record:
+class MatchRecord:
     """What came of the games of one player against one opponent under one regime; a draw is not a win."""
 
     player: str
@@ -78,14 +78,14 @@ class Record:
         """The 95 % interval of the win rate."""
         return wilson(self.wins, self.games)
 
-    def mirrored(self) -> Record:
+    def mirrored(self) -> MatchRecord:
         """The same games as the opponent saw them, from the other seat."""
         (wins_0, draws_0, losses_0), (wins_1, draws_1, losses_1) = self.by_seat
         by_seat = ((losses_1, draws_1, wins_1), (losses_0, draws_0, wins_0))
         names = (self.opponent, self.player, self.regime)
         none, half, one, more, both = self.pairs
         pairs = (both, more, one, half, none)
-        return Record(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp, pairs=pairs)
+        return MatchRecord(*names, by_seat, self.length, own_hp=self.their_hp, their_hp=self.own_hp, pairs=pairs)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Report:
     """Records, and everything it takes to play the same games again. `player` is None for a ladder."""
 
     player: str | None
-    records: Sequence[Record]
+    records: Sequence[MatchRecord]
     games: int
     seed: int
     rules: str
@@ -124,7 +124,7 @@ class Report:
         """The regimes played, each once, in order."""
         return list(dict.fromkeys(record.regime for record in self.records))
 
-    def under(self, regime: str) -> list[Record]:
+    def under(self, regime: str) -> list[MatchRecord]:
         """The records of one regime."""
         return [record for record in self.records if record.regime == regime]
 
@@ -146,7 +146,7 @@ def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
     return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
 
 
-def summarize(records: Sequence[Record]) -> Summary:
+def summarize(records: Sequence[MatchRecord]) -> Summary:
     """Mean over the records, and the lowest of them, the last where several are equally low."""
     worst = min(reversed(records), key=lambda record: record.win_rate)
     mean = math.fsum(record.win_rate for record in records) / len(records)
@@ -211,7 +211,7 @@ def to_json(report: Report) -> str:
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _plain(record: MatchRecord) -> dict[str, Any]:
     names = ("games", "wins", "draws", "losses", "win_rate", "interval")
     return asdict(record) | {name: getattr(record, name) for name in names}
 
@@ -243,7 +243,7 @@ def origin(report: Report) -> str:
     return f"{checkpoint}Command: `{report.command}`"
 
 
-def _row(record: Record) -> list[str]:
+def _row(record: MatchRecord) -> list[str]:
     low, high = record.interval
     counts = [str(count) for count in (record.games, record.wins, record.draws, record.losses)]
     interval = f"{percent(low)} to {percent(high)}"
@@ -264,7 +264,7 @@ def _overview(report: Report) -> str:
     return f"## Win % by physics\n\n{table(['physics', *opponents, 'mean', 'worst'], rows)}\n\n{last}"
 
 
-def _payoffs(records: Sequence[Record]) -> str:
+def _payoffs(records: Sequence[MatchRecord]) -> str:
     means = {name: summarize([r for r in records if r.player == name]).mean for name in {r.player for r in records}}
     names = sorted(means, key=lambda name: (-means[name], name))
     cells = {(record.player, record.opponent): _payoff(record) for record in records}
@@ -272,7 +272,7 @@ def _payoffs(records: Sequence[Record]) -> str:
     return table(["", *names, "mean"], rows)
 
 
-def _payoff(record: Record) -> str:
+def _payoff(record: MatchRecord) -> str:
     low, high = record.interval
     return f"{percent(record.win_rate)} ({percent(low)} to {percent(high)})"
 

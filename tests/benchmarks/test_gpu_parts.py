@@ -21,7 +21,7 @@ from benchmarks.gpu_parts import (
 )
 from benchmarks.gpu_parts.agreement import Agreement
 from benchmarks.gpu_parts.part import PartOptions
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.dogfight import rules
@@ -184,7 +184,7 @@ def test_bounds_that_are_not_kept_are_found(monkeypatch):
 
 
 def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
-    update = Learner.update
+    update = PPOLearner.update
 
     def faulty(self, *args, **options):
         metrics = update(self, *args, **options)
@@ -192,7 +192,7 @@ def test_a_learner_that_moves_on_overflow_is_found(monkeypatch):
             self.network.log_std += 1e-3
         return metrics
 
-    monkeypatch.setattr(Learner, "update", faulty)
+    monkeypatch.setattr(PPOLearner, "update", faulty)
     assert not precision_probe.probe("fp16", "cpu", 1)["a skipped step leaves the weights alone"]
 
 

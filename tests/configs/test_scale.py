@@ -13,7 +13,7 @@ from sparring.configs.help import help_text
 from sparring.configs.load import CONFIG_DIR, load, runs
 from sparring.configs.ownership import heeds
 from sparring.configs.resume_changes import drift
-from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, Clock, shrink
+from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
 from sparring.configs.schema import DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.validate import options, validate
@@ -146,7 +146,7 @@ def test_after_the_first_snapshot_there_is_a_second():
 @settings(deadline=None)  # a busy machine is no failure
 @given(scale=st.floats(1e-6, 1.0), moments=st.sets(st.integers(0, 10**7), max_size=20))
 def test_moments_stay_apart_and_none_is_early(scale, moments):
-    clock = Clock(scale, moments)
+    clock = ScaleClock(scale, moments)
     short = [clock[moment] for moment in sorted(moments)]
     assert len({*short}) == len(short)
     assert short == sorted(short)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparring.configs.load import load
 from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.randomization import Randomization
-from sparring.curriculum.schedule import Position, Schedule
+from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import BOTS, ranges
 
 DO_NOTHING, DOGFIGHTER, CHASER, ACE, BRAWLER = BOTS
@@ -313,5 +313,5 @@ def test_whatever_succeeds_nothing_is_late_and_no_event_is_lost_or_doubled(rates
 
 
 def test_a_position_is_plain_data():
-    position = Position(update=3, clock=7, since=5)
-    assert Position(**vars(position)) == position
+    position = SchedulePosition(update=3, clock=7, since=5)
+    assert SchedulePosition(**vars(position)) == position

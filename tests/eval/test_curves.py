@@ -13,8 +13,8 @@ from PIL import Image
 
 from sparring.eval.curves import USUAL, main, read_options
 from sparring.eval.plots import history, panels
-from sparring.eval.plots.history import Curve, Mark, mean, read_history
-from sparring.eval.plots.panels import COLORS, Bundle, Chart, Panel, draw, open_gaps
+from sparring.eval.plots.history import Curve, PhaseMark, mean, read_history
+from sparring.eval.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
 
 ROOT = Path(__file__).resolve().parents[2]
 WIN = "rollout/win_rate"
@@ -71,7 +71,7 @@ def rgb(color):
 
 def chart(*bundles, **more):
     labels = [f"group {i}" for i in range(len(bundles))]
-    return Chart(labels, [Panel(WIN, bundles, more.pop("log", False))], **more)
+    return CurveChart(labels, [Panel(WIN, bundles, more.pop("log", False))], **more)
 
 
 def bundle(*runs):
@@ -143,8 +143,8 @@ def test_phases_and_stages_begin_where_the_rows_say_with_the_names_of_the_events
     phases, stages = [0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 1.0, -1.0, 0.0]
     make_run("a", [0.1] * 5, events=events, curriculum__phase=phases, curriculum__stage=stages)
     make_run("b", [0.1] * 5)
-    first, then = Mark(0, True, "first"), Mark(3 * STEPS, True, "then on")
-    assert read_history("a").marks() == [first, Mark(STEPS, False), then, Mark(4 * STEPS, False)]
+    first, then = PhaseMark(0, True, "first"), PhaseMark(3 * STEPS, True, "then on")
+    assert read_history("a").marks() == [first, PhaseMark(STEPS, False), then, PhaseMark(4 * STEPS, False)]
     assert read_history("b").marks() == []
 
 
@@ -223,7 +223,9 @@ def test_more_groups_than_colours_differ_in_their_dashes():
 
 def test_a_long_legend_makes_the_picture_higher_and_not_its_panels_lower():
     panel = Panel(WIN, [bundle([0.1, 0.2])])
-    short, long = (panels._figure(Chart([letter * 60 for letter in letters], [panel])) for letters in ("a", "abcdef"))
+    short, long = (
+        panels._figure(CurveChart([letter * 60 for letter in letters], [panel])) for letters in ("a", "abcdef")
+    )
     assert panels._legend_columns(["a", "b", "c"]) == 3
     assert long.get_figheight() == pytest.approx(short.get_figheight() + 5 * 0.21)
 
@@ -238,7 +240,7 @@ def test_a_line_is_open_where_nothing_was_measured_for_long():
 
 
 def test_phases_are_lines_with_names_and_stages_dotted():
-    marks = [Mark(0, True, "first"), Mark(STEPS, False), Mark(2 * STEPS, True, "second")]
+    marks = [PhaseMark(0, True, "first"), PhaseMark(STEPS, False), PhaseMark(2 * STEPS, True, "second")]
     axes = panels._figure(chart(bundle([0.1] * 3), marks=marks)).axes[0]
     assert [(line.get_xdata()[0], line.get_linestyle()) for line in axes.lines[1:]] == [
         *((0.0, "-"), (1.0, ":"), (2.0, "-"))
@@ -248,7 +250,7 @@ def test_phases_are_lines_with_names_and_stages_dotted():
 
 def test_names_of_phases_that_are_close_stand_in_rows():
     names = {0: "a first one", 1: "second", 2: "third", 10: "fourth"}
-    marks = [Mark(at * STEPS, True, name) for at, name in names.items()]
+    marks = [PhaseMark(at * STEPS, True, name) for at, name in names.items()]
     texts = panels._figure(chart(bundle([0.1] * 20), marks=marks)).axes[0].texts
     rows = [text.get_position()[1] for text in texts]
     assert rows[1] > rows[0] == rows[2] == rows[3]
@@ -256,10 +258,10 @@ def test_names_of_phases_that_are_close_stand_in_rows():
 
 def test_only_what_is_asked_for_is_logarithmic_and_all_panels_share_their_steps():
     panel = Panel("train/kl_max", [bundle([0.0, 0.1, 10.0])], log=True)
-    figure = panels._figure(Chart(["a"], [Panel(WIN, [bundle([0.1, 0.2, 0.3, 0.4])]), panel]))
+    figure = panels._figure(CurveChart(["a"], [Panel(WIN, [bundle([0.1, 0.2, 0.3, 0.4])]), panel]))
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
     assert [axes.get_xlim() for axes in figure.axes] == [pytest.approx((0.0, 4.0), abs=0.1)] * 2
-    assert draw(Chart(["a"], [panel]), "svg")
+    assert draw(CurveChart(["a"], [panel]), "svg")
 
 
 @pytest.mark.parametrize("form", ["png", "svg"])

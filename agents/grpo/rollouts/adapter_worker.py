@@ -29,7 +29,7 @@ NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
 """What two of the league's players are called among the adapters."""
 
 
-class ModelPlayer:
+class AdapterRolloutWorker:
     """Plays plans with the model that `config` names; see `agents.grpo.rollouts.worker.Player`."""
 
     def __init__(self, config: RunConfig) -> None:

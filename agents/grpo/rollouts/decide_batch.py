@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sparring.agents.llm.backend import Backend, Decision, PromptError
-from sparring.agents.llm.order_requests import Seat
+from sparring.agents.llm.order_requests import OrderRequest
 from sparring.configs.core.errors import InputError
 
 
-def ask(
+def decide_batch(
     player: Callable[[], Backend],
-    seats: Sequence[Seat],
+    seats: Sequence[OrderRequest],
     *,
-    seed: Callable[[Seat], int],
+    seed: Callable[[OrderRequest], int],
     fail: Callable[[set[int], str], None],
-) -> list[tuple[Seat, Decision]]:
+) -> list[tuple[OrderRequest, Decision]]:
     """What `player` decides for its `seats`, with the draws of each seat's `seed`.
 
     Games with a prompt that it cannot read are given to `fail` with the cause, and the others are asked for again;
@@ -29,7 +29,7 @@ def ask(
     except PromptError as error:
         hurt = {seats[place].game for place in error.places}
         fail(hurt, str(error))
-        return ask(player, [seat for seat in seats if seat.game not in hurt], seed=seed, fail=fail)
+        return decide_batch(player, [seat for seat in seats if seat.game not in hurt], seed=seed, fail=fail)
     except InputError as error:
         fail({seat.game for seat in seats}, str(error))
         return []

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from sparring.agents.grpo.rollouts.decide_batch import ask
+from sparring.agents.grpo.rollouts.decide_batch import decide_batch
 from sparring.agents.grpo.rollouts.plan import GroupPlan
 from sparring.agents.llm.backend import Backend
-from sparring.agents.llm.order_requests import mix, seat_bots, seats
+from sparring.agents.llm.order_requests import mix, pending_requests, seat_bots
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
@@ -92,8 +92,8 @@ def _orders(
 ) -> np.ndarray:
     """What a model orders, int32 [G, 75]; nothing where a bot plays. Games that it cannot go on with join `failed`."""
     orders = np.zeros((masters.num_games, codes.NUM_PROVINCES), dtype=np.int32)
-    waiting = seats(masters, _players(groups, warmup), warmup.rules)
-    decided = ask(
+    waiting = pending_requests(masters, _players(groups, warmup), warmup.rules)
+    decided = decide_batch(
         lambda: warmup.backend_of(warmup.player),
         [seat for seat in waiting if seat.game not in failed],
         seed=lambda seat: mix(groups[seat.game].seed, seat.game, phase, seat.power, BEFORE_THE_FORK),

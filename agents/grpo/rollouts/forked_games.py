@@ -11,7 +11,7 @@ import torch
 from sparring.agents.grpo.objective.groups import BeforeMove
 from sparring.agents.grpo.rollouts.fork import Masters, forked
 from sparring.agents.grpo.rollouts.plan import GroupPlan, RolloutPlan
-from sparring.agents.llm.order_requests import Seat, mix, seat_bots, seats
+from sparring.agents.llm.order_requests import OrderRequest, mix, pending_requests, seat_bots
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.rewards.scoring import count_centres
@@ -59,19 +59,19 @@ class ForkedGames:
         """The plan of a game's group."""
         return self.plan.groups[game // self.plan.samples]
 
-    def seats(self, rules: PromptRules) -> list[Seat]:
+    def pending_requests(self, rules: PromptRules) -> list[OrderRequest]:
         """Everybody to be asked in this phase."""
-        return seats(self.batch, self._players, rules)
+        return pending_requests(self.batch, self._players, rules)
 
     def orders(self) -> np.ndarray:
         """Empty orders int32 [games, 75]."""
         return np.zeros((self.games, codes.NUM_PROVINCES), dtype=np.int32)
 
-    def seed(self, phase: int, seat: Seat) -> int:
+    def seed(self, phase: int, seat: OrderRequest) -> int:
         """What a seat's draws begin from."""
         return mix(self.group(seat.game).seed, seat.game, phase, seat.power)
 
-    def known(self, seat: Seat) -> BeforeMove:
+    def known(self, seat: OrderRequest) -> BeforeMove:
         """What was known before the move, for its group."""
         row = {name: tensor[seat.game].cpu().numpy() for name, tensor in self.batch.state.items()}
         year = int(row["year"])

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from sparring.agents.grpo.objective.groups import BeforeMove
-from sparring.agents.grpo.rollouts.decide_batch import ask
+from sparring.agents.grpo.rollouts.decide_batch import decide_batch
 from sparring.agents.grpo.rollouts.fork import Warmup, warmed_up
 from sparring.agents.grpo.rollouts.forked_games import Ending, ForkedGames
 from sparring.agents.grpo.rollouts.plan import RolloutPlan
@@ -30,7 +30,7 @@ from sparring.envs.diplomacy.text.prompts import PromptRules
 
 
 @dataclass(frozen=True)
-class Turn:
+class DecisionRecord:
     """A decision of the learner: in which game, as which power, in which of the rollout's phases, and what it knew."""
 
     decision: Decision
@@ -46,7 +46,7 @@ class RolloutBatch:
     """What one plan became: `rewards` float64 [len(turns)]."""
 
     plan: RolloutPlan
-    turns: list[Turn]
+    turns: list[DecisionRecord]
     rewards: np.ndarray
     endings: list[Ending]
     failed: int
@@ -86,7 +86,7 @@ class Rollouts:
         table = ForkedGames(self._batch, warmed_up(self._masters, plan.groups, self._warmup), plan)
         scorer = Scorer({"strategic" if self.rewards.use_strategic_step_scoring else "dense": 1.0})
         scorer.begin(table.batch.state, table.influence)
-        turns: list[Turn] = []
+        turns: list[DecisionRecord] = []
         steps: list[torch.Tensor] = []
         while table.playing.any():
             before, playing = table.batch.snapshot(), torch.from_numpy(table.playing)
@@ -112,20 +112,24 @@ class Rollouts:
         self._masters.close()
         self._batch.close()
 
-    def _decide(self, table: ForkedGames, phase: int) -> list[Turn]:
+    def _decide(self, table: ForkedGames, phase: int) -> list[DecisionRecord]:
         """Write the orders of every language model, and return what the learner decided."""
-        seats, orders, turns = table.seats(self._rules), table.orders(), []
+        seats, orders, turns = table.pending_requests(self._rules), table.orders(), []
         for player in sorted({seat.player for seat in seats}):
             asked = [seat for seat in seats if seat.player == player and seat.game not in table.failed]
-            decided = ask(partial(self._backend_of, player), asked, seed=partial(table.seed, phase), fail=table.fail)
+            decided = decide_batch(
+                partial(self._backend_of, player), asked, seed=partial(table.seed, phase), fail=table.fail
+            )
             for seat, decision in decided:
                 seat.choices.write(decision.chosen, orders[seat.game])
                 if seat.power in table.group(seat.game).heroes:
-                    turns.append(Turn(decision, seat.game, seat.power, phase, table.known(seat), seat.choices.lines))
+                    turns.append(
+                        DecisionRecord(decision, seat.game, seat.power, phase, table.known(seat), seat.choices.lines)
+                    )
         table.write(orders)
         return turns
 
-    def _pay(self, table: ForkedGames, steps: torch.Tensor, turns: Sequence[Turn]) -> np.ndarray:
+    def _pay(self, table: ForkedGames, steps: torch.Tensor, turns: Sequence[DecisionRecord]) -> np.ndarray:
         ratings = torch.tensor([table.group(game).ratings for game in range(table.games)], dtype=torch.float64)
         paid = sample_rewards(steps.cpu(), table.batch.snapshot(), self.rewards, ratings=ratings).numpy()
         return np.array([paid[turn.phase, turn.game, turn.power] for turn in turns])

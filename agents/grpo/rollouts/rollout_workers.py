@@ -13,7 +13,7 @@ from multiprocessing.connection import wait
 from threading import Condition, Thread
 
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
-from sparring.agents.grpo.rollouts.worker import Failure, MakePlayer, Task, Worker
+from sparring.agents.grpo.rollouts.worker import Failure, MakePlayer, RolloutJob, Worker
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 
@@ -27,10 +27,10 @@ class InProcess:
 
     def __init__(self, config: RunConfig, make: MakePlayer) -> None:
         self._player = make(config)
-        self.tasks: list[Task] = []
+        self.tasks: list[RolloutJob] = []
         self.restarts = 0
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: RolloutJob) -> None:
         """Take a task; batches come out in the same order."""
         self.tasks.append(task)
 
@@ -53,7 +53,7 @@ class Workers:
 
     def __init__(self, config: RunConfig, make: MakePlayer, alert: Callable[[str], None]) -> None:
         self._config, self._make, self._alert = config, make, alert
-        self.tasks: list[Task] = []
+        self.tasks: list[RolloutJob] = []
         self.restarts = 0
         self._done: dict[int, RolloutBatch] = {}
         self._deaths: dict[int, int] = {}
@@ -66,7 +66,7 @@ class Workers:
         self._collector = Thread(target=self._keep_collecting, name="rollouts", daemon=True)
         self._collector.start()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: RolloutJob) -> None:
         """Take a task; batches come out in the same order."""
         with self._changed:
             self.tasks.append(task)

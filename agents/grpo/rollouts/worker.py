@@ -26,7 +26,7 @@ LAST_WORDS = 10.0
 """Seconds that a process which no longer answers has to end by itself, so that its exit code tells why."""
 
 
-class Player(Protocol):
+class RolloutPlayer(Protocol):
     """Plays plans with given weights."""
 
     def play(self, plan: RolloutPlan, weights: bytes) -> RolloutBatch:
@@ -38,11 +38,11 @@ class Player(Protocol):
         ...
 
 
-MakePlayer = Callable[[RunConfig], Player]
+MakePlayer = Callable[[RunConfig], RolloutPlayer]
 
 
 @dataclass(frozen=True)
-class Task:
+class RolloutJob:
     """A plan and the weights to play it with."""
 
     plan: RolloutPlan
@@ -81,7 +81,7 @@ class Worker:
         self._at_exit = Finalize(None, self.process.kill, exitpriority=1)  # for who leaves without `end`
         self.step: int | None = None
 
-    def give(self, task: Task) -> None:
+    def give(self, task: RolloutJob) -> None:
         """Let it play; if it is dead, `recv` will tell."""
         self.step = task.plan.step
         try:
@@ -110,7 +110,7 @@ def _work(pipe: Connection, config: RunConfig, make: MakePlayer) -> None:
     set_threads(config.threads)
     if config.deterministic:
         make_deterministic()
-    player: Player | None = None
+    player: RolloutPlayer | None = None
     try:
         while True:
             task = pipe.recv()

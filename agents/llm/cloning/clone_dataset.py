@@ -12,7 +12,7 @@ from sparring.envs.diplomacy.orders.completion import write
 from sparring.envs.diplomacy.text.prompts import PromptRules, render
 
 
-class Lessons:
+class CloneDataset:
     """Groups of examples, in the tokens of `tokenizer`, from games that never end and are never seen twice."""
 
     def __init__(self, games: BotGames, tokenizer: Any, rules: PromptRules) -> None:

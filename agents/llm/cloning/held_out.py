@@ -18,7 +18,7 @@ from torch import Tensor
 
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.cloning.bot_games import BotDecision
-from sparring.agents.llm.cloning.clone_dataset import Lessons
+from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.packing import Example, Group
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import encode
@@ -42,7 +42,7 @@ class _Part:
 class HeldOut:
     """Decisions of `lessons.games`, four phases of each; `orders` is how many orders there are."""
 
-    def __init__(self, lessons: Lessons, tokenizer: Any) -> None:
+    def __init__(self, lessons: CloneDataset, tokenizer: Any) -> None:
         constraint, line_end = Constraint(tokenizer), encode(tokenizer, ["\n"])[0][0]
         decisions, same, self.orders = [], 0, 0
         for _ in range(PHASES):

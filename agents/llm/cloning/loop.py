@@ -15,7 +15,7 @@ from sparring.agents.llm.cloning.imitation import learning_rate
 from sparring.agents.llm.cloning.packing import batches, halve, pack
 from sparring.agents.llm.cloning.run import CloneRun
 from sparring.agents.run.signals import Stopped, StopRequest
-from sparring.agents.run.timer import Stopwatch
+from sparring.agents.run.timer import Timer
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 
@@ -49,7 +49,7 @@ def _train(run: CloneRun, stop: StopRequest) -> None:
     if run.updates_done == 0:
         run.keep()  # so that there is always a state to go back to, and a model
     while not run.over and not stop.asked:
-        watch = Stopwatch()
+        watch = Timer()
         metrics = _update(run, watch)
         metrics |= _check(run)
         run.seconds += watch.seconds()
@@ -61,7 +61,7 @@ def _train(run: CloneRun, stop: StopRequest) -> None:
     _finish(run, stop)
 
 
-def _update(run: CloneRun, watch: Stopwatch) -> dict[str, float]:
+def _update(run: CloneRun, watch: Timer) -> dict[str, float]:
     """One phase of all games, and a step for each batch of it."""
     clone = run.config.clone
     with watch.part("games"):

@@ -14,14 +14,14 @@ import numpy as np
 
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.llm.cloning.bot_games import BotGames
-from sparring.agents.llm.cloning.clone_dataset import Lessons
+from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.cloning.imitation import Imitator
 from sparring.agents.llm.models.saved_model import save_model
 from sparring.agents.llm.models.tiny import build_tiny
 from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
 from sparring.agents.run.resume_fidelity import machine
-from sparring.agents.run.session import Home
+from sparring.agents.run.session import RunSession
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
@@ -50,7 +50,7 @@ class CloneRun:
         self.seeds = dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
         self.updates = min(config.clone.updates, config.max_updates or config.clone.updates)
         self.updates_done, self.decisions, self.seconds = 0, 0, 0.0
-        self.home = Home(config, total=self.updates)
+        self.home = RunSession(config, total=self.updates)
         self.final = self.home.folder.path / "final"
         try:
             self._build()
@@ -64,11 +64,11 @@ class CloneRun:
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
         self.model = build_tiny(self.tokenizer, **shape, seed=self.seeds["model"]).to(self.device)
         self.imitator = Imitator(self.model, halves=self.halves)
-        self.lessons = Lessons(self._games(clone.games_per_update, "games"), self.tokenizer, rules)
+        self.lessons = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer, rules)
         self.held_out: HeldOut | None = None
         if config.evaluation.every:
             games = self._games(config.evaluation.games, "held_out")
-            self.held_out = HeldOut(Lessons(games, self.tokenizer, rules), self.tokenizer)
+            self.held_out = HeldOut(CloneDataset(games, self.tokenizer, rules), self.tokenizer)
             games.close()
         self._saved_at = time.monotonic()
         if self.home.found:

@@ -24,7 +24,7 @@ from sparring.agents.llm.endpoint.key import Key
 from sparring.agents.llm.endpoint.meter import Meter
 from sparring.agents.llm.endpoint.probe import checked_spelling, trial
 from sparring.agents.llm.endpoint.request_writer import Writer, Writing
-from sparring.agents.llm.endpoint.retry import Patience, Persistence
+from sparring.agents.llm.endpoint.retry import Persistence, RetryPolicy
 from sparring.agents.llm.models.load import model_folder, read_tokenizer
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
@@ -67,7 +67,7 @@ class EndpointBackend:
         check_temperature(temperature)
         self.meter, self._stopped = Meter(), Event()
         self._config, self._temperature, self._max_prompt_tokens = config, temperature, max_prompt_tokens
-        patience = Patience(config.retries, config.timeout_seconds, config.total_seconds, first_wait)
+        patience = RetryPolicy(config.retries, config.timeout_seconds, config.total_seconds, first_wait)
         self._client = Client(config.url, Key(config.key_env))
         self._asker = Asker(config, self._client, Persistence(patience, self.meter, self._stopped))
         try:

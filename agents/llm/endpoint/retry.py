@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long and how often a server is asked; times in seconds, waits from the first to the longest."""
 
     retries: int
@@ -39,7 +39,7 @@ class Patience:
 class Persistence:
     """Asks until there is an answer; counts what went wrong. Once `stopped` is set, nothing is tried again."""
 
-    patience: Patience
+    patience: RetryPolicy
     meter: Meter
     stopped: Event
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
-from sparring.agents.distributed.shards import Share
+from sparring.agents.distributed.shards import Shard
 from sparring.agents.play.duel import Duel
 
 PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
 """Tensors in a batch's `state_dict` with a row per match; so have all its `arrays`, flat and in bytes."""
 
 
-class LedDuel:
+class BroadcastEnv:
     """The duel of process 0 as its league sees it; what is done to it is done to the duels of all `processes`."""
 
     def __init__(self, duel: Duel, processes: Processes) -> None:
@@ -64,7 +64,7 @@ def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
     return {**state, "batch": batch, "return": processes.gather(state["return"]), "quarantined": quarantined}
 
 
-def cut(state: Mapping[str, Any], share: Share) -> dict[str, Any]:
+def cut(state: Mapping[str, Any], share: Shard) -> dict[str, Any]:
     """Of a `Duel.state_dict` of all matches what the process with this `share` continues from."""
     batch = dict(state["batch"])
     batch["arrays"] = {name: _rows(rows, share) for name, rows in batch["arrays"].items()}
@@ -73,6 +73,6 @@ def cut(state: Mapping[str, Any], share: Share) -> dict[str, Any]:
     return {**state, "batch": batch, "return": _rows(state["return"], share), "quarantined": once}
 
 
-def _rows(joint: Tensor, share: Share) -> Tensor:
+def _rows(joint: Tensor, share: Shard) -> Tensor:
     width = len(joint) // share.total
     return joint[share.first * width : (share.first + share.count) * width]

@@ -21,7 +21,7 @@ from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_l
 from sparring.curriculum.league.serialization import read_league, write_league
 from sparring.curriculum.opponent_mix import deal
 from sparring.curriculum.ratings.game_results import head_to_head
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.diplomacy.batch import FIRST_YEAR, DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_squares
@@ -80,13 +80,13 @@ class DiplomacyTask:
         """Meet all bots alike."""
         self.table.assign(np.arange(self.num_envs) // POWERS % len(BOTS))
 
-    def prepare(self, plan: Plan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Seat the opponents."""
         shares = [plan.bots.get(bot, 0.0) for bot in BOTS]
         now = self.table.opponent.cpu().numpy()[::POWERS]
         self.table.assign(np.repeat(deal(shares, self.num_envs // POWERS, now), POWERS))
 
-    def results(self, plan: Plan) -> dict[str, float]:
+    def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Per opponent: games, the learner's centres and share of the score, how often it led."""
         found = self.table.harvest()
         metrics = {"rollout/matches": float(found.games.sum())}
@@ -103,7 +103,7 @@ class DiplomacyTask:
         metrics |= {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
         return metrics | {"curriculum/phase": float(plan.phase_index), "curriculum/stage": float(plan.stage)}
 
-    def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def check(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """Games of the deterministic policy against six of each bot met so far."""
         every = self.config.evaluation.every
         if every == 0 or (plan.update + 1) % every:
@@ -135,7 +135,7 @@ class DiplomacyTask:
         """How often it lately had more centres than anybody, per bot met often enough."""
         return known_win_rates(self.league, CHALLENGER)
 
-    def headline(self, plan: Plan) -> str:
+    def headline(self, plan: TrainingPlan) -> str:
         """The bots, and how often the learner had most centres."""
         rates = self.win_rates()
         bots = " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in plan.bots)

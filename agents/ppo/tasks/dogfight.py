@@ -9,15 +9,15 @@ import numpy as np
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.distributed.shards import Share
+from sparring.agents.distributed.shards import Shard
 from sparring.agents.play.duel import Duel
-from sparring.agents.play.matches import Setting
+from sparring.agents.play.matches import MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape
-from sparring.agents.ppo.evaluation import Checks
+from sparring.agents.ppo.evaluation import BotEvaluation
 from sparring.agents.ppo.metrics import curriculum_metrics, league_metrics, rollout_metrics
 from sparring.agents.ppo.promotion import Promotion
 from sparring.agents.ppo.self_play import SelfPlay
-from sparring.agents.ppo.tasks.broadcast import LedDuel, cut, follow, join
+from sparring.agents.ppo.tasks.broadcast import BroadcastEnv, cut, follow, join
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import RunConfig
@@ -25,7 +25,7 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.league.serialization import read_league
 from sparring.curriculum.pool import Pool
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import BOTS, MAX_TICKS
 
@@ -93,16 +93,16 @@ class DogfightTask:
         seed, promotion = self._seeds["league"], None
         if options.promotion == "sprt":
             promotion = Promotion(options, self._setting, self.contract, seed=seed)
-        duel = self.duel if self.processes.alone else LedDuel(self.duel, self.processes)
+        duel = self.duel if self.processes.alone else BroadcastEnv(self.duel, self.processes)
         file = LeagueFile(folder.path)
         self.self_play = SelfPlay(duel, pool, file, options, alert, seed=seed, promotion=promotion)
-        self.checks = Checks(self.config.evaluation, self._setting, alert, seed=self._seeds["checks"])
+        self.checks = BotEvaluation(self.config.evaluation, self._setting, alert, seed=self._seeds["checks"])
 
     def rehearse(self) -> None:
         """Meet all bots alike."""
         self.duel.assign(np.arange(self.duel.share.total) % len(BOTS))
 
-    def prepare(self, plan: Plan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Set the physics and seat the opponents."""
         self.batch.set_ranges(plan.randomization.ranges())
         if self.processes.first:
@@ -110,7 +110,7 @@ class DogfightTask:
         else:
             follow(self.duel, self.processes)
 
-    def results(self, plan: Plan) -> dict[str, float]:
+    def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Wins, draws and losses per opponent, the recent rates that steer the schedule, and ratings."""
         tally = self.duel.harvest(self.processes)
         invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
@@ -122,7 +122,7 @@ class DogfightTask:
         metrics = rollout_metrics(tally) | curriculum_metrics(plan, self.win_rates()) | league_metrics(self.self_play)
         return metrics | {"guard/invalid_actions": float(invalid)}
 
-    def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def check(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """Matches of the deterministic policy against bots."""
         if not self.processes.first:
             return {}, False
@@ -132,7 +132,7 @@ class DogfightTask:
         """Recent win rate against every bot met often enough."""
         return self.self_play.win_rates() if self.processes.first else self._win_rates
 
-    def headline(self, plan: Plan) -> str:
+    def headline(self, plan: TrainingPlan) -> str:
         """The bots with win rates, and the share of self-play."""
         rates = self.win_rates()
         bots = " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in plan.bots)
@@ -184,7 +184,7 @@ class DogfightTask:
         self.batch.close()
 
 
-def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int, share: Share) -> DogfightBatch:
+def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int, share: Shard) -> DogfightBatch:
     """The matches of a run that are this process's share."""
     env = config.env
     batch = DogfightBatch(
@@ -206,10 +206,10 @@ def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: i
     return batch
 
 
-def check_setting(config: RunConfig, device: torch.device, threads: int) -> Setting:
+def check_setting(config: RunConfig, device: torch.device, threads: int) -> MatchSettings:
     """What the checks' matches are played under: as in training, in the default physics."""
     env = config.env
-    return Setting(
+    return MatchSettings(
         rules=env.rules,
         action_repeat=env.action_repeat,
         bot_rate=env.bot_rate,

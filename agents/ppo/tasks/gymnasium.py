@@ -28,7 +28,7 @@ from sparring.agents.ppo.tasks.normalizer import Normalizer
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.schema import RunConfig
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.schedule import TrainingPlan
 
 RECENT = 100
 """Episodes over which the recent return is the mean."""
@@ -168,10 +168,10 @@ class GymnasiumTask:
     def rehearse(self) -> None:
         """There is nobody to meet."""
 
-    def prepare(self, plan: Plan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """There is nothing to set up."""
 
-    def results(self, plan: Plan) -> dict[str, float]:
+    def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Episodes of the last rollout: how many, their return and length."""
         finished, self.env.finished = self.processes.gather_items(self.env.finished), []
         metrics = {"rollout/episodes": float(len(finished))}
@@ -183,7 +183,7 @@ class GymnasiumTask:
             metrics["rollout/recent_return"] = float(np.mean(self._recent))
         return metrics
 
-    def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def check(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """There are no checks."""
         return {}, False
 
@@ -191,7 +191,7 @@ class GymnasiumTask:
         """Nothing is won."""
         return {}
 
-    def headline(self, plan: Plan) -> str:
+    def headline(self, plan: TrainingPlan) -> str:
         """The recent return."""
         return f"return {np.mean(self._recent):.1f}" if self._recent else "no episode has ended"
 

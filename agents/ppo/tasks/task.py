@@ -16,14 +16,14 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import BatchEnv
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.schema import DIPLOMACY, RunConfig
-from sparring.curriculum.schedule import Plan
+from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.rules import ENV_ID
 
 SEEDS = ("env", "opponents", "league", "checks")
 """A task is made with one number in [0, 2^31) for each of these uses of chance."""
 
 
-class Task(Protocol):
+class PPOTask(Protocol):
     """One game and whatever the learner meets in it. `open` is called once, before anything but `rehearse`.
 
     Of several processes each has a task; the others than the first keep no records and have nothing to say.
@@ -58,19 +58,19 @@ class Task(Protocol):
     def rehearse(self) -> None:
         """Meet a bit of everything, for a trial of speed."""
 
-    def prepare(self, plan: Plan, network: ActorCritic) -> None:
+    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Set the game up as `plan` wants it; `network` is the learner as it is now."""
 
-    def results(self, plan: Plan) -> dict[str, float]:
+    def results(self, plan: TrainingPlan) -> dict[str, float]:
         """Take in how the episodes of the last rollout ended, and say it in numbers."""
 
-    def check(self, plan: Plan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+    def check(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """Metrics of the checks due after `plan`'s update, and whether the learner did better than ever in them."""
 
     def win_rates(self) -> dict[str, float]:
         """The learner's recent win rate per bot, which may steer the schedule."""
 
-    def headline(self, plan: Plan) -> str:
+    def headline(self, plan: TrainingPlan) -> str:
         """How it stands, in a few words for the progress bar."""
 
     def standing(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Task(Protocol):
 
 def make_task(
     config: RunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
-) -> Task:
+) -> PPOTask:
     """The task that `config.env.id` names; `InputError` where it cannot be made. `seeds` has a number per `SEEDS`."""
     if config.env.id == ENV_ID:
         from sparring.agents.ppo.tasks.dogfight import DogfightTask

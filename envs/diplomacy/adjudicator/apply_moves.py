@@ -13,7 +13,7 @@ from sparring.envs.diplomacy.adjudicator.movement import (
     NO_WAY,
     NOBODY,
     YES,
-    Turn,
+    OrderTurn,
     is_in,
     prevent_strength,
     within,
@@ -31,7 +31,7 @@ BOUNCED, CUT_OFF, DISRUPTED, DISLODGED_FLAG = (
 
 
 @wp.func
-def report(games: Games, game: int, turn: Turn) -> None:
+def report(games: Games, game: int, turn: OrderTurn) -> None:
     """Say how each order that was followed ended, and whether its unit was dislodged."""
     for unit in range(turn.n):
         province = turn.place[unit]
@@ -48,7 +48,7 @@ def report(games: Games, game: int, turn: Turn) -> None:
 
 
 @wp.func
-def arrive(games: Games, tables: Tables, game: int, turn: Turn, unit: int) -> None:
+def arrive(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int) -> None:
     """Put a unit that moved where it went; whoever stays there is dislodged."""
     home, goal = turn.place[unit], turn.goal[unit]
     code = wp.uint8(turn.code[unit])
@@ -64,7 +64,7 @@ def arrive(games: Games, tables: Tables, game: int, turn: Turn, unit: int) -> No
 
 
 @wp.func
-def contest(games: Games, game: int, turn: Turn, unit: int) -> None:
+def contest(games: Games, game: int, turn: OrderTurn, unit: int) -> None:
     """Where a move that failed leaves a place empty, nobody may retreat to it."""
     goal = turn.goal[unit]
     if games.units[game, goal] == wp.uint8(0):
@@ -74,7 +74,7 @@ def contest(games: Games, game: int, turn: Turn, unit: int) -> None:
 
 
 @wp.func
-def carry_out(games: Games, tables: Tables, game: int, turn: Turn) -> None:
+def carry_out(games: Games, tables: Tables, game: int, turn: OrderTurn) -> None:
     """Move everybody; returns nothing, the board says it all."""
     for province in range(PROVINCES):
         games.dislodged[game, province] = wp.uint8(0)

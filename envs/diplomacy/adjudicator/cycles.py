@@ -16,7 +16,7 @@ from sparring.envs.diplomacy.adjudicator.movement import (
     NO_WAY,
     NOBODY,
     YES,
-    Turn,
+    OrderTurn,
     bit,
     is_lost,
     is_safe,
@@ -31,7 +31,7 @@ from sparring.envs.diplomacy.board.state import Tables
 
 
 @wp.func
-def doubtful(turn: Turn, fleets: wp.uint64) -> wp.uint64:
+def doubtful(turn: OrderTurn, fleets: wp.uint64) -> wp.uint64:
     """Those of `fleets` of which it is not known whether they are dislodged."""
     found = wp.uint64(0)
     for fleet in range(turn.n):
@@ -41,7 +41,7 @@ def doubtful(turn: Turn, fleets: wp.uint64) -> wp.uint64:
 
 
 @wp.func
-def causes_of_move(turn: Turn, unit: int) -> wp.uint64:
+def causes_of_move(turn: OrderTurn, unit: int) -> wp.uint64:
     """What an open move waits for: supports, rivals, the unit in its way, its convoy."""
     helpers = turn.backing[unit]
     causes = doubtful(turn, turn.ferries[unit]) if within(open_ways(turn), unit) else wp.uint64(0)
@@ -59,7 +59,7 @@ def causes_of_move(turn: Turn, unit: int) -> wp.uint64:
 
 
 @wp.func
-def causes_of_support(turn: Turn, unit: int) -> wp.uint64:
+def causes_of_support(turn: OrderTurn, unit: int) -> wp.uint64:
     """What an open support waits for: attacks that would dislodge it, and convoys of attacks that would cut it."""
     causes = wp.uint64(0)
     attackers = turn.into[turn.place[unit]] & ~turn.sets[NO_WAY]
@@ -73,7 +73,7 @@ def causes_of_support(turn: Turn, unit: int) -> wp.uint64:
 
 
 @wp.func
-def find_causes(turn: Turn, causes: wp.array[wp.uint64]) -> None:
+def find_causes(turn: OrderTurn, causes: wp.array[wp.uint64]) -> None:
     """For every unit, who it waits for directly or by way of others."""
     moves, supports = open_moves(turn), open_supports(turn)
     for unit in range(turn.n):
@@ -95,7 +95,7 @@ def find_causes(turn: Turn, causes: wp.array[wp.uint64]) -> None:
 
 
 @wp.func
-def find_core(turn: Turn, causes: wp.array[wp.uint64]) -> wp.uint64:
+def find_core(turn: OrderTurn, causes: wp.array[wp.uint64]) -> wp.uint64:
     """Units that wait for each other and for nobody else; empty if there are none."""
     for unit in range(turn.n):
         if within(causes[unit], unit):
@@ -109,7 +109,7 @@ def find_core(turn: Turn, causes: wp.array[wp.uint64]) -> wp.uint64:
 
 
 @wp.func
-def break_circle(turn: Turn, core: wp.uint64) -> bool:
+def break_circle(turn: OrderTurn, core: wp.uint64) -> bool:
     """Szykman's rule for the convoys in the core, or success for the ring that it is; whether it was either."""
     paradox = bool(False)
     ways = open_ways(turn)
@@ -127,7 +127,7 @@ def break_circle(turn: Turn, core: wp.uint64) -> bool:
 
 
 @wp.func
-def settle(turn: Turn, tables: Tables, causes: wp.array[wp.uint64]) -> bool:
+def settle(turn: OrderTurn, tables: Tables, causes: wp.array[wp.uint64]) -> bool:
     """Decide everything. False if something open did not hang together, which the rules exclude."""
     while (open_moves(turn) | open_supports(turn)) != wp.uint64(0):
         if not tighten(turn, tables):

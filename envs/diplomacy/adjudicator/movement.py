@@ -31,7 +31,7 @@ NOBODY = wp.constant(-1)
 
 
 @wp.struct
-class Turn:
+class OrderTurn:
     """One game's orders as they are decided; `n` units."""
 
     n: int
@@ -74,37 +74,37 @@ def count(units: wp.uint64) -> int:
 
 
 @wp.func
-def is_in(turn: Turn, name: int, unit: int) -> bool:
+def is_in(turn: OrderTurn, name: int, unit: int) -> bool:
     """Whether a unit is in one of the turn's sets."""
     return within(turn.sets[name], unit)
 
 
 @wp.func
-def put(turn: Turn, name: int, unit: int) -> None:
+def put(turn: OrderTurn, name: int, unit: int) -> None:
     """Add a unit to one of the turn's sets."""
     turn.sets[name] = turn.sets[name] | bit(unit)
 
 
 @wp.func
-def open_moves(turn: Turn) -> wp.uint64:
+def open_moves(turn: OrderTurn) -> wp.uint64:
     """Moves of which nothing is known yet."""
     return turn.sets[MOVES] & ~(turn.sets[YES] | turn.sets[NO])
 
 
 @wp.func
-def open_supports(turn: Turn) -> wp.uint64:
+def open_supports(turn: OrderTurn) -> wp.uint64:
     """Supports of which nothing is known yet."""
     return turn.sets[SUPPORTS] & ~(turn.sets[GIVEN] | turn.sets[CUT])
 
 
 @wp.func
-def open_ways(turn: Turn) -> wp.uint64:
+def open_ways(turn: OrderTurn) -> wp.uint64:
     """Convoyed moves of which it is not known whether the convoy holds."""
     return turn.sets[CONVOYED] & ~(turn.sets[WAY] | turn.sets[NO_WAY])
 
 
 @wp.func
-def owned_by(turn: Turn, units: wp.uint64, power: int) -> wp.uint64:
+def owned_by(turn: OrderTurn, units: wp.uint64, power: int) -> wp.uint64:
     """Those of `units` that belong to a power."""
     found = wp.uint64(0)
     for unit in range(turn.n):
@@ -114,13 +114,13 @@ def owned_by(turn: Turn, units: wp.uint64, power: int) -> wp.uint64:
 
 
 @wp.func
-def support(turn: Turn, helpers: wp.uint64) -> wp.vec2i:
+def support(turn: OrderTurn, helpers: wp.uint64) -> wp.vec2i:
     """Least and greatest number of `helpers` that give their support."""
     return wp.vec2i(count(helpers & turn.sets[GIVEN]), count(helpers & ~turn.sets[CUT]))
 
 
 @wp.func
-def head_on(turn: Turn, unit: int, other: int) -> bool:
+def head_on(turn: OrderTurn, unit: int, other: int) -> bool:
     """Whether two moving units change places by land, so that one has to beat the other."""
     if other == NOBODY:
         return False
@@ -130,7 +130,7 @@ def head_on(turn: Turn, unit: int, other: int) -> bool:
 
 
 @wp.func
-def attack_strength(turn: Turn, unit: int) -> wp.vec2i:
+def attack_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
     """Bounds on how strongly a move attacks."""
     if is_in(turn, NO_WAY, unit):
         return wp.vec2i(0, 0)
@@ -153,7 +153,7 @@ def attack_strength(turn: Turn, unit: int) -> wp.vec2i:
 
 
 @wp.func
-def prevent_strength(turn: Turn, unit: int) -> wp.vec2i:
+def prevent_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
     """Bounds on how strongly a move keeps others out of its goal."""
     if is_in(turn, NO_WAY, unit):
         return wp.vec2i(0, 0)
@@ -171,7 +171,7 @@ def prevent_strength(turn: Turn, unit: int) -> wp.vec2i:
 
 
 @wp.func
-def resistance(turn: Turn, unit: int) -> wp.vec2i:
+def resistance(turn: OrderTurn, unit: int) -> wp.vec2i:
     """Bounds on the strength with which a move's goal is held by whoever stands there, or comes the other way."""
     defender = turn.standing[turn.goal[unit]]
     if defender == NOBODY:
@@ -186,7 +186,7 @@ def resistance(turn: Turn, unit: int) -> wp.vec2i:
 
 
 @wp.func
-def decide_move(turn: Turn, unit: int) -> bool:
+def decide_move(turn: OrderTurn, unit: int) -> bool:
     """Find out whether a move succeeds, if that can be said already."""
     attack, resist = attack_strength(turn, unit), resistance(turn, unit)
     least, most = resist[0], resist[1]
@@ -206,7 +206,7 @@ def decide_move(turn: Turn, unit: int) -> bool:
 
 
 @wp.func
-def decide_support(turn: Turn, unit: int) -> bool:
+def decide_support(turn: OrderTurn, unit: int) -> bool:
     """Find out whether a support is cut, if that can be said already."""
     attackers = turn.into[turn.place[unit]] & ~turn.sets[NO_WAY]
     waiting = bool(False)
@@ -224,19 +224,19 @@ def decide_support(turn: Turn, unit: int) -> bool:
 
 
 @wp.func
-def is_lost(turn: Turn, unit: int) -> bool:
+def is_lost(turn: OrderTurn, unit: int) -> bool:
     """Whether a unit that stays is known to be dislodged."""
     return turn.into[turn.place[unit]] & turn.sets[YES] != wp.uint64(0)
 
 
 @wp.func
-def is_safe(turn: Turn, unit: int) -> bool:
+def is_safe(turn: OrderTurn, unit: int) -> bool:
     """Whether a unit that stays is known not to be dislodged."""
     return turn.into[turn.place[unit]] & ~turn.sets[NO] == wp.uint64(0)
 
 
 @wp.func
-def decide_way(turn: Turn, tables: Tables, unit: int) -> bool:
+def decide_way(turn: OrderTurn, tables: Tables, unit: int) -> bool:
     """Find out whether a convoy holds, if that can be said already; one whole chain of fleets is enough."""
     sure, possible = wp.uint32(0), wp.uint32(0)
     for fleet in range(turn.n):
@@ -256,7 +256,7 @@ def decide_way(turn: Turn, tables: Tables, unit: int) -> bool:
 
 
 @wp.func
-def tighten(turn: Turn, tables: Tables) -> bool:
+def tighten(turn: OrderTurn, tables: Tables) -> bool:
     """One pass over everything that is open; whether it found anything out."""
     found = bool(False)
     for unit in range(turn.n):

@@ -1,4 +1,4 @@
-"""Orders of a movement phase as a `Turn`; what is not legal or fits nothing becomes a hold and is said in `results`.
+"""Orders of a movement phase as an `OrderTurn`; one that is not legal or fits nothing becomes a hold (`results`).
 
 A unit moves by convoy where it cannot go by itself, or where its order says so and fleets at sea could carry it. A
 convoy that no fleet on the board could carry out makes the order void; one that is merely not ordered makes it fail.
@@ -8,7 +8,17 @@ from __future__ import annotations
 
 import warp as wp
 
-from sparring.envs.diplomacy.adjudicator.movement import CONVOYED, MOVES, NOBODY, SETS, SUPPORTS, Turn, bit, is_in, put
+from sparring.envs.diplomacy.adjudicator.movement import (
+    CONVOYED,
+    MOVES,
+    NOBODY,
+    SETS,
+    SUPPORTS,
+    OrderTurn,
+    bit,
+    is_in,
+    put,
+)
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.state import (
     LOCATIONS,
@@ -73,7 +83,7 @@ def fleets_at_sea(games: Games, tables: Tables, game: int) -> wp.uint32:
 
 
 @wp.func
-def muster(games: Games, game: int, turn: Turn) -> int:
+def muster(games: Games, game: int, turn: OrderTurn) -> int:
     """Number the units by province and forget the last results; returns how many units there are."""
     n = int(0)
     for province in range(PROVINCES):
@@ -111,7 +121,7 @@ def destination(tables: Tables, unit: wp.uint8, province: int, order: int, fleet
 
 
 @wp.func
-def read_move(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fleets: wp.uint32) -> int:
+def read_move(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
     """Note a move; returns DONE or VOID."""
     province = turn.place[unit]
     order = games.orders[game, province]
@@ -128,7 +138,7 @@ def read_move(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fl
 
 
 @wp.func
-def read_support(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fleets: wp.uint32) -> int:
+def read_support(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
     """Note a support; returns DONE, FAILED where nobody acts on it, or VOID where it could not be given."""
     province = turn.place[unit]
     order = games.orders[game, province]
@@ -180,7 +190,7 @@ def same_coast(games: Games, tables: Tables, game: int, mover: int, target: int)
 
 
 @wp.func
-def read_convoy(games: Games, tables: Tables, game: int, turn: Turn, unit: int, fleets: wp.uint32) -> int:
+def read_convoy(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
     """Note a convoy; returns DONE, FAILED where its army does not go there by sea, or VOID where it could not be.
 
     It could be where the fleets now at sea that hang together with this one touch the coasts of both.
@@ -203,7 +213,7 @@ def read_convoy(games: Games, tables: Tables, game: int, turn: Turn, unit: int, 
 
 
 @wp.func
-def read_orders(games: Games, tables: Tables, game: int, turn: Turn) -> None:
+def read_orders(games: Games, tables: Tables, game: int, turn: OrderTurn) -> None:
     """Fill `turn`, which has been mustered, and write how far each order can be followed into `results`."""
     fleets = fleets_at_sea(games, tables, game)
     for unit in range(turn.n):

@@ -7,7 +7,7 @@ import warp as wp
 
 from sparring.envs.diplomacy.adjudicator.apply_moves import carry_out, report
 from sparring.envs.diplomacy.adjudicator.cycles import settle
-from sparring.envs.diplomacy.adjudicator.movement import Turn
+from sparring.envs.diplomacy.adjudicator.movement import OrderTurn
 from sparring.envs.diplomacy.adjudicator.parse_orders import muster, read_orders
 from sparring.envs.diplomacy.adjudicator.seasons import (
     FALL,
@@ -25,7 +25,7 @@ wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 
 
 @wp.func
-def move(games: Games, tables: Tables, game: int, turn: Turn, causes: wp.array[wp.uint64]) -> bool:
+def move(games: Games, tables: Tables, game: int, turn: OrderTurn, causes: wp.array[wp.uint64]) -> bool:
     """A movement phase; False if it could not be decided, which the rules exclude."""
     read_orders(games, tables, game, turn)
     decided = settle(turn, tables, causes)
@@ -52,7 +52,7 @@ def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_
     sets = wp.zeros(shape=(10,), dtype=wp.uint64)
     phase = int(games.phase[game])
     if phase == SPRING or phase == FALL:
-        turn = Turn()
+        turn = OrderTurn()
         turn.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)
         turn.code = wp.array(ptr=code.ptr, shape=(34,), dtype=int)
         turn.owner = wp.array(ptr=owner.ptr, shape=(34,), dtype=int)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warp as wp
 
 from sparring.envs.diplomacy.board.state import PROVINCES, Games
-from sparring.envs.diplomacy.orders.legal import Sink, draw, open_sink
+from sparring.envs.diplomacy.orders.legal import OrderSink, draw, open_sink
 
 PHASES = wp.constant(5)
 DRAWERS = wp.constant(128)
@@ -18,7 +18,7 @@ FINE = wp.constant(1 << 24)
 
 
 @wp.func
-def begin(games: Games, game: int, seed: int, drawer: int, sink: Sink) -> None:
+def begin(games: Games, game: int, seed: int, drawer: int, sink: OrderSink) -> None:
     """Open a sink for a drawer in the game's present phase: a unit's province, or `of_power`."""
     phase = PHASES * int(games.year[game]) + int(games.phase[game])
     own = wp.rand_init(seed, games.game_id[game])
@@ -32,6 +32,6 @@ def of_power(power: int) -> int:
 
 
 @wp.func
-def fraction(sink: Sink) -> float:
+def fraction(sink: OrderSink) -> float:
     """A number in [0, 1)."""
     return float(draw(sink, FINE)) / float(FINE)

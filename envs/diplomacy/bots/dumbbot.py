@@ -26,7 +26,7 @@ from sparring.envs.diplomacy.bots.dumbbot_choice import (
     LEAVES,
     NONE,
     UNDECIDED,
-    Plan,
+    DumbBotPlan,
     choose,
     insert,
     pick_undecided,
@@ -34,7 +34,7 @@ from sparring.envs.diplomacy.bots.dumbbot_choice import (
 from sparring.envs.diplomacy.bots.dumbbot_moves import move_units
 from sparring.envs.diplomacy.bots.dumbbot_values import Appraisal, appraise, count_near, province_at, row_of
 from sparring.envs.diplomacy.bots.simple import DUMBBOT
-from sparring.envs.diplomacy.orders.legal import OTHER, TARGET, Sink
+from sparring.envs.diplomacy.orders.legal import OTHER, TARGET, OrderSink
 
 # Unrolled, the loops over powers and depths make it slower, not faster.
 wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_unroll": 1})
@@ -42,7 +42,7 @@ wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_u
 
 @wp.func
 def retreat_units(
-    games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, sink: Sink
+    games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int, sink: OrderSink
 ) -> None:
     """A retreat phase."""
     left = int(0)
@@ -72,7 +72,7 @@ def retreat_units(
 
 
 @wp.func
-def list_builds(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int) -> int:
+def list_builds(games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int) -> int:
     """List what may still be built; returns how much there is."""
     n = int(0)
     for row in range(2 * LOCATIONS):
@@ -85,7 +85,7 @@ def list_builds(games: Games, tables: Tables, game: int, sight: Appraisal, plan:
 
 
 @wp.func
-def list_disbands(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int) -> int:
+def list_disbands(games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int) -> int:
     """List the units that may still be disbanded; returns how many there are."""
     n = int(0)
     for province in range(PROVINCES):
@@ -96,7 +96,14 @@ def list_disbands(games: Games, tables: Tables, game: int, sight: Appraisal, pla
 
 @wp.func
 def adjust_units(
-    games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, limit: int, sink: Sink
+    games: Games,
+    tables: Tables,
+    game: int,
+    sight: Appraisal,
+    plan: DumbBotPlan,
+    power: int,
+    limit: int,
+    sink: OrderSink,
 ) -> None:
     """A winter in which a power may build, or has to disband."""
     for province in range(PROVINCES):
@@ -116,7 +123,9 @@ def adjust_units(
 
 
 @wp.func
-def play(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, sink: Sink) -> None:
+def play(
+    games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int, sink: OrderSink
+) -> None:
     """A power's orders for the present phase."""
     phase = int(games.phase[game])
     limit = int(0)
@@ -196,12 +205,12 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     sight.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
     sight.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
     sight.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
-    plan = Plan()
+    plan = DumbBotPlan()
     plan.fate = wp.array(ptr=fate.ptr, shape=(75,), dtype=int)
     plan.comer = wp.array(ptr=comer.ptr, shape=(75,), dtype=int)
     plan.waiting = wp.array(ptr=waiting.ptr, shape=(34,), dtype=int)
     plan.row = wp.array(ptr=row.ptr, shape=(34,), dtype=int)
-    sink = Sink()
+    sink = OrderSink()
     sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
     sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
     counted = bool(False)

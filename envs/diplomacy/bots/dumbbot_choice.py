@@ -11,14 +11,14 @@ import warp as wp
 from sparring.envs.diplomacy.board.state import PROVINCES
 from sparring.envs.diplomacy.bots.chance import fraction
 from sparring.envs.diplomacy.bots.dumbbot_values import Appraisal
-from sparring.envs.diplomacy.orders.legal import Sink, draw
+from sparring.envs.diplomacy.orders.legal import OrderSink, draw
 
 NONE, UNDECIDED, WAITING, STAYS, LEAVES = (wp.constant(fate) for fate in range(5))
 ALONE = wp.constant(-1)
 
 
 @wp.struct
-class Plan:
+class DumbBotPlan:
     """What a power has decided so far, and what a unit chooses from."""
 
     fate: wp.array[int]
@@ -32,7 +32,7 @@ class Plan:
 
 
 @wp.func
-def insert(sight: Appraisal, plan: Plan, n: int, row: int, worst_first: bool) -> int:
+def insert(sight: Appraisal, plan: DumbBotPlan, n: int, row: int, worst_first: bool) -> int:
     """Put a node where it belongs in a list of `n`, behind its equals; returns `n + 1`."""
     at = int(n)
     searching = bool(at > 0)
@@ -48,7 +48,7 @@ def insert(sight: Appraisal, plan: Plan, n: int, row: int, worst_first: bool) ->
 
 
 @wp.func
-def choose(sight: Appraisal, plan: Plan, n: int, sink: Sink) -> int:
+def choose(sight: Appraisal, plan: DumbBotPlan, n: int, sink: OrderSink) -> int:
     """Choose one of a list of `n`; returns its number."""
     at = int(0)
     going = bool(n > 1)
@@ -65,7 +65,7 @@ def choose(sight: Appraisal, plan: Plan, n: int, sink: Sink) -> int:
 
 
 @wp.func
-def remove(plan: Plan, n: int, at: int) -> int:
+def remove(plan: DumbBotPlan, n: int, at: int) -> int:
     """Take one out of a list of `n`; returns `n - 1`."""
     for place in range(at, n - 1):
         plan.row[place] = plan.row[place + 1]
@@ -73,7 +73,7 @@ def remove(plan: Plan, n: int, at: int) -> int:
 
 
 @wp.func
-def pick_undecided(plan: Plan, left: int, sink: Sink) -> int:
+def pick_undecided(plan: DumbBotPlan, left: int, sink: OrderSink) -> int:
     """One of `left` units that are not decided, each as likely."""
     skip = draw(sink, left)
     for province in range(PROVINCES):

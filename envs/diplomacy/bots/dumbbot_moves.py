@@ -27,18 +27,18 @@ from sparring.envs.diplomacy.bots.dumbbot_choice import (
     STAYS,
     UNDECIDED,
     WAITING,
-    Plan,
+    DumbBotPlan,
     choose,
     insert,
     pick_undecided,
     remove,
 )
 from sparring.envs.diplomacy.bots.dumbbot_values import Appraisal, province_at, row_of
-from sparring.envs.diplomacy.orders.legal import OTHER, TARGET, Sink
+from sparring.envs.diplomacy.orders.legal import OTHER, TARGET, OrderSink
 
 
 @wp.func
-def destinations(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, province: int) -> int:
+def destinations(games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, province: int) -> int:
     """List where a unit may choose to be; returns how many there are."""
     row = row_of(tables, games.units[game, province], province)
     first = row - row % LOCATIONS
@@ -53,7 +53,14 @@ def destinations(games: Games, tables: Tables, game: int, sight: Appraisal, plan
 
 @wp.func
 def decide(
-    games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, province: int, sink: Sink
+    games: Games,
+    tables: Tables,
+    game: int,
+    sight: Appraisal,
+    plan: DumbBotPlan,
+    power: int,
+    province: int,
+    sink: OrderSink,
 ) -> int:
     """Order a unit; if another of its power has to be ordered first, returns that one's province, else -1."""
     n = destinations(games, tables, game, sight, plan, province)
@@ -84,7 +91,14 @@ def decide(
 
 @wp.func
 def decide_all(
-    games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, province: int, sink: Sink
+    games: Games,
+    tables: Tables,
+    game: int,
+    sight: Appraisal,
+    plan: DumbBotPlan,
+    power: int,
+    province: int,
+    sink: OrderSink,
 ) -> int:
     """Order a unit and those it has to wait for; returns how many."""
     depth, done = int(1), int(0)
@@ -103,7 +117,7 @@ def decide_all(
 
 
 @wp.func
-def use_holds(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int) -> None:
+def use_holds(games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int) -> None:
     """Let units that hold support what goes to, or stays in, the most valuable place where that is useful."""
     for province in range(PROVINCES):
         if plan.fate[province] == STAYS and games.orders[game, province] == HOLD:
@@ -125,7 +139,9 @@ def use_holds(games: Games, tables: Tables, game: int, sight: Appraisal, plan: P
 
 
 @wp.func
-def move_units(games: Games, tables: Tables, game: int, sight: Appraisal, plan: Plan, power: int, sink: Sink) -> None:
+def move_units(
+    games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int, sink: OrderSink
+) -> None:
     """A movement phase."""
     left = int(0)
     for province in range(PROVINCES):

@@ -30,8 +30,8 @@ from sparring.envs.diplomacy.bots.chance import begin, of_power
 from sparring.envs.diplomacy.orders.legal import (
     OTHER,
     TARGET,
+    OrderSink,
     Scene,
-    Sink,
     build_orders,
     draw,
     movement_orders,
@@ -66,7 +66,7 @@ def taste_of(bot: int) -> int:
 
 
 @wp.func
-def choose_attackers(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: Sink) -> wp.uint64:
+def choose_attackers(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: OrderSink) -> wp.uint64:
     """The units that attack for the coordinated powers, one each, as a set."""
     attackers = wp.uint64(0)
     for power in range(POWERS):
@@ -101,7 +101,7 @@ def help_attack(games: Games, tables: Tables, game: int, province: int, attacker
 
 
 @wp.func
-def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: Sink) -> None:
+def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: OrderSink) -> None:
     """Orders for the units of these bots; attackers come first, so that the others know what to support."""
     attackers = choose_attackers(games, tables, game, scene, seed, sink)
     leader = wp.vector(-1, length=7, dtype=int)
@@ -127,7 +127,7 @@ def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed:
 
 
 @wp.func
-def choose_retreats(games: Games, tables: Tables, game: int, seed: int, sink: Sink) -> None:
+def choose_retreats(games: Games, tables: Tables, game: int, seed: int, sink: OrderSink) -> None:
     """Orders for the dislodged units of these bots."""
     for province in range(PROVINCES):
         if bot_of(games, game, games.dislodged[game, province]) != NOBODY:
@@ -137,7 +137,7 @@ def choose_retreats(games: Games, tables: Tables, game: int, seed: int, sink: Si
 
 
 @wp.func
-def choose_winter(games: Games, tables: Tables, game: int, power: int, sink: Sink) -> None:
+def choose_winter(games: Games, tables: Tables, game: int, power: int, sink: OrderSink) -> None:
     """A power's builds or disbands, each set of places equally likely."""
     limit = build_limit(games, tables, game, power)
     places, needed = int(0), wp.abs(limit)
@@ -187,7 +187,7 @@ def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
     comers = wp.zeros(shape=(75,), dtype=wp.uint64)
-    sink = Sink()
+    sink = OrderSink()
     sink.found = wp.array(ptr=found.ptr, shape=(4,), dtype=int)
     sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
     sink.taste = ANY

@@ -29,7 +29,7 @@ _WAVE, _HEIGHT = 17.0, 3.6
 
 
 @dataclass(frozen=True)
-class Mark:
+class OrderMark:
     """How one deed is drawn."""
 
     deed: Deed
@@ -43,7 +43,7 @@ class Mark:
     """Where it fails."""
 
 
-def marks(phase: Phase, done: Sequence[Deed]) -> list[Mark]:
+def marks(phase: Phase, done: Sequence[Deed]) -> list[OrderMark]:
     """The marks of a phase's `deeds`, supports first, so that moves lie on top."""
     ways = {standard_board().province_of[deed.start]: _way(deed) for deed in done if deed.kind == "move"}
     order = {"convoy": 0, "support": 1, "hold": 2, "move": 3}
@@ -58,41 +58,41 @@ def dashes(line: np.ndarray, on: float, off: float) -> list[np.ndarray]:
     return [_part(line, start, min(start + on, length)) for start in starts]
 
 
-def _mark(deed: Deed, phase: Phase, ways: dict[int, np.ndarray]) -> Mark:
+def _mark(deed: Deed, phase: Phase, ways: dict[int, np.ndarray]) -> OrderMark:
     at = _place(deed.start)
     if deed.kind == "move":
         return _move(deed, at)
     if deed.kind == "retreat":
         line = _trimmed(_bent(at + DISLODGED_SHIFT, _place(deed.target)))
-        return Mark(deed, line, ARROW, at + DISLODGED_SHIFT, None if deed.fine else line[-1])
+        return OrderMark(deed, line, ARROW, at + DISLODGED_SHIFT, None if deed.fine else line[-1])
     if deed.kind in ("support", "convoy"):
         return _help(deed, phase, ways, at)
     if deed.kind == "disband":
         shift = DISLODGED_SHIFT if phase["name"][-1] == "R" else 0.0
-        return Mark(deed, _EMPTY, NONE, at + shift, at + shift)
-    return Mark(deed, _EMPTY, RING, at, None if deed.fine else at)
+        return OrderMark(deed, _EMPTY, NONE, at + shift, at + shift)
+    return OrderMark(deed, _EMPTY, RING, at, None if deed.fine else at)
 
 
-def _move(deed: Deed, at: np.ndarray) -> Mark:
+def _move(deed: Deed, at: np.ndarray) -> OrderMark:
     line = _trimmed(_way(deed))
     if deed.fine:
-        return Mark(deed, line, ARROW, at)
+        return OrderMark(deed, line, ARROW, at)
     line = _part(line, 0.0, _BROKEN_OFF * _along(line)[-1])
-    return Mark(deed, line, NONE, at, line[-1])
+    return OrderMark(deed, line, NONE, at, line[-1])
 
 
-def _help(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> Mark:
+def _help(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> OrderMark:
     """A support, or a convoy: a ring where it carries, as the army's way shows the rest."""
     if deed.kind == "convoy":
         if deed.fine:
-            return Mark(deed, _EMPTY, RING, at)
+            return OrderMark(deed, _EMPTY, RING, at)
         line = _trimmed(_wavy(np.stack([at, _place(deed.target)])))
     elif deed.other == NOWHERE:
         line = _trimmed(np.stack([at, _standing(phase, deed.target)]))
     else:
         line = _to_the_middle(deed, phase, ways, at)
     cross = None if deed.fine else _part(line, 0.0, 0.5 * _along(line)[-1])[-1]
-    return Mark(deed, line, DOT, at, cross)
+    return OrderMark(deed, line, DOT, at, cross)
 
 
 def _to_the_middle(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> np.ndarray:

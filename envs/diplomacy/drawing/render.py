@@ -16,7 +16,16 @@ from PIL import Image, ImageDraw, ImageFont
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.drawing import palette
-from sparring.envs.diplomacy.drawing.arrows import ARROW, DISLODGED_SHIFT, DOT, RING, UNIT_RADIUS, Mark, dashes, marks
+from sparring.envs.diplomacy.drawing.arrows import (
+    ARROW,
+    DISLODGED_SHIFT,
+    DOT,
+    RING,
+    UNIT_RADIUS,
+    OrderMark,
+    dashes,
+    marks,
+)
 from sparring.envs.diplomacy.drawing.drawing_file import NOBODY
 from sparring.envs.diplomacy.drawing.outlines import (
     COAST_LINE,
@@ -49,7 +58,7 @@ def draw_position(
     owner: Sequence[int] | np.ndarray,
     *,
     dislodged: Sequence[int] | np.ndarray = (),
-    orders: Iterable[Mark] = (),
+    orders: Iterable[OrderMark] = (),
     size: tuple[int, int] = (WIDTH, HEIGHT),
 ) -> np.ndarray:
     """A position as a picture, uint8 [H, W, 3]; `size` is (W, H), the map keeping its proportions within.
@@ -61,7 +70,7 @@ def draw_position(
     check_row("owner", owner, codes.NUM_CENTRES, -1, codes.NUM_POWERS - 1)
     if len(dislodged):
         check_row("dislodged", dislodged, codes.NUM_PROVINCES, 0, codes.NUM_POWERS * 4)
-    canvas = _Canvas(size)
+    canvas = _MapCanvas(size)
     canvas.board(owner)
     for province, unit in enumerate(dislodged):
         if unit:
@@ -85,7 +94,7 @@ def _font(pixels: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
     return ImageFont.load_default(pixels)
 
 
-class _Canvas:
+class _MapCanvas:
     """A picture in progress, in supersampled pixels; positions are the drawing's."""
 
     def __init__(self, size: tuple[int, int]) -> None:
@@ -156,7 +165,7 @@ class _Canvas:
         for corner in (0, 1):
             self.line(place + half[[corner, corner + 2]], ink, 1.0)
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: OrderMark) -> None:
         """An order, edged in white so that it stands out from its power's own land."""
         color = palette.POWER_COLORS[mark.deed.power]
         for ink, width in ((palette.INK, 4.6), (color, 2.6)):
@@ -176,7 +185,7 @@ class _Canvas:
             for slope in (1, -1):
                 self.line(mark.cross + np.array([[-5, -5 * slope], [5, 5 * slope]]), palette.FAILURE, 3.2)
 
-    def pieces(self, mark: Mark) -> list[np.ndarray]:
+    def pieces(self, mark: OrderMark) -> list[np.ndarray]:
         if not len(mark.line):
             return []
         return dashes(mark.line, *_DASHES[mark.deed.kind]) if mark.deed.kind in _DASHES else [mark.line]

@@ -69,7 +69,7 @@ def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
 
     A unit without an order gets its first option. Raises `ValueError` for an order that is not legal.
     """
-    reader = _Reader(choices)
+    reader = _CompletionReader(choices)
     for place in choices.provinces:
         order = int(orders[place])
         if order and (problem := reader.put(place, order)):
@@ -79,7 +79,7 @@ def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
 
 def parse(text: str, choices: Choices) -> Reading:
     """Read a completion, whatever it is; never raises, and takes no longer for 10 MB than for a page."""
-    reader = _Reader(choices)
+    reader = _CompletionReader(choices)
     problems = [Line(line, problem) for line in _lines(text) if (problem := reader.take(line))]
     chosen, extracted = reader.answer()
     return Reading(chosen, choices.lines, extracted, tuple(problems))
@@ -94,7 +94,7 @@ def _lines(text: str) -> list[str]:
     return [line for line in lines if line][:MOST_LINES]
 
 
-class _Reader:
+class _CompletionReader:
     """Takes lines one after the other, each slot's first one."""
 
     def __init__(self, choices: Choices) -> None:

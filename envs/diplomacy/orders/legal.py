@@ -1,11 +1,11 @@
 """Every legal order of a unit, group by group, always in the same sequence.
 
-A group is a set of orders that differ in one province. It is handed to a `Sink`, which writes its orders into a list,
-or only keeps one of all by chance, each equally likely, so that nothing need be stored to play at random; a sink with a
-taste (`tastes.py`) keeps one of those it likes best. Convoys are those that the fleets now at sea could carry out
-together; whether all of them will is for the orders to say. These are the orders that `reading.py` does not call void,
-each written in one way: an army, a support or a convoy names no coast, a fleet names its own, and a move by sea says
-VIA. A fleet supports no army that only it could carry.
+A group is a set of orders that differ in one province. It is handed to a `OrderSink`, which writes its orders into a
+list, or only keeps one of all by chance, each equally likely, so that nothing need be stored to play at random; a sink
+with a taste (`tastes.py`) keeps one of those it likes best. Convoys are those that the fleets now at sea could carry
+out together; whether all of them will is for the orders to say. These are the orders that `reading.py` does not call
+void, each written in one way: an army, a support or a convoy names no coast, a fleet names its own, and a move by sea
+says VIA. A fleet supports no army that only it could carry.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TARGET, OTHER, VIA = wp.constant(codes.TARGET_SHIFT), wp.constant(codes.OTHER_SH
 
 
 @wp.struct
-class Sink:
+class OrderSink:
     """Where orders go: `listed` is all; `found` [3] how many there were, the one kept, and the state of chance.
 
     With a taste only those count that are liked best so far, and `found` has a fourth entry, how much that is.
@@ -65,7 +65,7 @@ class Scene:
 
 
 @wp.func
-def open_sink(sink: Sink, seed: wp.uint32) -> None:
+def open_sink(sink: OrderSink, seed: wp.uint32) -> None:
     """Begin anew, with chance begun by `seed`."""
     sink.found[0] = 0
     sink.found[2] = int(seed)
@@ -74,7 +74,7 @@ def open_sink(sink: Sink, seed: wp.uint32) -> None:
 
 
 @wp.func
-def draw(sink: Sink, below: int) -> int:
+def draw(sink: OrderSink, below: int) -> int:
     """A number in [0, below): a linear congruential step, its bits mixed."""
     state = wp.uint32(sink.found[2]) * wp.uint32(1664525) + wp.uint32(1013904223)
     sink.found[2] = int(state)
@@ -84,7 +84,7 @@ def draw(sink: Sink, below: int) -> int:
 
 
 @wp.func
-def hand(sink: Sink, order: int) -> None:
+def hand(sink: OrderSink, order: int) -> None:
     """Hand over one order; the k-th replaces the one that is kept with probability 1 / k."""
     if sink.taste != ANY:
         like = liking(sink.taste, sink.place, order)
@@ -108,7 +108,9 @@ def lowest(members: wp.uint64) -> int:
 
 
 @wp.func
-def write_group(sink: Sink, first: int, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
+def write_group(
+    sink: OrderSink, first: int, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]
+) -> None:
     """Write a group into the list, from place `first` on, as far as there is room."""
     left, at = wp.uint64(members), int(first)
     while left != wp.uint64(0) and at < sink.listed.shape[0]:
@@ -118,7 +120,7 @@ def write_group(sink: Sink, first: int, order: int, shift: int, members: wp.uint
 
 
 @wp.func
-def hand_group(sink: Sink, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
+def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
     """Hand over `order` with each member's province shifted into it; together they are kept as if one by one."""
     size = int(wp.bit_count(members))
     before = int(sink.found[0])  # A copy: in an assignment of several, Warp would keep looking at the array.
@@ -218,7 +220,7 @@ def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, det
 
 
 @wp.func
-def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: Sink) -> None:
+def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: OrderSink) -> None:
     """All orders of a unit in a movement phase of which `scene` is the survey."""
     row, province = scene.row[unit], scene.place[unit]
     hand(sink, HOLD)
@@ -248,7 +250,7 @@ def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit:
 
 
 @wp.func
-def retreat_orders(games: Games, tables: Tables, game: int, province: int, sink: Sink) -> None:
+def retreat_orders(games: Games, tables: Tables, game: int, province: int, sink: OrderSink) -> None:
     """All orders of the unit dislodged from a province."""
     hand(sink, DISBAND)
     for target in range(LOCATIONS):
@@ -257,7 +259,7 @@ def retreat_orders(games: Games, tables: Tables, game: int, province: int, sink:
 
 
 @wp.func
-def build_orders(tables: Tables, province: int, sink: Sink) -> None:
+def build_orders(tables: Tables, province: int, sink: OrderSink) -> None:
     """What can be built in a free home centre."""
     hand(sink, BUILD + (province << TARGET))
     if tables.terrain[province] != INLAND:

@@ -9,8 +9,8 @@ import warp as wp
 from sparring.envs.diplomacy.adjudicator.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
 from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables
 from sparring.envs.diplomacy.orders.legal import (
+    OrderSink,
     Scene,
-    Sink,
     build_orders,
     hand,
     movement_orders,
@@ -25,7 +25,7 @@ WAIVE = wp.constant(0)
 
 
 @wp.func
-def turn_to(sink: Sink, province: int, listed: wp.array2d[int]) -> Sink:
+def turn_to(sink: OrderSink, province: int, listed: wp.array2d[int]) -> OrderSink:
     """A sink that writes into a province's row from its beginning."""
     sink.found[0] = 0
     sink.listed = listed[province]
@@ -33,7 +33,7 @@ def turn_to(sink: Sink, province: int, listed: wp.array2d[int]) -> Sink:
 
 
 @wp.func
-def winter_orders(games: Games, tables: Tables, game: int, power: int, province: int, sink: Sink) -> None:
+def winter_orders(games: Games, tables: Tables, game: int, power: int, province: int, sink: OrderSink) -> None:
     """What a power may build in a province, or disband."""
     limit = build_limit(games, tables, game, power)
     if limit > 0:
@@ -55,7 +55,7 @@ def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], 
     voyages = wp.zeros(shape=(34,), dtype=wp.uint64)
     seas = wp.zeros(shape=(34,), dtype=wp.uint32)
     comers = wp.zeros(shape=(75,), dtype=wp.uint64)
-    sink = Sink()
+    sink = OrderSink()
     sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
     open_sink(sink, wp.uint32(0))
     for province in range(PROVINCES):

@@ -60,7 +60,7 @@ def read_order(text: str) -> Order | None:
         raise OrderError("an empty order: write one such as 'A PAR - BUR', or leave it out")
     if len(words) == 1 and words[0] in _WAIVES:
         return None
-    reader = _Reader(text, words)
+    reader = _OrderReader(text, words)
     try:
         return reader.read()
     except InputError as error:
@@ -149,7 +149,7 @@ def _words(text: str) -> list[str]:
     return re.sub(r"[,.;]", " ", spaced).split()
 
 
-class _Reader:
+class _OrderReader:
     """Takes an order apart from left to right."""
 
     def __init__(self, text: str, words: list[str]) -> None:

@@ -24,7 +24,7 @@ from sparring.envs.diplomacy.board.positions import Position
 
 
 @dataclass(frozen=True)
-class Record:
+class PhaseRecord:
     """One phase of one game: the position it began with [1, ...], then orders int32 [75] and results uint8 [75].
 
     The last record of a game is where it stands, with neither orders nor results.
@@ -35,7 +35,7 @@ class Record:
     results: np.ndarray | None = None
 
 
-class History:
+class GameHistory:
     """Records a batch of G games from now on, T phases so far."""
 
     def __init__(self, batch: DiplomacyBatch) -> None:
@@ -69,7 +69,7 @@ class History:
         names = (*STATE, "orders", "results")
         return {name: np.stack([phase[name].numpy() for phase in self._phases]) for name in names if self._phases}
 
-    def game(self, game: int) -> list[Record]:
+    def game(self, game: int) -> list[PhaseRecord]:
         """One game's phases in the order they were played, the last one being where it stands now.
 
         Raises `InputError` for a game there is not.
@@ -78,19 +78,19 @@ class History:
             raise InputError(f"game={game}: must be in [0, {self.batch.num_games - 1}]")
         rows = [{name: values[game : game + 1].clone() for name, values in phase.items()} for phase in self._phases]
         played = [
-            Record({name: row[name] for name in STATE}, row["orders"][0].numpy(), row["results"][0].numpy())
+            PhaseRecord({name: row[name] for name in STATE}, row["orders"][0].numpy(), row["results"][0].numpy())
             for row in rows
             if not int(row["done"])
         ]
         now = {name: values[game : game + 1].cpu() for name, values in self.batch.snapshot().items()}
-        return [*played, Record(now)]
+        return [*played, PhaseRecord(now)]
 
 
 class WatchedBatch(DiplomacyBatch):
     """A batch that keeps what happens in one of its games, whoever plays them; `options` are those of a batch."""
 
     def __init__(self, num_games: int, *, watched: int = 0, **options: Any) -> None:
-        self._watched, self._past = watched, list[Record]()
+        self._watched, self._past = watched, list[PhaseRecord]()
         super().__init__(num_games, **options)
         self._check_game(watched)
 
@@ -124,11 +124,11 @@ class WatchedBatch(DiplomacyBatch):
             return
         position, orders = self._position(), self.orders[self._watched].cpu().numpy().copy()
         super().process()
-        self._past.append(Record(position, orders, self.results[self._watched].cpu().numpy().copy()))
+        self._past.append(PhaseRecord(position, orders, self.results[self._watched].cpu().numpy().copy()))
 
-    def past(self) -> list[Record]:
+    def past(self) -> list[PhaseRecord]:
         """The phases of the watched game since it was last begun or set, the last one being where it stands now."""
-        return [*self._past, Record(self._position())]
+        return [*self._past, PhaseRecord(self._position())]
 
     def _position(self) -> dict[str, torch.Tensor]:
         return {name: getattr(self, name)[self._watched : self._watched + 1].cpu().clone() for name in STATE}

@@ -19,7 +19,7 @@ from sparring.envs.diplomacy.board.positions import Position, check_position
 from sparring.envs.diplomacy.orders.notation import unit_location, write_unit
 
 if TYPE_CHECKING:
-    from sparring.envs.diplomacy.records.history import Record
+    from sparring.envs.diplomacy.records.history import PhaseRecord
 
 NEXT = {
     codes.SPRING: ((0, codes.SPRING_RETREATS), (0, codes.FALL)),
@@ -31,7 +31,7 @@ NEXT = {
 """By phase: how many years later what can be next; what nobody has anything to do in is left out."""
 
 
-def check_course(game: Sequence[Record], phases: Field) -> None:
+def check_course(game: Sequence[PhaseRecord], phases: Field) -> None:
     """Refuse a game with a phase after its end, or one that cannot follow the one before it; `phases` holds them."""
     members = list(phases)
     for number, (before, after) in enumerate(pairwise(record.position for record in game)):

@@ -16,7 +16,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, find_location, standard_board
 from sparring.envs.diplomacy.board.positions import Position
 from sparring.envs.diplomacy.orders.notation import read_unit, unit_location
-from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
 from sparring.envs.diplomacy.records.phase_reading import (
     check_result,
@@ -53,14 +53,14 @@ _OF_NOBODY = {codes.VOID, codes.FAILED}
 """Words without an order: one that the package would not take is "void", a unit that could go nowhere "disband"."""
 
 
-def read_package_game(whole: Field) -> list[Record]:
+def read_package_game(whole: Field) -> list[PhaseRecord]:
     """The game in a value of that format; raises `InputError` with the path of what is wrong.
 
     Orders of the last phase that were given but not carried out, so that there are no results, are left out.
     """
     if (board := whole.get("map")) is not None and board.value != "standard":
         board.fail(f"must be 'standard', not {board.value!r}")
-    game: list[Record] = []
+    game: list[PhaseRecord] = []
     phases = list(whole["phases"])
     for phase in phases:
         if phase["name"].value == END:
@@ -74,19 +74,19 @@ def _holds(field: Field | None) -> bool:
     return field is not None and bool(field.of(dict))
 
 
-def _phase(field: Field, *, carried_out: bool) -> Record:
+def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
     year, phase = read_phase_name(field["name"])
     position = _position(field["state"], year, phase)
     field["state"]["centers"].read(check_victor, position)
     field["name"].read(check_retreating, position)
     if not carried_out:
-        return Record(position)
+        return PhaseRecord(position)
     orders, results = field.get("orders"), field.get("results")
     written = read_orders(orders, position) if orders else np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
-    return Record(position, written, _results(results, position, written) if results else None)
+    return PhaseRecord(position, written, _results(results, position, written) if results else None)
 
 
-def _ended(field: Field, game: list[Record]) -> Record:
+def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
     """Where a finished game stands; its last phase is the clock's."""
     if not game:
         field.fail(f"{END} needs a phase before it")
@@ -95,7 +95,7 @@ def _ended(field: Field, game: list[Record]) -> Record:
     centres = [int((position["owner"] == power).sum()) for power in range(codes.NUM_POWERS)]
     position["done"][0] = 1
     position["winner"][0] = int(np.argmax(centres)) if max(centres) >= codes.SOLO else NOTHING
-    return Record(position)
+    return PhaseRecord(position)
 
 
 def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dict[str, torch.Tensor]:

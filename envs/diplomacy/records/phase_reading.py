@@ -19,7 +19,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, find_location, location_name, standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_position, check_winner
 from sparring.envs.diplomacy.orders.notation import Order, read_order, read_unit
-from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_origins, check_retreating, check_victor
 from sparring.envs.diplomacy.records.phase_writing import DISLODGED_WORD, ORIGIN_WORDS, order_givers
 
@@ -36,7 +36,7 @@ def read_phase_name(field: Field) -> tuple[int, int]:
     return int(found[2]), letters[found[1] + found[3]]
 
 
-def read_phase(field: Field) -> Record:
+def read_phase(field: Field) -> PhaseRecord:
     """The record in a JSON value."""
     field.keys(("name", "state", "done", "winner", "orders", "results"))
     year, phase = read_phase_name(field["name"])
@@ -51,7 +51,7 @@ def read_phase(field: Field) -> Record:
     if origin := field["state"].get("origin"):
         origin.read(check_origins, state)
     orders = read_orders(given, state) if (given := field.get("orders")) else None
-    return Record(state, orders, _results(ended, state, orders) if (ended := field.get("results")) else None)
+    return PhaseRecord(state, orders, _results(ended, state, orders) if (ended := field.get("results")) else None)
 
 
 def read_state(field: Field, year: int, phase: int) -> dict[str, torch.Tensor]:

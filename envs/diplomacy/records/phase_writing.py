@@ -11,13 +11,13 @@ from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import has_words, read_order, write_order, write_unit
-from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history import PhaseRecord
 
 ORIGIN_WORDS = {codes.CAME_BY_CONVOY: "convoy", codes.CONTESTED: "contested"}
 DISLODGED_WORD = "dislodged"
 
 
-def write_phase(record: Record, path: str) -> dict[str, Any]:
+def write_phase(record: PhaseRecord, path: str) -> dict[str, Any]:
     """The JSON value of a record; raises `InputError` under `path` for an order that cannot be written."""
     row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
     phase: dict[str, Any] = {"name": codes.phase_name(int(row["year"]), int(row["phase"])), "state": _state(row)}

@@ -1,8 +1,8 @@
 """Saved games as JSON: every phase's position, orders and results, read back exactly as they were.
 
 The format is described in `docs/envs/diplomacy_saved_games.md`. `write_game` makes the JSON value, `read_game` takes it
-apart, `save` and `load` do so with a file. A game is a list of `Record`s, the last one being where it stands; any of
-them can go on with `batch.set_position(game, record.position)`. Games of the Python package `diplomacy` are read by
+apart, `save` and `load` do so with a file. A game is a list of `PhaseRecord`s, the last one being where it stands; any
+of them can go on with `batch.set_position(game, record.position)`. Games of the Python package `diplomacy` are read by
 `package_game.py`; `read_game` tells the two apart.
 """
 
@@ -17,7 +17,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.json_fields import Field
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_course
 from sparring.envs.diplomacy.records.package_game import read_package_game
 from sparring.envs.diplomacy.records.phase_reading import read_phase, read_power
@@ -29,7 +29,7 @@ FORMAT, VERSION = "sparring-diplomacy", 1
 KEYS = ("format", "version", "map", "phases", "players")
 
 
-def write_game(game: Sequence[Record], *, players: Sequence[str] = ()) -> dict[str, Any]:
+def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> dict[str, Any]:
     """The JSON value of a game; raises `InputError`, with the path of what is wrong, for what `read_game` would refuse.
 
     That is also an order without words, or where nobody stands who could follow it: such integers can be carried out,
@@ -44,7 +44,7 @@ def write_game(game: Sequence[Record], *, players: Sequence[str] = ()) -> dict[s
     return whole
 
 
-def read_game(data: Any) -> list[Record]:
+def read_game(data: Any) -> list[PhaseRecord]:
     """The game in a JSON value; raises `InputError` with the path of what is wrong."""
     whole = Field(data)
     if "format" not in whole.of(dict) and "phases" in data:
@@ -66,7 +66,7 @@ def read_players(data: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def save(path: str | Path, game: Sequence[Record], *, players: Sequence[str] = ()) -> None:
+def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> None:
     """Write a game into a file, whole or not at all.
 
     Raises `InputError` for a game that cannot be written (`write_game`), for a folder that is not there, and for any
@@ -81,7 +81,7 @@ def save(path: str | Path, game: Sequence[Record], *, players: Sequence[str] = (
         raise InputError(f"{place}: cannot be written ({error.strerror}); give another place") from error
 
 
-def load(path: str | Path) -> list[Record]:
+def load(path: str | Path) -> list[PhaseRecord]:
     """Read the game in a file; raises `InputError` for what is not there, no JSON, or no game."""
     return _load(path, read_game)
 
@@ -106,7 +106,7 @@ def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
         raise InputError(f"{path}: no JSON: {error}{lines}") from error
 
 
-def _whole(game: list[Record], phases: Field) -> list[Record]:
+def _whole(game: list[PhaseRecord], phases: Field) -> list[PhaseRecord]:
     if not game:
         phases.fail("must hold at least one phase")
     check_course(game, phases)

@@ -17,7 +17,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.board import codes
 
 if TYPE_CHECKING:
-    from sparring.envs.diplomacy.records.history import Record
+    from sparring.envs.diplomacy.records.history import PhaseRecord
 
 END = "END"
 
@@ -56,7 +56,7 @@ class Phase(TypedDict):
     """Of those players whose odds are known, line by line."""
 
 
-def phases_of(game: Sequence[Record]) -> list[Phase]:
+def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:
     """The phases of a recorded game; raises `InputError` for a record without what came of it, but for the last one."""
     *played, last = game
     for number, record in enumerate(played):
@@ -108,7 +108,7 @@ def is_over(phases: Sequence[Phase]) -> bool:
     return phases[-1]["name"] == END
 
 
-def _phase(record: Record) -> Phase:
+def _phase(record: PhaseRecord) -> Phase:
     row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
     nothing = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     return {

@@ -11,7 +11,7 @@ import warp as wp
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.kernels.physics import wrap_dx
 from sparring.envs.dogfight.kernels.sensing import energy, look
-from sparring.envs.dogfight.kernels.state import SLOTS, Bullet, Clock, Fighter, Physics, Settings
+from sparring.envs.dogfight.kernels.state import SLOTS, Bullet, Fighter, MatchClock, Physics, Settings
 
 DISTANCE_SCALE = wp.constant(1.0 / 1000.0)
 HEIGHT_SCALE = wp.constant(1.0 / rules.HEIGHT)
@@ -128,7 +128,7 @@ def write_classic(
     it: Fighter,
     p: Physics,
     bullets: wp.array2d[Bullet],
-    clock: Clock,
+    clock: MatchClock,
     settings: Settings,
 ) -> None:
     """The 59 (46) floats of classic rules."""
@@ -151,7 +151,7 @@ def write_challenge(
     it: Fighter,
     p: Physics,
     bullets: wp.array2d[Bullet],
-    clock: Clock,
+    clock: MatchClock,
     settings: Settings,
 ) -> None:
     """The newest frame of 56 floats under challenge rules."""
@@ -197,7 +197,7 @@ def observe(
     it: Fighter,
     p: Physics,
     bullets: wp.array2d[Bullet],
-    clock: Clock,
+    clock: MatchClock,
     settings: Settings,
 ) -> None:
     """Write one seat's observation after a step."""

@@ -59,7 +59,7 @@ class BotMemory:
 
 
 @wp.struct
-class Clock:
+class MatchClock:
     """Ticks played in this match, and how many matches this place in the batch has started (it seeds the next one)."""
 
     tick: int

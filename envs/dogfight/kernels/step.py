@@ -17,8 +17,8 @@ from sparring.envs.dogfight.kernels.state import (
     SLOTS,
     BotMemory,
     Bullet,
-    Clock,
     Fighter,
+    MatchClock,
     Physics,
     RewardWeights,
     Settings,
@@ -38,14 +38,14 @@ class World:
     bullets: wp.array2d[Bullet]
     memory: wp.array2d[BotMemory]
     physics: wp.array[Physics]
-    clock: wp.array[Clock]
+    clock: wp.array[MatchClock]
     bots: wp.array2d[int]
     match_id: wp.array[int]
     ranges: wp.array2d[float]
 
 
 @wp.struct
-class Results:
+class StepResults:
     """The arrays a step writes for its caller; shapes in `batch.DogfightBatch`."""
 
     obs: wp.array3d[float]
@@ -67,7 +67,7 @@ def clamp_action(action: wp.vec3) -> wp.vec3:
 
 
 @wp.func
-def read_action(actions: wp.array2d[wp.vec3], results: Results, bot: int, match: int, seat: int) -> wp.vec3:
+def read_action(actions: wp.array2d[wp.vec3], results: StepResults, bot: int, match: int, seat: int) -> wp.vec3:
     """A seat's action, clamped; one that is not finite counts as invalid and becomes zero. Zero where a bot plays."""
     if bot >= 0:
         return wp.vec3(0.0, 0.0, 0.0)
@@ -167,7 +167,7 @@ def trace_tick(
 
 
 @wp.kernel
-def restart_kernel(world: World, results: Results, restart: wp.array[bool], settings: Settings, first: int) -> None:
+def restart_kernel(world: World, results: StepResults, restart: wp.array[bool], settings: Settings, first: int) -> None:
     """Begin a new match at every place marked in `restart`."""
     match = wp.tid() + first
     if restart[match]:
@@ -176,7 +176,7 @@ def restart_kernel(world: World, results: Results, restart: wp.array[bool], sett
 
 
 @wp.kernel
-def observe_kernel(world: World, results: Results, settings: Settings, first: int) -> None:
+def observe_kernel(world: World, results: StepResults, settings: Settings, first: int) -> None:
     """Write the observations of a state that was set from outside."""
     match = wp.tid() + first
     first_observation(world, results.obs, match, settings)
@@ -224,7 +224,7 @@ def end_trace(trace: wp.array3d[float], match: int, first: int, end: int) -> Non
 
 @wp.func
 def play(
-    world: World, results: Results, actions: wp.array2d[wp.vec3], p: Physics, match: int, settings: Settings
+    world: World, results: StepResults, actions: wp.array2d[wp.vec3], p: Physics, match: int, settings: Settings
 ) -> Match:
     """Run the ticks of a step: bots decide, both fighters act, bullets fly, hits land at once, the clock moves.
 
@@ -298,7 +298,7 @@ def play(
 
 @wp.func
 def write_rewards(
-    results: Results, match: int, before: Geometry, m: Match, p: Physics, weights: RewardWeights, settings: Settings
+    results: StepResults, match: int, before: Geometry, m: Match, p: Physics, weights: RewardWeights, settings: Settings
 ) -> None:
     """Both seats' rewards and the flags of the step."""
     alive_a = alive(m.a)
@@ -318,7 +318,7 @@ def write_rewards(
 
 
 @wp.func
-def finish(world: World, results: Results, match: int, m: Match, settings: Settings) -> None:
+def finish(world: World, results: StepResults, match: int, m: Match, settings: Settings) -> None:
     """Leave the record of a match that ended and begin the next one."""
     results.length[match] = m.tick
     results.final_hp[match, 0] = int(m.a.hp)
@@ -331,7 +331,7 @@ def finish(world: World, results: Results, match: int, m: Match, settings: Setti
 @wp.kernel
 def step_kernel(
     world: World,
-    results: Results,
+    results: StepResults,
     actions: wp.array2d[wp.vec3],
     weights: RewardWeights,
     settings: Settings,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sparring.agents.distributed.processes import ALONE, Processes, joined
-from sparring.agents.distributed.shards import Noise, Share, draw
+from sparring.agents.distributed.shards import Shard, ShardedGenerator, draw
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.loop import train
 from sparring.agents.ppo.minibatches import Joint, minibatches
@@ -123,7 +123,7 @@ def test_environments_of_gymnasiums_share_their_statistics(tmp_path):
 
 
 def test_matches_are_shared_evenly_or_refused_with_a_number_that_works():
-    assert [Processes(rank, 4).share(12) for rank in (0, 3)] == [Share(0, 3, 12), Share(9, 3, 12)]
+    assert [Processes(rank, 4).share(12) for rank in (0, 3)] == [Shard(0, 3, 12), Shard(9, 3, 12)]
     assert ALONE.share(7).whole
     with pytest.raises(ConfigError, match=r"env\.num_envs=9: must be a multiple of 4, the processes; use 8 or 12"):
         Processes(0, 4).share(9)
@@ -146,10 +146,10 @@ def test_an_environment_that_is_not_complete_is_refused(tmp_path, monkeypatch):
 def test_the_shares_of_the_noise_are_the_noise_of_one(kind):
     whole = draw(kind, torch.Size((6, 2)), torch.Generator().manual_seed(3), torch.device("cpu"))
     for first in (0, 2, 4):
-        noise = Noise.of(Share(first, 2, 6), torch.Generator().manual_seed(3))
+        noise = ShardedGenerator.of(Shard(first, 2, 6), torch.Generator().manual_seed(3))
         part = draw(kind, torch.Size((2, 2)), noise, torch.device("cpu"))
         assert torch.equal(part, whole[first : first + 2])
-    assert isinstance(Noise.of(Share(0, 6, 6), torch.Generator()), torch.Generator)
+    assert isinstance(ShardedGenerator.of(Shard(0, 6, 6), torch.Generator()), torch.Generator)
 
 
 def test_the_minibatches_of_the_shares_are_those_of_one():
@@ -162,7 +162,7 @@ def test_the_minibatches_of_the_shares_are_those_of_one():
     shares = []
     for first in (0, 2, 4):
         own = Samples(*(tensor.view(5, 6)[:, first : first + 2].flatten() for tensor in every))
-        joint = Joint(Share(first, 2, 6), advantage, value, returns)
+        joint = Joint(Shard(first, 2, 6), advantage, value, returns)
         shares.append(list(minibatches(own, options, torch.Generator().manual_seed(1), joint)))
     for whole, *parts in zip(expected, *shares, strict=True):
         assert sorted(torch.cat([part.obs for part in parts]).tolist()) == sorted(whole.obs.tolist())

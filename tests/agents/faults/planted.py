@@ -18,8 +18,8 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.agents.ppo import loop
-from sparring.agents.ppo.learner import Learner
-from sparring.agents.ppo.run import Run
+from sparring.agents.ppo.learner import PPOLearner
+from sparring.agents.ppo.run import PPORun
 from sparring.agents.run.states import StateFolder
 from sparring.configs.schema import LoggerConfig, NetworkConfig
 from sparring.curriculum.pool import Pool
@@ -95,7 +95,7 @@ def run_signalled(root, place, numbers, **options):
     _after(loop, "_prepare", lambda run, plan: arm.update(now=plan.update == 5))
     owner, name = {
         "rollout": (Duel, "step"),
-        "update": (Learner, "_step"),
+        "update": (PPOLearner, "_step"),
         "check": (Policy, "act"),
         "save of a policy": (os, "fsync"),
         "save of a state": (os, "fsync"),
@@ -103,7 +103,7 @@ def run_signalled(root, place, numbers, **options):
     if not place.startswith("save"):
         _after(owner, name, lambda *_: strike())
     else:
-        saver = (Run, "save") if place.endswith("policy") else (StateFolder, "publish")
+        saver = (PPORun, "save") if place.endswith("policy") else (StateFolder, "publish")
         inside = _inside(*saver)
         _after(owner, name, lambda *_: strike() if inside else None)
     run(long(root, **options))

@@ -14,7 +14,7 @@ import torch
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import loop
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.run.guard import LearningFailed
 from sparring.envs.dogfight.batch import DogfightBatch
@@ -35,7 +35,7 @@ def of_gradient(part):
     def spoil(learner, _, value):
         getattr(learner.network, part)[0].weight.grad[0, 0] = value
 
-    return Learner, "_value_gradient" if part == "critic" else "_policy_gradient", 1, spoil
+    return PPOLearner, "_value_gradient" if part == "critic" else "_policy_gradient", 1, spoil
 
 
 def of_moment(name):
@@ -43,7 +43,7 @@ def of_moment(name):
         for state in learner.optimizer.state.values():
             state[name].flatten()[0] = value
 
-    return Learner, "update", 0, spoil
+    return PPOLearner, "update", 0, spoil
 
 
 def spoil_weight(learner, _, value):
@@ -66,7 +66,7 @@ SEAMS = {
     "a gradient of the critic": of_gradient("critic"),
     "a first moment": of_moment("exp_avg"),
     "a second moment": of_moment("exp_avg_sq"),
-    "a weight": (Learner, "_step", 1, spoil_weight),
+    "a weight": (PPOLearner, "_step", 1, spoil_weight),
 }
 
 

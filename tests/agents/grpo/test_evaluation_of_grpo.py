@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo import loop
-from sparring.agents.grpo.evaluation import OPPONENTS, Evaluation, measured
+from sparring.agents.grpo.evaluation import OPPONENTS, ReferenceEvaluation, measured
 from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.llm.models.adapters import Adapters
 from sparring.agents.llm.models.load import load_model
@@ -43,7 +43,7 @@ def test_a_check_repeats_and_tells_the_learner_from_its_base(toy):
     config = small_config(f"model.name={toy}", *CHECKED)
     model, tokenizer = load_model(config.model)
     adapters = Adapters(model, LoraShape.of(config.model))
-    evaluation = Evaluation(config, adapters, tokenizer, threads=1)
+    evaluation = ReferenceEvaluation(config, adapters, tokenizer, threads=1)
     before = evaluation.check()
     assert evaluation.check() == before
     assert [key.split("/")[1] for key in before.metrics][::3] == [f"vs_{name}" for name in OPPONENTS]
@@ -70,7 +70,7 @@ def test_a_check_that_cannot_be_played_is_an_alert_and_training_goes_on(toy, tmp
     def refuse(_):
         raise InputError("the prompt is too long")
 
-    monkeypatch.setattr(Evaluation, "check", refuse)
+    monkeypatch.setattr(ReferenceEvaluation, "check", refuse)
     final = train(toy, tmp_path, "alert", *CHECKED)
     assert len(rows(final)) == 3
     alerts = [row["event"] for row in rows(final, "events.jsonl") if row["kind"] == "alert"]

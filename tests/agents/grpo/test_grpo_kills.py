@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from sparring.agents.grpo import loop
-from sparring.agents.grpo.rollouts.adapter_worker import ModelPlayer
+from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
 from sparring.agents.grpo.rollouts.rollout_workers import InProcess
-from sparring.agents.grpo.run import Run
+from sparring.agents.grpo.run import GRPORun
 from tests.agents.faults import victims
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
@@ -20,7 +20,9 @@ OPTIONS = ("grpo.steps=5", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "gr
 
 def run_telling(toy, folder, name, sender):
     """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
-    Run._players = lambda self: InProcess(self.config, ModelPlayer)  # as workers do, without starting processes
+    GRPORun._players = lambda self: InProcess(
+        self.config, AdapterRolloutWorker
+    )  # as workers do, without starting processes
     step, introduce = loop._step, loop._introduce
 
     def ready(run):

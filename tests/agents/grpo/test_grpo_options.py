@@ -6,7 +6,7 @@ import multiprocessing
 import pytest
 import torch
 
-from sparring.agents.grpo.learner import Learner
+from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.loop import train
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
@@ -59,7 +59,7 @@ def noting(monkeypatch, owner, name):
 
 def test_in_self_play_all_seven_powers_are_learned_with_and_paid_in_their_own_direction(runs, monkeypatch):
     """Two games from the opening: in a pair of decisions the better paid has the advantage 1, the other -1."""
-    played, learned = noting(monkeypatch, Rollouts, "play"), noting(monkeypatch, Learner, "learn")
+    played, learned = noting(monkeypatch, Rollouts, "play"), noting(monkeypatch, GRPOLearner, "learn")
     (row,) = rows(run(runs, "self_play", "grpo.play=self_play", "grpo.steps=1"))
     ((_, batch),), ((samples, _),) = played, learned
     assert {turn.power for turn in batch.turns} == {0, 1, 2, 3, 4, 5, 6}
@@ -108,13 +108,13 @@ def test_a_league_begins_with_what_another_run_left(runs, first):
 
 def test_two_workers_play_the_same_run_as_one(runs, monkeypatch):
     """Two steps ahead, so that both have a plan at once; whichever is done first, steps stay in their order."""
-    learn, alive = Learner.learn, []
+    learn, alive = GRPOLearner.learn, []
 
     def learn_and_count(*given, **options):
         alive.append(len(multiprocessing.active_children()))
         return learn(*given, **options)
 
-    monkeypatch.setattr(Learner, "learn", learn_and_count)
+    monkeypatch.setattr(GRPOLearner, "learn", learn_and_count)
     options = ("grpo.steps=2", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2")
     one, two = (run(runs, f"workers_{count}", f"grpo.workers={count}", *options) for count in (1, 2))
     assert alive == [1, 1, 2, 2]

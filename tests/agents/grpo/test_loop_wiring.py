@@ -7,7 +7,7 @@ import pytest
 
 from sparring.agents.grpo.loop import _learn
 from sparring.agents.grpo.objective.groups import BeforeMove
-from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Turn
+from sparring.agents.grpo.rollouts.rollout import DecisionRecord, RolloutBatch
 from sparring.agents.llm.backend import Decision
 from sparring.configs.language import GRPOConfig
 
@@ -25,7 +25,7 @@ class Noting:
 
 def turn(game, fork, step=0, *, power=2, centres=3):
     known = BeforeMove(fork=fork, power=power, step=step, centres=centres, year=1901, position=fork)
-    return Turn(Decision(()), game, power, step, known, 1)
+    return DecisionRecord(Decision(()), game, power, step, known, 1)
 
 
 def learned(turns, rewards, *, rate_scale=1.0, **options):

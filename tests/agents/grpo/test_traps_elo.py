@@ -6,7 +6,7 @@ from sparring.agents.grpo.objective.advantages import advantages
 from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, new_league, record
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 from sparring.envs.diplomacy.rewards.sample_reward import elo_reward
 from tests.agents.grpo.rollouts.small_games import bots_everywhere
 
@@ -40,7 +40,7 @@ def test_trap_18_a_plan_carries_elo_points_by_seat(tmp_path):
     """Bayesian ratings are about 25 with everybody, and would make every expected place the fourth."""
     league = new_league(("random", "chaos", "dumbbot"), "toy")
     for _ in range(20):
-        league = record(league, [Game(("dumbbot", CHALLENGER, "random"), (1, 2, 3))])
+        league = record(league, [GameResult(("dumbbot", CHALLENGER, "random"), (1, 2, 3))])
     draw = {"draw": bots_everywhere, "league": league, "folder": tmp_path, "seed": 1}
     (group, *_) = draw_plan(GRPOConfig(), step=0, policy_version=0, **draw).groups
     assert group.ratings == tuple(league[name].elo for name in group.players)

@@ -8,7 +8,7 @@ import pytest
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.bot_backend import BotBackend
 from sparring.agents.llm.cloning.bot_games import BotGames
-from sparring.agents.llm.policy import LLMPolicy, Player
+from sparring.agents.llm.policy import LLMPolicy, ParallelEnvPlayer
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS, FALL, PHASES, SPRING
@@ -64,7 +64,7 @@ def test_it_is_the_bot_of_its_name(asked):
 def test_it_plays_the_environment_with_others():
     env = parallel_env(last_year=1902)
     env.reset(seed=1)
-    players = [Player(LLMPolicy(BotBackend(bot)), seed=2) for bot in ("dumbbot", "random")]
+    players = [ParallelEnvPlayer(LLMPolicy(BotBackend(bot)), seed=2) for bot in ("dumbbot", "random")]
     while env.agents:
         env.step(players[0].act(env, env.agents[:1]) | players[1].act(env, env.agents[1:]))
     assert int(env.row()["done"]) == 1

@@ -4,7 +4,7 @@ import torch
 
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.order_requests import seats
+from sparring.agents.llm.order_requests import pending_requests
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders.choices import choices
@@ -27,7 +27,7 @@ def played_apart():
 
 def test_each_seat_is_asked_what_its_own_game_asks():
     batch = played_apart()
-    found = seats(batch, PLAYERS, PromptRules())
+    found = pending_requests(batch, PLAYERS, PromptRules())
     assert [(seat.game, seat.power) for seat in found] == [(game, power) for game in range(3) for power in (0, 1)]
     for seat in found:
         row = {name: tensor[seat.game].numpy() for name, tensor in batch.state.items()}
@@ -40,7 +40,7 @@ def test_each_seat_is_asked_what_its_own_game_asks():
 
 def test_games_that_stand_alike_share_what_is_asked_and_the_trie():
     batch = played_apart()
-    found = seats(batch, PLAYERS, PromptRules())
+    found = pending_requests(batch, PLAYERS, PromptRules())
     batch.close()
     first, _, again, _, other, _ = (seat.choices for seat in found)
     assert again is first

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.matches import MatchResults, Setting, play
+from sparring.agents.play.matches import MatchResults, MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy, PolicyError
 from sparring.configs.core.errors import UnknownNameError
@@ -15,7 +15,7 @@ from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import bot_id, ranges
 
-QUICK = Setting(threads=1, ranges=ranges("glass_cannon"))
+QUICK = MatchSettings(threads=1, ranges=ranges("glass_cannon"))
 SHORT = replace(QUICK, max_ticks=1500)
 
 
@@ -115,14 +115,14 @@ def test_a_policy_without_physics_plays_where_they_are_shown():
     hidden = play(blind, "chaser", games=4, seed=2, setting=replace(SHORT, observe_physics=False))
     assert (shown.length.tolist(), differ(shown, hidden)) == (hidden.length.tolist(), False)
     with pytest.raises(PolicyError, match="pupil observes 59 floats and cannot play matches that show 46"):
-        play(policy(), blind, games=2, seed=2, setting=Setting(threads=1, observe_physics=False))
+        play(policy(), blind, games=2, seed=2, setting=MatchSettings(threads=1, observe_physics=False))
 
 
 def test_a_policy_of_other_rules_is_refused():
     with pytest.raises(PolicyError, match="pupil was trained with rules=classic and cannot play with rules=challenge"):
-        play(policy(), "ace", games=2, seed=0, setting=Setting(threads=1, rules="challenge"))
+        play(policy(), "ace", games=2, seed=0, setting=MatchSettings(threads=1, rules="challenge"))
     with pytest.raises(PolicyError, match="action_repeat=10 and cannot play with action_repeat=1"):
-        play("ace", policy(), games=2, seed=0, setting=Setting(threads=1, action_repeat=1))
+        play("ace", policy(), games=2, seed=0, setting=MatchSettings(threads=1, action_repeat=1))
 
 
 def test_bad_input():
@@ -135,7 +135,7 @@ def test_bad_input():
 
 def test_the_recorder_sees_every_step_and_the_time_limit_ends_it():
     steps = []
-    setting = Setting(threads=1, max_ticks=95, trace=1)
+    setting = MatchSettings(threads=1, max_ticks=95, trace=1)
     results = play(
         "do_nothing",
         "do_nothing",
@@ -153,6 +153,6 @@ def test_actions_that_are_not_finite_are_counted():
     broken = policy()
     with torch.no_grad():
         broken.network.actor[-1].bias[0] = float("nan")
-    results = play(broken, "do_nothing", games=2, seed=0, setting=Setting(threads=1, max_ticks=50))
+    results = play(broken, "do_nothing", games=2, seed=0, setting=MatchSettings(threads=1, max_ticks=50))
     assert isinstance(results, MatchResults)
     assert results.invalid_actions == 2 * 5

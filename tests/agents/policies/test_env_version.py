@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sparring import train
-from sparring.agents.play.matches import Setting, play
+from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
@@ -35,7 +35,7 @@ sizes = pytest.mark.parametrize("size", OLD_POLICIES)
 def setting(size, path):
     """Matches like those the recorded policy was trained in."""
     repeat = load_checkpoint(path).contract["action_repeat"]
-    return Setting(**QUICK, observe_physics=size == 59, action_repeat=repeat)
+    return MatchSettings(**QUICK, observe_physics=size == 59, action_repeat=repeat)
 
 
 def todays(path):
@@ -88,7 +88,7 @@ def test_an_old_challenge_policy_never_plays(tmp_path):
         todays(path)
     assert str(refusal.value) == f"{path}: {why}"
     with pytest.raises(PolicyError) as refusal:
-        play(Policy.load(path), "ace", games=2, seed=0, setting=Setting(**QUICK, rules="challenge"))
+        play(Policy.load(path), "ace", games=2, seed=0, setting=MatchSettings(**QUICK, rules="challenge"))
     assert str(refusal.value) == f"{path}: {why}"
 
 

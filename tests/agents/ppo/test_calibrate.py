@@ -8,7 +8,7 @@ import torch
 
 from sparring.agents.ppo import calibrate
 from sparring.agents.ppo.calibrate import estimate_seconds
-from sparring.agents.ppo.run import Run
+from sparring.agents.ppo.run import PPORun
 from sparring.configs.load import load
 
 SIZES = ["env.num_envs=8", "ppo.rollout_steps=32", "ppo.minibatch_size=64", "ppo.epochs=3", "network.hidden=4"]
@@ -17,7 +17,7 @@ PLACE = ["device=cpu", "threads=1", "logger.progress=false"]
 
 @pytest.fixture
 def run(tmp_path):
-    run = Run(load(["+run=quickstart", "max_updates=100", *SIZES, *PLACE, f"checkpoint_dir={tmp_path}"]))
+    run = PPORun(load(["+run=quickstart", "max_updates=100", *SIZES, *PLACE, f"checkpoint_dir={tmp_path}"]))
     yield run
     run.close()
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import Learner, explained_variance, surrogate, value_loss
+from sparring.agents.ppo.learner import PPOLearner, explained_variance, surrogate, value_loss
 from sparring.agents.ppo.minibatches import minibatches, normalize
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout, Samples
@@ -32,7 +32,7 @@ def network(seed=0):
 
 def run(net, samples, *, seed=0, learning_rate=1e-3, entropy=0.0, autocast=None, number=0, threads=1, **options):
     config = PPOConfig(**{"minibatch_size": 16, "epochs": 2, "target_kl": 0.0} | options)
-    learner = Learner(net, config, autocast or Autocast("fp32", "cpu"), seed=seed, threads=threads)
+    learner = PPOLearner(net, config, autocast or Autocast("fp32", "cpu"), seed=seed, threads=threads)
     try:
         return learner.update(samples, number=number, learning_rate=learning_rate, entropy_coefficient=entropy)
     finally:
@@ -164,7 +164,7 @@ def test_the_gradient_is_clipped():
     net = network()
     before = weights(net)
     config = PPOConfig(minibatch_size=64, epochs=1, target_kl=0.0, max_grad_norm=0.5)
-    learner = Learner(net, config, Autocast("fp32", "cpu"), seed=0)
+    learner = PPOLearner(net, config, Autocast("fp32", "cpu"), seed=0)
     learner.optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
     metrics = learner.update(samples, number=0, learning_rate=1.0, entropy_coefficient=0.0)
     assert metrics["train/grad_norm"] > 1e3
@@ -261,7 +261,7 @@ def train(seed, updates=15):
     net, env = network(seed), Target(64, seed)
     generator = torch.Generator().manual_seed(seed)
     rollout = Rollout(8, 64, 2, 2, device="cpu", max_truncations=1)
-    learner = Learner(net, PPOConfig(epochs=4, minibatch_size=128), Autocast("fp32", "cpu"), seed=seed)
+    learner = PPOLearner(net, PPOConfig(epochs=4, minibatch_size=128), Autocast("fp32", "cpu"), seed=seed)
     rewards = []
     for number in range(updates):
         rollout.collect(env, net, generator)

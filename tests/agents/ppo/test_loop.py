@@ -8,7 +8,7 @@ import torch
 
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import loop
-from sparring.agents.ppo.evaluation import Checks
+from sparring.agents.ppo.evaluation import BotEvaluation
 from sparring.agents.ppo.loop import anneal, train
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.run.folder import RunFolderError
@@ -90,13 +90,13 @@ def test_checks_do_not_change_the_course(finished, tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
 def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch, capsys, number, code):
-    after = Checks.after
+    after = BotEvaluation.after
 
     def interrupted(*arguments):
         signal.raise_signal(number)
         return after(*arguments)
 
-    monkeypatch.setattr(Checks, "after", interrupted)
+    monkeypatch.setattr(BotEvaluation, "after", interrupted)
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stopped:
         train(config(tmp_path))

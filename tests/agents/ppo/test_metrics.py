@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparring.agents.play.duel import FIRST_SLOT, Tally
+from sparring.agents.play.duel import FIRST_SLOT, MatchTally
 from sparring.agents.ppo.metrics import curriculum_metrics, rollout_metrics
 from sparring.configs.schema import PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.schedule import Schedule
@@ -14,7 +14,7 @@ def tally(rows):
     table = np.zeros((FIRST_SLOT + 2, 6))
     for opponent, row in rows.items():
         table[opponent] = row
-    return Tally(*table.T)
+    return MatchTally(*table.T)
 
 
 def test_rates_and_means_are_per_finished_match():

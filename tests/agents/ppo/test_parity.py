@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Samples
 from sparring.configs.schema import NetworkConfig, PPOConfig
@@ -41,7 +41,7 @@ def test_an_update_equals_the_plain_one(value_clip, threads):
     config = PPOConfig(
         epochs=EPOCHS, minibatch_size=MINIBATCH, value_clip=value_clip, target_kl=0.0, max_grad_norm=0.5, clip=0.2
     )
-    learner = Learner(net, config, Autocast("fp32", "cpu"), seed=11, threads=threads)
+    learner = PPOLearner(net, config, Autocast("fp32", "cpu"), seed=11, threads=threads)
     metrics = learner.update(samples, number=0, learning_rate=3e-4, entropy_coefficient=0.01)
     learner.close()
     assert metrics["train/epochs_completed"] == EPOCHS

@@ -3,7 +3,7 @@
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.configs.schema import NetworkConfig, PPOConfig
 
@@ -11,7 +11,7 @@ from sparring.configs.schema import NetworkConfig, PPOConfig
 def learner(*, scaled):
     autocast = Autocast("fp32", "cpu")
     autocast.scaler = torch.amp.GradScaler("cpu", enabled=scaled, init_scale=512.0)
-    return Learner(ActorCritic(2, 1, 1, NetworkConfig(hidden=8)), PPOConfig(), autocast, seed=0)
+    return PPOLearner(ActorCritic(2, 1, 1, NetworkConfig(hidden=8)), PPOConfig(), autocast, seed=0)
 
 
 def test_a_scaler_goes_on_with_the_scale_that_was_saved():

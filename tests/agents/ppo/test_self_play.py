@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.duel import FIRST_SLOT, Duel, Tally
-from sparring.agents.play.matches import Setting
+from sparring.agents.play.duel import FIRST_SLOT, Duel, MatchTally
+from sparring.agents.play.matches import MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.promotion import Promotion
@@ -67,7 +67,7 @@ def tally(results):
     table = np.zeros((FIRST_SLOT + 2, 6))
     for opponent, result in results.items():
         table[opponent, :3] = result
-    return Tally(*table.T)
+    return MatchTally(*table.T)
 
 
 def test_without_self_play_there_are_only_bots(duel, tmp_path):
@@ -234,7 +234,7 @@ def test_a_snapshot_has_to_earn_its_place(duel, tmp_path):
 def test_the_test_tells_a_strong_learner_from_an_equal_one():
     strong = load_checkpoint(RELEASED / "dogfight_quickstart.pt")
     weak = ActorCritic.from_shape(strong.network.shape, seed=1)
-    promotion = Promotion(SelfPlayConfig(promotion_games=128), Setting(threads=1), strong.contract, seed=3)
+    promotion = Promotion(SelfPlayConfig(promotion_games=128), MatchSettings(threads=1), strong.contract, seed=3)
     verdict = promotion.test(strong.network, weak.state_dict(), 5, ranges("none"))
     assert verdict.accepted == "H1"
     assert sum(verdict.pairs) == 32  # it stopped as soon as it knew

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.agents.run.detectors import COOL_DOWN, ENOUGH, HOLD, Detectors
-from sparring.agents.run.guard import Guard, Verdict
+from sparring.agents.run.guard import Guard, GuardVerdict
 from sparring.configs.schema import GuardConfig, PPOConfig
 
 USUAL = {"train/entropy": 0.5, "rollout/action_size": 0.4, "train/value_loss": 0.02, "train/grad_norm": 0.3}
@@ -75,7 +75,7 @@ def test_nothing_fires_on_runs_that_learn_as_they_should(number):
     guard = Guard(GuardConfig(), learner, alert=pytest.fail)
     for update, row in enumerate(TRACES[number]):
         guard.before()
-        assert guard.after(update, row) is Verdict.GO_ON
+        assert guard.after(update, row) is GuardVerdict.GO_ON
         guard.watch(row, quarantined=0)
     assert len(TRACES[number]) == 80
     assert (guard.counts["restored_updates"], guard.counts["alerts"]) == (0, 0)

@@ -4,7 +4,7 @@ import pytest
 
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.preflight import check_early
-from sparring.agents.run.session import Home, begins_anew, open_home
+from sparring.agents.run.session import RunSession, begins_anew, open_home
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.curriculum.league.file import LeagueFile
@@ -18,7 +18,7 @@ def config(root, *options):
 @pytest.fixture
 def refused(tmp_path):
     """What is left where the trainer was refused right after it had opened its folder, with seed 1."""
-    home = Home(config(tmp_path), total=1)
+    home = RunSession(config(tmp_path), total=1)
     home.states.folder.mkdir()
     home.folder.pool.mkdir()
     home.close()
@@ -32,7 +32,7 @@ def stored(root):
 def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
     corrected = config(refused, "seed=7", "model.name=smollm2", "logger.wandb_project=other")
     check_early(corrected)
-    home = Home(corrected, total=1)
+    home = RunSession(corrected, total=1)
     home.greet(0, {})
     home.close()
     assert (stored(refused)["seed"], stored(refused)["model"]["name"]) == (7, "smollm2")

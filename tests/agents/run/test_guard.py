@@ -12,11 +12,11 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import loop
-from sparring.agents.ppo.learner import Learner
+from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.run import Run
-from sparring.agents.run.guard import Guard, LearningFailed, Verdict
+from sparring.agents.ppo.run import PPORun
+from sparring.agents.run.guard import Guard, GuardVerdict, LearningFailed
 from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.states import StateFolder
@@ -28,7 +28,7 @@ NAN = float("nan")
 
 
 def learner():
-    return Learner(ActorCritic(2, 1, 1, NetworkConfig(hidden=4)), PPOConfig(), Autocast("fp32", "cpu"), seed=0)
+    return PPOLearner(ActorCritic(2, 1, 1, NetworkConfig(hidden=4)), PPOConfig(), Autocast("fp32", "cpu"), seed=0)
 
 
 def make_guard(said=None, **options):
@@ -66,7 +66,7 @@ def test_a_broken_update_is_taken_back_and_the_rate_cut(reason):
     guard = make_guard(said)
     before = first_weight(guard)
     shift(guard)
-    assert guard.after(7, train_metrics(**BROKEN[reason])) is Verdict.GO_ON
+    assert guard.after(7, train_metrics(**BROKEN[reason])) is GuardVerdict.GO_ON
     assert first_weight(guard) == before
     assert guard.rate_scale == 0.5
     assert said == [f"update 7 is taken back ({reason}); the learning rate is cut to 0.5 of it"]
@@ -76,7 +76,7 @@ def test_a_sound_update_stays():
     guard = make_guard()
     before = first_weight(guard)
     shift(guard)
-    assert guard.after(0, train_metrics(kl=0.49)) is Verdict.GO_ON
+    assert guard.after(0, train_metrics(kl=0.49)) is GuardVerdict.GO_ON
     assert first_weight(guard) == before + 1.0
     assert guard.counts["restored_updates"] == 0
 
@@ -91,7 +91,7 @@ def verdicts(guard, updates):
 
 def test_a_second_one_rolls_back_and_a_third_gives_up():
     guard = make_guard(window=50)
-    assert verdicts(guard, [3, 20, 52]) == [Verdict.GO_ON, Verdict.ROLL_BACK, Verdict.GIVE_UP]
+    assert verdicts(guard, [3, 20, 52]) == [GuardVerdict.GO_ON, GuardVerdict.ROLL_BACK, GuardVerdict.GIVE_UP]
     assert guard.rate_scale == 0.125
     assert guard.counts | {"alerts": 0} == {
         "skipped_steps": 0, "kl_stops": 0, "restored_updates": 3, "rollbacks": 1, "quarantined_matches": 0, "alerts": 0,
@@ -99,12 +99,12 @@ def test_a_second_one_rolls_back_and_a_third_gives_up():
 
 
 def test_far_apart_they_are_each_the_first():
-    assert verdicts(make_guard(window=10), [0, 10, 20, 30]) == [Verdict.GO_ON] * 4
+    assert verdicts(make_guard(window=10), [0, 10, 20, 30]) == [GuardVerdict.GO_ON] * 4
 
 
 def test_switched_off_it_only_counts():
     guard = make_guard(enabled=False)
-    assert verdicts(guard, [0, 1, 2]) == [Verdict.GO_ON] * 3
+    assert verdicts(guard, [0, 1, 2]) == [GuardVerdict.GO_ON] * 3
     assert (guard.rate_scale, guard.counts["restored_updates"]) == (1.0, 0)
     guard.after(3, train_metrics(kl_stop=1.0, skipped_steps=2.0))
     assert (guard.counts["kl_stops"], guard.counts["skipped_steps"]) == (1, 2)
@@ -123,7 +123,7 @@ def test_its_state_comes_back():
     guard.watch({"train/entropy": 1.0}, quarantined=2)
     twin.load_state_dict(json.loads(json.dumps(guard.state_dict())))
     assert twin.state_dict() == guard.state_dict()
-    assert verdicts(twin, [2]) == [Verdict.ROLL_BACK]
+    assert verdicts(twin, [2]) == [GuardVerdict.ROLL_BACK]
 
 
 # ---- in a run, with the fault put where it would happen
@@ -193,7 +193,7 @@ def test_a_broken_moment_is_left_behind_by_rolling_back(tmp_path, monkeypatch):
     """Taking updates back does not help when what they are taken back to is broken; an earlier state does."""
     inject(monkeypatch, StateFolder, "publish", lambda states, _: spoil_moment(runs[0].learner, None), calls=[1])
     runs = []
-    inject(monkeypatch, Run, "_open", lambda run, _: runs.append(run))
+    inject(monkeypatch, PPORun, "_open", lambda run, _: runs.append(run))
     loop.train(config(tmp_path, checkpoint_every=1))
     last = metrics(tmp_path)[-1]
     assert (last["guard/restored_updates"], last["guard/rollbacks"]) == (2, 1)
@@ -204,7 +204,7 @@ def test_a_gradient_that_is_not_finite_is_never_applied(tmp_path, monkeypatch):
     def spoil(learner, _):
         learner.network.actor[0].weight.grad.fill_(math.inf)
 
-    inject(monkeypatch, Learner, "_value_gradient", spoil)
+    inject(monkeypatch, PPOLearner, "_value_gradient", spoil)
     loop.train(config(tmp_path))
     rows = metrics(tmp_path)
     assert [row["guard/skipped_steps"] for row in rows] == [1, 1, 1]
@@ -216,7 +216,7 @@ def break_update(learner, result):
 
 
 def test_one_broken_update_is_taken_back_and_the_run_goes_on(tmp_path, monkeypatch):
-    inject(monkeypatch, Learner, "update", break_update)
+    inject(monkeypatch, PPOLearner, "update", break_update)
     loop.train(config(tmp_path))
     rows = metrics(tmp_path)
     assert [row["guard/restored_updates"] for row in rows] == [1, 1, 1]
@@ -224,7 +224,7 @@ def test_one_broken_update_is_taken_back_and_the_run_goes_on(tmp_path, monkeypat
 
 
 def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
-    inject(monkeypatch, Learner, "update", break_update, calls=[1, 2])
+    inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2])
     moved = []
     inject(monkeypatch, Progress, "skip", lambda progress, _: moved.append(progress._bar.n))
     loop.train(config(tmp_path, checkpoint_every=1))
@@ -239,7 +239,7 @@ def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
 
 
 def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
-    inject(monkeypatch, Learner, "update", break_update, calls=[1, 2, 3])
+    inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2, 3])
     with pytest.raises(LearningFailed) as failed:
         loop.train(config(tmp_path, checkpoint_every=1))
     assert failed.value.code == 1
@@ -251,8 +251,8 @@ def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
 
 
 def test_stopping_right_after_a_roll_back_saves_what_it_went_back_to(tmp_path, monkeypatch):
-    inject(monkeypatch, Learner, "update", break_update, calls=[1, 2])
-    inject(monkeypatch, Run, "roll_back", lambda run, _: signal.raise_signal(signal.SIGTERM))
+    inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2])
+    inject(monkeypatch, PPORun, "roll_back", lambda run, _: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(Stopped):
         loop.train(config(tmp_path, checkpoint_every=1))
     training = load_checkpoint(tmp_path / "small" / "final.pt").training

@@ -8,7 +8,7 @@ import pytest
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.league.inheritance import inherit
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 from tests.curriculum.league.small_league import small_league
 
 
@@ -24,8 +24,8 @@ def make_run(root, name, league, *, weights=("step_10", "step_20")):
 
 def played():
     league = small_league()
-    games = [Game(("checkpoint_000010", "chaos"), (1, 2)), Game((CHALLENGER, "chaos"), (2, 1))]
-    return record(league, [*games, Game(("base_model", "checkpoint_000010"), (1, 1))])
+    games = [GameResult(("checkpoint_000010", "chaos"), (1, 2)), GameResult((CHALLENGER, "chaos"), (2, 1))]
+    return record(league, [*games, GameResult(("base_model", "checkpoint_000010"), (1, 1))])
 
 
 def fresh(**options):

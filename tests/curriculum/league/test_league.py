@@ -18,7 +18,7 @@ from sparring.curriculum.league.league import (
 from sparring.curriculum.league.league import win_rates as rates
 from sparring.curriculum.ratings.bayesian import Belief, beliefs_after
 from sparring.curriculum.ratings.elo import elo_after
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 from tests.curriculum.league.small_league import small_league
 
 SEVEN = (CHALLENGER, "base_model", "random", "chaos", "dumbbot", "dumbbot", "defensive")
@@ -38,7 +38,7 @@ def test_starting_elos():
 
 def test_every_game_moves_both_ratings_of_everybody_in_it():
     before = new_league(DIPLOMACY_BOTS, "tiny")
-    game = Game(SEVEN, (1, 2, 3, 4, 5, 6, 7))
+    game = GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))
     after = record(before, [game])
     for name, agent in after.agents.items():
         played = name in SEVEN
@@ -55,7 +55,7 @@ def test_every_game_moves_both_ratings_of_everybody_in_it():
 def test_neither_the_order_of_games_nor_of_agents_makes_a_difference():
     rng = np.random.default_rng(1)
     names = list(small_league().agents)
-    games = [Game(tuple(rng.choice(names, 7)), tuple(rng.permutation(7) + 1)) for _ in range(40)]
+    games = [GameResult(tuple(rng.choice(names, 7)), tuple(rng.permutation(7) + 1)) for _ in range(40)]
     one = record(small_league(), games)
     turned = small_league()
     turned = record(type(turned)(dict(reversed(turned.agents.items())), {}), games[::-1])
@@ -66,7 +66,7 @@ def test_neither_the_order_of_games_nor_of_agents_makes_a_difference():
 def test_results_add_up_over_batches():
     league = small_league()
     for ranks in ((1, 2), (2, 1), (1, 2), (1, 1)):
-        league = record(league, [Game((CHALLENGER, "chaos"), ranks)])
+        league = record(league, [GameResult((CHALLENGER, "chaos"), ranks)])
     assert league.records[CHALLENGER, "chaos"].total == (2, 1, 1)
     assert league["chaos"].games == league[CHALLENGER].games == 4
 
@@ -77,8 +77,8 @@ def test_nothing_played_nothing_changed():
 
 def test_recent_results_outweigh_old_ones():
     """600 lost games, then 600 won: in total even, lately 7 of 8, since 200 of them remember the old 150."""
-    league = record(small_league(), 600 * [Game((CHALLENGER, "chaos"), (2, 1))])
-    league = record(league, 600 * [Game((CHALLENGER, "chaos"), (1, 2))])
+    league = record(small_league(), 600 * [GameResult((CHALLENGER, "chaos"), (2, 1))])
+    league = record(league, 600 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
     assert league.records[CHALLENGER, "chaos"].total == (600, 0, 600)
     (rate,) = rates(league, CHALLENGER, ["chaos"])
     assert rate == pytest.approx((600 + 1) / (600 + 600 * 200 / 800 + 2))
@@ -92,13 +92,13 @@ def test_never_met_is_even():
 
 
 def test_a_checkpoint_enters_with_the_challengers_ratings_and_stays_while_that_moves_on():
-    league = record(small_league(0), [Game(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
+    league = record(small_league(0), [GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
     league = enter_checkpoint(league, step=20, path="step_20/adapter")
     entered = league["checkpoint_000020"]
     assert (entered.kind, entered.step, entered.path, entered.games) == ("checkpoint", 20, "step_20/adapter", 0)
     assert entered.elo == entered.start_elo == league[CHALLENGER].elo > 1000.0
     assert entered.belief == league[CHALLENGER].belief != Belief()
-    league = record(league, [Game((CHALLENGER, "chaos"), (1, 2))])
+    league = record(league, [GameResult((CHALLENGER, "chaos"), (1, 2))])
     assert league["checkpoint_000020"] == entered
     assert league[CHALLENGER].elo > entered.elo
 
@@ -108,7 +108,7 @@ def test_nobody_enters_twice_and_nobody_unknown_plays():
     with pytest.raises(InputError, match="'checkpoint_000010': is in the league already"):
         enter(league, league["checkpoint_000010"])
     with pytest.raises(UnknownNameError, match=r"unknown agent 'dumbot'.*did you mean 'dumbbot'"):
-        record(league, [Game((CHALLENGER, "dumbot"), (1, 2))])
+        record(league, [GameResult((CHALLENGER, "dumbot"), (1, 2))])
 
 
 def test_a_checkpoint_is_due_every_ten_steps():

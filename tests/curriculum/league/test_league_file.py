@@ -15,7 +15,7 @@ from sparring.configs.core.locks import FileLock
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, record
 from sparring.curriculum.league.serialization import _digest, read_league, write_league
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 from tests.curriculum.league.small_league import small_league
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +25,7 @@ BATCHES = 40
 def played():
     rng = np.random.default_rng(2)
     names = list(small_league().agents)
-    games = [Game(tuple(rng.choice(names, 7)), tuple(rng.permutation(7) + 1)) for _ in range(20)]
+    games = [GameResult(tuple(rng.choice(names, 7)), tuple(rng.permutation(7) + 1)) for _ in range(20)]
     return record(small_league(), games)
 
 
@@ -44,14 +44,14 @@ def test_who_begins_second_gets_what_is_there(tmp_path):
 def test_recording_is_recorded_on_disk(tmp_path):
     file = LeagueFile(tmp_path)
     file.begin(small_league())
-    games = [Game((CHALLENGER, "chaos"), (1, 2))]
+    games = [GameResult((CHALLENGER, "chaos"), (1, 2))]
     assert file.record(games) == file.read() == record(small_league(), games)
 
 
 def test_a_league_goes_back_to_an_earlier_moment(tmp_path):
     file = LeagueFile(tmp_path)
     earlier = file.begin(played())
-    file.record([Game((CHALLENGER, "chaos"), (1, 2))])
+    file.record([GameResult((CHALLENGER, "chaos"), (1, 2))])
     file.restore(earlier)
     assert file.read() == played()
 
@@ -74,13 +74,13 @@ WRITER = """
 import sys
 sys.path.insert(0, '.')
 from pathlib import Path
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 from sparring.curriculum.league.file import LeagueFile
 folder, me, batches = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 print('ready', flush=True)
 sys.stdin.readline()
 for number in range(batches):
-    LeagueFile(folder).record([Game((me, 'chaos'), (1, 2)), Game((me, 'random', 'dumbbot'), (2, 3, 1))])
+    LeagueFile(folder).record([GameResult((me, 'chaos'), (1, 2)), GameResult((me, 'random', 'dumbbot'), (2, 3, 1))])
 """
 
 
@@ -120,7 +120,7 @@ def test_a_writer_that_is_killed_leaves_a_whole_league_and_no_lock(tmp_path):
     process.kill()
     process.wait()
     before = file.read()["chaos"].games
-    assert file.record([Game((CHALLENGER, "chaos"), (1, 2))])["chaos"].games == before + 1
+    assert file.record([GameResult((CHALLENGER, "chaos"), (1, 2))])["chaos"].games == before + 1
 
 
 def test_a_writer_that_hangs_is_named(tmp_path):
@@ -139,7 +139,7 @@ def test_a_full_disk_leaves_the_league_as_it_was(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sparring.curriculum.league.file, "write_atomically", full)
     with pytest.raises(OSError, match="no room"):
-        file.record([Game((CHALLENGER, "chaos"), (1, 2))])
+        file.record([GameResult((CHALLENGER, "chaos"), (1, 2))])
     monkeypatch.setattr(sparring.curriculum.league.file, "write_atomically", write_atomically)
     assert file.read() == small_league()
     assert file.record([])  # the lock is free again

@@ -12,7 +12,7 @@ from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.league.league import CHALLENGER, new_league, record
 from sparring.curriculum.league.matchmaking import category, category_rates, chances, draw_opponents, shares
 from sparring.curriculum.league.pfsp import FLOORS
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 from tests.curriculum.league.small_league import rated, small_league
 
 BASELINE = {*DIPLOMACY_BOTS, "base_model"}
@@ -115,7 +115,7 @@ def beaten(**share):
     league = small_league(2)
     games = []
     for name, won in share.items():
-        games += [Game((CHALLENGER, name), (1, 2) if number < won else (2, 1)) for number in range(98)]
+        games += [GameResult((CHALLENGER, name), (1, 2) if number < won else (2, 1)) for number in range(98)]
     return record(league, games)
 
 
@@ -188,7 +188,7 @@ def test_the_cold_start_is_bots_alone(mode):
     ids=["category", "win_rate", "rating", "cold start"],
 )
 def test_frequencies_of_draws_are_the_chances(options):
-    league = record(small_league(5, **SPREAD), 30 * [Game((CHALLENGER, "chaos"), (1, 2))])
+    league = record(small_league(5, **SPREAD), 30 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
     assert_frequencies(draws(league, 3000, **options), at(league, **options))
 
 

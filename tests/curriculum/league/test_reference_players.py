@@ -9,22 +9,22 @@ from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.league.matchmaking import Opponents, category
 from sparring.curriculum.league.metrics import league_metrics
-from sparring.curriculum.league.reference_players import Row, best_checkpoint, bots_drop, reference_table
-from sparring.curriculum.ratings.game_results import Game, head_to_head
+from sparring.curriculum.league.reference_players import ReferenceRow, best_checkpoint, bots_drop, reference_table
+from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 from tests.curriculum.league.small_league import rated, small_league
 
 
 def test_the_table_by_hand():
     league = small_league(2, base_model=940.0, c10=1010.0, c20=1090.0, dumbbot=1190.0, random=905.0, chaos=905.0)
     assert reference_table(league) == [
-        Row("base_model", 940.0, -60.0, 0),
-        Row("checkpoint_000020 minus base_model", 150.0, None, 0),
-        Row("dumbbot", 1190.0, 190.0, 0),
-        Row("territorial", 960.0, 0.0, 0),
-        Row("coordinated", 940.0, 0.0, 0),
-        Row("chaos", 905.0, -75.0, 0),
-        Row("random", 905.0, -15.0, 0),
-        Row("defensive", 900.0, 0.0, 0),
+        ReferenceRow("base_model", 940.0, -60.0, 0),
+        ReferenceRow("checkpoint_000020 minus base_model", 150.0, None, 0),
+        ReferenceRow("dumbbot", 1190.0, 190.0, 0),
+        ReferenceRow("territorial", 960.0, 0.0, 0),
+        ReferenceRow("coordinated", 940.0, 0.0, 0),
+        ReferenceRow("chaos", 905.0, -75.0, 0),
+        ReferenceRow("random", 905.0, -15.0, 0),
+        ReferenceRow("defensive", 900.0, 0.0, 0),
     ]
     assert bots_drop(league) == pytest.approx(-100.0)
 
@@ -36,8 +36,8 @@ def test_the_challenger_is_no_checkpoint():
 
 
 def test_games_are_counted_and_a_gap_rests_on_the_fewer():
-    league = record(small_league(1), 3 * [Game(("base_model", "chaos"), (1, 2))])
-    league = record(league, [Game(("base_model", "checkpoint_000010"), (1, 2))])
+    league = record(small_league(1), 3 * [GameResult(("base_model", "chaos"), (1, 2))])
+    league = record(league, [GameResult(("base_model", "checkpoint_000010"), (1, 2))])
     base, gap, *_ = reference_table(league)
     assert (base.games, gap.games) == (4, 1)
 
@@ -53,9 +53,9 @@ def test_rows_are_plain_data():
 
 def test_metrics_by_hand():
     games = [
-        Game((CHALLENGER, "chaos", "chaos"), (2, 1, 3)),
-        Game(("dumbbot", CHALLENGER), (1, 1)),
-        Game(("dumbbot", "random"), (1, 2)),
+        GameResult((CHALLENGER, "chaos", "chaos"), (2, 1, 3)),
+        GameResult(("dumbbot", CHALLENGER), (1, 1)),
+        GameResult(("dumbbot", "random"), (1, 2)),
     ]
     league = rated(record(small_league(2), games), c20=1300.0)
     names = ("chaos", CHALLENGER, "checkpoint_000020")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.curriculum.ratings.bayesian import BETA, SIGMA, Belief, beliefs_after, win_chance
-from sparring.curriculum.ratings.game_results import Game, head_to_head
+from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 
 BELIEFS = st.builds(Belief, st.floats(0.0, 50.0), st.floats(0.5, SIGMA))
 SEVEN = tuple("abcdefg")
@@ -23,7 +23,7 @@ def test_one_game_of_two_new_players_by_hand():
     """mu + s^2 / (2 c) and s^2 (1 - (s / c)^3 / 4), with s^2 = (25/3)^2 + (1/12)^2 and c^2 = 2 s^2 + 2 (25/6)^2."""
     variance = 625 / 9 + 1 / 144
     spread = math.sqrt(2 * variance + 2 * 625 / 36)
-    after = beliefs_after({"a": Belief(), "b": Belief()}, [Game(("a", "b"), (1, 2))])
+    after = beliefs_after({"a": Belief(), "b": Belief()}, [GameResult(("a", "b"), (1, 2))])
     assert after["a"].mu == pytest.approx(25.0 + variance / (2 * spread))
     assert after["b"].mu == pytest.approx(25.0 - variance / (2 * spread))
     left = variance * (1 - (math.sqrt(variance) / spread) ** 3 / 4)
@@ -51,7 +51,7 @@ def test_one_game_is_the_published_update(name):
     """Figures of openskill 6.2.0, BradleyTerryFull with its defaults."""
     before, ranks, mus, sigmas = PUBLISHED[name]
     names = SEVEN[: len(before)]
-    after = beliefs_after({n: Belief(*b) for n, b in zip(names, before, strict=True)}, [Game(names, ranks)])
+    after = beliefs_after({n: Belief(*b) for n, b in zip(names, before, strict=True)}, [GameResult(names, ranks)])
     assert [after[n].mu for n in names] == pytest.approx(mus, rel=1e-12)
     assert [after[n].sigma for n in names] == pytest.approx(sigmas, rel=1e-12)
 
@@ -78,7 +78,7 @@ def test_an_elo_is_no_bayesian_rating(elo):
     with pytest.raises(AttributeError):
         win_chance(elo, Belief())
     with pytest.raises(AttributeError):
-        beliefs_after({"a": elo, "b": Belief()}, [Game(("a", "b"), (1, 2))])
+        beliefs_after({"a": elo, "b": Belief()}, [GameResult(("a", "b"), (1, 2))])
 
 
 @st.composite
@@ -86,7 +86,7 @@ def batches(draw):
     games = []
     for _ in range(draw(st.integers(1, 8))):
         players = draw(st.lists(st.sampled_from(SEVEN), min_size=2, max_size=7))
-        games.append(Game(tuple(players), tuple(draw(st.integers(1, len(players))) for _ in players)))
+        games.append(GameResult(tuple(players), tuple(draw(st.integers(1, len(players))) for _ in players)))
     return {name: draw(BELIEFS) for name in SEVEN}, games
 
 
@@ -107,14 +107,14 @@ def test_games_leave_a_variance_and_never_add_more_than_tau(batch):
 
 
 def test_who_plays_only_with_itself_learns_nothing():
-    assert beliefs_after({"a": Belief()}, [Game(("a", "a", "a"), (1, 2, 3))]) == {}
+    assert beliefs_after({"a": Belief()}, [GameResult(("a", "a", "a"), (1, 2, 3))]) == {}
 
 
 def test_a_hundred_games_between_two_are_one_result_with_a_fractional_score():
     before = {"a": Belief(), "b": Belief()}
-    once = beliefs_after(before, [Game(("a", "b"), (1, 2))])
-    won = beliefs_after(before, 100 * [Game(("a", "b"), (1, 2))])
-    even = beliefs_after(before, 50 * [Game(("a", "b"), (1, 2))] + 50 * [Game(("a", "b"), (2, 1))])
+    once = beliefs_after(before, [GameResult(("a", "b"), (1, 2))])
+    won = beliefs_after(before, 100 * [GameResult(("a", "b"), (1, 2))])
+    even = beliefs_after(before, 50 * [GameResult(("a", "b"), (1, 2))] + 50 * [GameResult(("a", "b"), (2, 1))])
     assert 25.0 < won["a"].mu == pytest.approx(once["a"].mu, rel=0.02)
     assert even["a"].mu == pytest.approx(25.0)
 
@@ -127,14 +127,16 @@ def test_players_of_known_strength_end_in_their_order_and_are_known_better():
         games = []
         for _ in range(16):
             performance = [truth[name] + rng.normal(0.0, BETA) for name in SEVEN]
-            games.append(Game(SEVEN, tuple(1 + sum(p > mine for p in performance) for mine in performance)))
+            games.append(GameResult(SEVEN, tuple(1 + sum(p > mine for p in performance) for mine in performance)))
         beliefs |= beliefs_after(beliefs, games)
     assert sorted(SEVEN, key=lambda name: beliefs[name].mu) == list(SEVEN)
     assert all(belief.sigma < SIGMA / 2 for belief in beliefs.values())
 
 
 def test_games_that_ended_alike_are_one_with_their_number():
-    games = 5 * [Game(("a", "b"), (1, 2))] + 2 * [Game(("b", "a"), (1, 1))] + [Game(("b", "a"), (1, 2))]
+    games = (
+        5 * [GameResult(("a", "b"), (1, 2))] + 2 * [GameResult(("b", "a"), (1, 1))] + [GameResult(("b", "a"), (1, 2))]
+    )
     before = {"a": Belief(27.0, 3.0), "b": Belief(20.0, 6.0)}
     one_by_one, counted = beliefs_after(before, games), beliefs_after(before, head_to_head("a", "b", (5, 2, 1)))
     for name in before:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.curriculum.ratings.bayesian import Belief
 from sparring.curriculum.ratings.elo import elo_after, expected_rank, expected_score
-from sparring.curriculum.ratings.game_results import Game, head_to_head
+from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 
 ELOS = st.floats(-3000.0, 5000.0)
 SEVEN = tuple("abcdefg")
@@ -109,27 +109,27 @@ def test_a_bayesian_rating_is_no_elo(call):
 
 
 def test_two_players_by_hand():
-    after = elo_after({"a": 1400.0, "b": 1000.0}, [Game(("a", "b"), (2, 1))])
+    after = elo_after({"a": 1400.0, "b": 1000.0}, [GameResult(("a", "b"), (2, 1))])
     assert after == {"a": pytest.approx(1400.0 - 48.0 * 10 / 11), "b": pytest.approx(1000.0 + 48.0 * 10 / 11)}
 
 
 def test_seven_equal_players_by_hand():
     """A win over each of n players is K / 6 * 1/2 = 4 points, so rank r of 1 .. 7 moves by 4 (8 - 2 r)."""
-    after = elo_after(dict.fromkeys(SEVEN, 1000.0), [Game(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
+    after = elo_after(dict.fromkeys(SEVEN, 1000.0), [GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
     assert list(after.values()) == pytest.approx([1024.0, 1016.0, 1008.0, 1000.0, 992.0, 984.0, 976.0])
 
 
 def test_ties_are_draws():
-    after = elo_after(dict.fromkeys("abc", 1000.0), [Game(("a", "b", "c"), (1, 1, 3))])
+    after = elo_after(dict.fromkeys("abc", 1000.0), [GameResult(("a", "b", "c"), (1, 1, 3))])
     # K / 2 = 24: a and b draw, and both beat c.
     assert after == {"a": pytest.approx(1012.0), "b": pytest.approx(1012.0), "c": pytest.approx(976.0)}
 
 
 def test_a_player_in_six_seats_loses_what_the_other_wins_and_nothing_to_itself():
-    game = Game(("hero",) + 6 * ("bot",), (1, 2, 3, 4, 5, 6, 7))
+    game = GameResult(("hero",) + 6 * ("bot",), (1, 2, 3, 4, 5, 6, 7))
     after = elo_after({"hero": 1000.0, "bot": 1000.0}, [game])
     assert after == {"hero": pytest.approx(1024.0), "bot": pytest.approx(976.0)}
-    assert elo_after({"bot": 1000.0}, [Game(("bot", "bot"), (1, 2))]) == {}
+    assert elo_after({"bot": 1000.0}, [GameResult(("bot", "bot"), (1, 2))]) == {}
 
 
 @st.composite
@@ -139,7 +139,7 @@ def batches(draw):
     games = []
     for _ in range(draw(st.integers(1, 8))):
         players = draw(st.lists(names, min_size=2, max_size=7))
-        games.append(Game(tuple(players), tuple(draw(st.integers(1, len(players))) for _ in players)))
+        games.append(GameResult(tuple(players), tuple(draw(st.integers(1, len(players))) for _ in players)))
     return {name: draw(st.floats(500.0, 1500.0)) for name in "abcdefghi"}, games
 
 
@@ -168,7 +168,11 @@ def test_nobody_moves_another_by_more_than_one_game_could(batch):
 
 def test_games_that_ended_alike_are_one_with_their_number():
     """5 wins, 2 draws and 1 loss, one by one and counted."""
-    games = 5 * [Game(("me", "ace"), (1, 2))] + 2 * [Game(("ace", "me"), (1, 1))] + [Game(("ace", "me"), (1, 2))]
+    games = (
+        5 * [GameResult(("me", "ace"), (1, 2))]
+        + 2 * [GameResult(("ace", "me"), (1, 1))]
+        + [GameResult(("ace", "me"), (1, 2))]
+    )
     before = {"me": 1100.0, "ace": 1000.0}
     counted = elo_after(before, head_to_head("me", "ace", (5, 2, 1)), k=32.0)
     assert elo_after(before, games, k=32.0) == {name: pytest.approx(rating) for name, rating in counted.items()}
@@ -183,7 +187,7 @@ def test_players_of_known_strength_end_in_their_order():
         games = []
         for _ in range(32):
             performance = [truth[name] + 400.0 / np.log(10.0) * rng.gumbel() for name in SEVEN]
-            games.append(Game(SEVEN, tuple(1 + sum(p > mine for p in performance) for mine in performance)))
+            games.append(GameResult(SEVEN, tuple(1 + sum(p > mine for p in performance) for mine in performance)))
         elos |= elo_after(elos, games)
     for name, strength in truth.items():
         assert elos[name] - 1000.0 == pytest.approx(strength, abs=40.0)

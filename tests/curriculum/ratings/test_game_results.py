@@ -3,16 +3,16 @@
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.game_results import Game, head_to_head, meetings, ranks, results
+from sparring.curriculum.ratings.game_results import GameResult, head_to_head, meetings, ranks, results
 
 
 def test_every_two_seats_are_compared_once():
-    game = Game(("a", "b", "c"), (2, 2, 1))
+    game = GameResult(("a", "b", "c"), (2, 2, 1))
     assert list(game.comparisons()) == [("a", "b", 0.5), ("a", "c", 0.0), ("b", "c", 0.0)]
 
 
 def test_seats_of_one_player_are_not_compared():
-    assert list(Game(("a", "b", "a"), (1, 2, 3)).comparisons()) == [("a", "b", 1.0), ("b", "a", 1.0)]
+    assert list(GameResult(("a", "b", "a"), (1, 2, 3)).comparisons()) == [("a", "b", 1.0), ("b", "a", 1.0)]
 
 
 def test_equal_scores_share_the_better_rank():
@@ -21,28 +21,33 @@ def test_equal_scores_share_the_better_rank():
 
 
 def test_a_game_counts_as_one_meeting_however_many_seats_somebody_has():
-    games = [Game(("a", "b", "b"), (1, 2, 3)), Game(("b", "a"), (1, 2)), Game(("a", "c"), (1, 2))]
+    games = [GameResult(("a", "b", "b"), (1, 2, 3)), GameResult(("b", "a"), (1, 2)), GameResult(("a", "c"), (1, 2))]
     assert meetings(games) == {("a", "b"): 2, ("a", "c"): 1}
 
 
 def test_results_are_those_of_the_first_name_whoever_sat_first():
-    games = [Game(("b", "a"), (1, 2)), Game(("a", "b"), (1, 2)), Game(("b", "a"), (1, 1)), Game(("b", "a"), (2, 1))]
+    games = [
+        GameResult(("b", "a"), (1, 2)),
+        GameResult(("a", "b"), (1, 2)),
+        GameResult(("b", "a"), (1, 1)),
+        GameResult(("b", "a"), (2, 1)),
+    ]
     assert results(games) == {("a", "b"): (2, 1, 1)}
 
 
 def test_results_count_pairs_of_seats():
-    assert results([Game(("hero", "bot", "bot", "bot"), (2, 1, 2, 4))]) == {("bot", "hero"): (1, 1, 1)}
+    assert results([GameResult(("hero", "bot", "bot", "bot"), (2, 1, 2, 4))]) == {("bot", "hero"): (1, 1, 1)}
 
 
 @pytest.mark.parametrize("game", [(("a",), (1,)), (("a", "b"), (1,)), (("a", "b"), (0, 1)), (("a", "b"), (1, 3))])
 def test_what_is_no_game_is_refused(game):
     with pytest.raises(InputError, match="game"):
-        Game(*game)
+        GameResult(*game)
 
 
 def test_what_came_of_games_of_two_as_games():
     games = head_to_head("b", "a", (5, 0, 1))
-    assert games == [Game(("b", "a"), (1, 2), 5), Game(("b", "a"), (2, 1), 1)]
+    assert games == [GameResult(("b", "a"), (1, 2), 5), GameResult(("b", "a"), (2, 1), 1)]
     assert results(games) == {("a", "b"): (1, 0, 5)}
     assert meetings(games) == {("a", "b"): 6}
     assert head_to_head("b", "a", (0, 0, 0)) == []
@@ -50,4 +55,4 @@ def test_what_came_of_games_of_two_as_games():
 
 def test_there_is_at_least_one_of_a_game():
     with pytest.raises(InputError, match="count 0: must be at least 1"):
-        Game(("a", "b"), (1, 2), 0)
+        GameResult(("a", "b"), (1, 2), 0)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sparring.agents.play.matches import Setting, play
+from sparring.agents.play.matches import MatchSettings, play
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, count_pairs, judge, llr
 from sparring.eval.stats.sprt import parse_hypotheses
@@ -61,7 +61,7 @@ def test_pairs_are_games_from_the_same_start():
 
 
 def test_a_bot_is_told_from_a_weaker_one():
-    results = play("ace", "do_nothing", games=40, seed=1, setting=Setting(threads=1))
+    results = play("ace", "do_nothing", games=40, seed=1, setting=MatchSettings(threads=1))
     assert judge(count_pairs(results.outcome), Hypotheses(0.0, 50.0)).accepted == "H1"
 
 

@@ -10,7 +10,7 @@ from sparring.agents.llm.games import one_against_six
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
 from sparring.curriculum.league.reference_players import reference_table
-from sparring.curriculum.ratings.game_results import Game
+from sparring.curriculum.ratings.game_results import GameResult
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval import find
 from sparring.eval.diplomacy.command import main, read_options
@@ -213,7 +213,7 @@ def test_a_runs_fixed_references_are_printed_and_written(capsys, tmp_path, monke
     monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
     (tmp_path / "run").mkdir()
     league = enter_checkpoint(new_league(("random", "dumbbot"), "base"), step=2, path="step_000002.pt")
-    league = record(league, [Game(("checkpoint_000002", "base_model"), (1, 2))])
+    league = record(league, [GameResult(("checkpoint_000002", "base_model"), (1, 2))])
     LeagueFile(tmp_path / "run").begin(league)
     assert main(["--league", "run", "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out

@@ -17,7 +17,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.orders.notation import read_order
-from sparring.envs.diplomacy.records.history import Record
+from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.launcher import Launcher
 from sparring.eval import diplomacy_replay, find
@@ -154,7 +154,7 @@ def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, t
 
 
 def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
-    record = Record(opening())
+    record = PhaseRecord(opening())
     save(tmp_path / "game.json", [record])
     assert run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.HTML", "--log", tmp_path / "b") == (
         0,
@@ -169,7 +169,7 @@ def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
 
 def test_a_saved_game_that_cannot_be_shown_is_named(capsys, tmp_path):
     fall = {**opening(), "phase": torch.tensor([codes.FALL], dtype=torch.int8)}
-    save(tmp_path / "game.json", [Record(opening()), Record(fall)])
+    save(tmp_path / "game.json", [PhaseRecord(opening()), PhaseRecord(fall)])
     code, err = run(capsys, "--game", tmp_path / "game.json", "--out", tmp_path / "a.html")
     assert code == 2
     assert f"{tmp_path / 'game.json'}: phases[0]: has no orders; only the last one" in err

@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sparring.agents.play.matches import Setting, play
+from sparring.agents.play.matches import MatchSettings, play
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from sparring.eval.dogfight.gif import HOLD_MS, write_gif
@@ -73,7 +73,7 @@ def duel():
 def recorded():
     """Two matches of ace against brawler, cut at 15 s, and their results as `play` counts them."""
     recorder = Recorder(2)
-    setting = Setting(trace=2, threads=1, max_ticks=1800)
+    setting = MatchSettings(trace=2, threads=1, max_ticks=1800)
     results = play("ace", "brawler", games=4, seed=5, setting=setting, recorder=recorder)
     return recorder.recordings(left="ace", right="brawler", title="ace vs brawler"), results
 
@@ -106,7 +106,9 @@ def test_a_recorder_stops_at_the_first_end():
 
 def test_names_follow_the_swapped_seats():
     recorder = Recorder(4)
-    play("do_nothing", "ace", games=4, seed=1, setting=Setting(trace=4, threads=1, max_ticks=20), recorder=recorder)
+    play(
+        "do_nothing", "ace", games=4, seed=1, setting=MatchSettings(trace=4, threads=1, max_ticks=20), recorder=recorder
+    )
     seats = [(r.left, r.right) for r in recorder.recordings(left="do_nothing", right="ace")]
     assert seats == [("do_nothing", "ace")] * 2 + [("ace", "do_nothing")] * 2
 
@@ -114,7 +116,7 @@ def test_names_follow_the_swapped_seats():
 def test_max_hp_is_that_of_the_match():
     ranges = np.stack([np.array([80, 0.9, 0.25, 250, 20, 180, 400, 90, 60, 8, 4, 0.8, 0.785])] * 2, axis=1)
     recorder = Recorder(1)
-    setting = Setting(trace=1, threads=1, max_ticks=20, ranges=ranges)
+    setting = MatchSettings(trace=1, threads=1, max_ticks=20, ranges=ranges)
     play("ace", "ace", games=2, seed=1, setting=setting, recorder=recorder)
     assert recorder.recordings(left="ace", right="ace")[0].max_hp == 8
 
@@ -170,7 +172,7 @@ def test_a_heading_of_half_a_turn_wraps():
 @pytest.mark.parametrize("rules", ["classic", "challenge"])
 def test_bullets_fly_where_the_trace_has_them(rules):
     recorder = Recorder(3)
-    setting = Setting(trace=3, threads=1, max_ticks=2400, rules=rules)
+    setting = MatchSettings(trace=3, threads=1, max_ticks=2400, rules=rules)
     play("ace", "dogfighter", games=6, seed=2, setting=setting, recorder=recorder)
     drawn = 0
     for recording in recorder.recordings(left="ace", right="dogfighter", rules=rules):

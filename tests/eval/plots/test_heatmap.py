@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from sparring.eval.plots import heatmap
-from sparring.eval.plots.heatmap import CELL, EVEN, GRID, LOSES, WINS, Chart, color, draw_heatmap, ticks
+from sparring.eval.plots.heatmap import CELL, EVEN, GRID, LOSES, WINS, MatrixChart, color, draw_heatmap, ticks
 
 
 def chart(shares, policies=1):
     names = [f"p{i}" for i in range(len(shares))]
     elo = [100.0 * i for i in range(len(shares))]
     intervals = [(value, value) if not value else (value - 50.0, value + 50.0) for value in elo]
-    return Chart("title", "subtitle", names, np.array(shares), elo, intervals, policies)
+    return MatrixChart("title", "subtitle", names, np.array(shares), elo, intervals, policies)
 
 
 def test_colours_diverge_from_one_half():
@@ -34,7 +34,7 @@ def test_ticks_are_round_and_inside(low, high, expected):
 
 def test_every_cell_has_the_colour_of_its_share_and_the_diagonal_none():
     image = draw_heatmap(chart([[np.nan, 0.9], [0.1, np.nan]]))
-    canvas = heatmap._Canvas(chart([[np.nan, 0.9], [0.1, np.nan]]))
+    canvas = heatmap._HeatmapCanvas(chart([[np.nan, 0.9], [0.1, np.nan]]))
     corner = 8  # Beside the number.
     for i, j, expected in ((0, 0, GRID), (0, 1, color(0.9)), (1, 0, color(0.1)), (1, 1, GRID)):
         at = (canvas.left + j * CELL + corner, canvas.top + i * CELL + corner)

@@ -8,12 +8,14 @@ from scipy.optimize import minimize
 
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.eval.stats.ratings import ELO, PAIR_POINTS, Anchor, RatingError, fit, rate, standard_errors
-from sparring.eval.stats.tables import Record
+from sparring.eval.stats.tables import MatchRecord
 
 
 def record(player, opponent, pairs):
     """A record of which the ratings read the pairs only."""
-    return Record(player, opponent, "none", ((0, 0, 0), (0, 0, 0)), length=1.0, own_hp=1.0, their_hp=1.0, pairs=pairs)
+    return MatchRecord(
+        player, opponent, "none", ((0, 0, 0), (0, 0, 0)), length=1.0, own_hp=1.0, their_hp=1.0, pairs=pairs
+    )
 
 
 def elo_of(ratings):

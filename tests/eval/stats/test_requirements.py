@@ -4,12 +4,12 @@ import pytest
 
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.eval.stats.requirements import Requirement
-from sparring.eval.stats.tables import Record
+from sparring.eval.stats.tables import MatchRecord
 
 
 def record(opponent, wins, regime="none"):
     pairs = (20 - wins, 0, 0, 0, wins)
-    return Record("pupil", opponent, regime, ((wins, 0, 0), (0, 0, 20 - wins)), 1.0, 1.0, 1.0, pairs)
+    return MatchRecord("pupil", opponent, regime, ((wins, 0, 0), (0, 0, 20 - wins)), 1.0, 1.0, 1.0, pairs)
 
 
 @pytest.mark.parametrize(

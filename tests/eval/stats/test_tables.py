@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.tables import Record, Report, ladder_markdown, markdown, summarize, to_json, wilson
+from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, summarize, to_json, wilson
 
 
 def record(opponent="ace", by_seat=((3, 1, 1), (2, 0, 3)), *, player="pupil", regime="none", pairs=(1, 1, 1, 0, 2)):
-    return Record(player, opponent, regime, by_seat, length=12.34, own_hp=2.5, their_hp=1.0, pairs=pairs)
+    return MatchRecord(player, opponent, regime, by_seat, length=12.34, own_hp=2.5, their_hp=1.0, pairs=pairs)
 
 
 def report(*records, player="pupil"):

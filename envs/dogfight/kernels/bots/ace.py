@@ -5,12 +5,12 @@ import math
 import warp as wp
 
 from sparring.envs.dogfight.kernels.bots.shared import dodge, dodging, keep_off_edges
-from sparring.envs.dogfight.kernels.bots.view import View, attack_throttle, break_angle, fire, smart_aim, steer, wrap
+from sparring.envs.dogfight.kernels.bots.view import BotView, attack_throttle, break_angle, fire, smart_aim, steer, wrap
 from sparring.envs.dogfight.kernels.state import BotMemory
 
 
 @wp.func
-def ace_bias(v: View) -> float:
+def ace_bias(v: BotView) -> float:
     """Altitude bias that holds 250..480 m, and a dip of the nose when slow and high, rad; they add up."""
     y = v.me.y
     sin = v.me.sin_yaw
@@ -25,7 +25,7 @@ def ace_bias(v: View) -> float:
 
 
 @wp.func
-def ace(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
+def ace(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
     """One decision of the ace, before the stall guard."""
     m = dodge(m, v, 130.0, 18)
     if dodging(m):

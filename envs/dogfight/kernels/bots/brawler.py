@@ -5,7 +5,7 @@ import math
 import warp as wp
 
 from sparring.envs.dogfight.kernels.bots.shared import count_down, dodge, dodging, enter
-from sparring.envs.dogfight.kernels.bots.view import View, fire, side_of, smart_aim, steer, wrap
+from sparring.envs.dogfight.kernels.bots.view import BotView, fire, side_of, smart_aim, steer, wrap
 from sparring.envs.dogfight.kernels.sensing import angle_to
 from sparring.envs.dogfight.kernels.state import BotMemory
 
@@ -20,14 +20,14 @@ PUNISH_TICKS = wp.constant(60)
 
 
 @wp.func
-def too_low(m: BotMemory, v: View) -> bool:
+def too_low(m: BotMemory, v: BotView) -> bool:
     """Time to retreat upward, tested before all else under challenge rules: its ground kills."""
     limit = wp.where(m.mode == wp.int16(CLOSE), 130.0, wp.where(m.mode == wp.int16(BRAWL), 120.0, 140.0))
     return v.challenge and m.mode <= wp.int16(BAIT) and v.me.y < limit
 
 
 @wp.func
-def next_phase(m: BotMemory, v: View) -> int:
+def next_phase(m: BotMemory, v: BotView) -> int:
     """Phase after this decision: the first rule that holds, else the same."""
     d = v.s.distance
     if too_low(m, v):
@@ -56,7 +56,7 @@ def next_phase(m: BotMemory, v: View) -> int:
 
 
 @wp.func
-def change_phase(m: BotMemory, v: View) -> BotMemory:
+def change_phase(m: BotMemory, v: BotView) -> BotMemory:
     """Take the next phase; every change is held, and PUNISH has a timer of its own besides."""
     phase = next_phase(m, v)
     if phase == int(m.mode):
@@ -67,7 +67,7 @@ def change_phase(m: BotMemory, v: View) -> BotMemory:
 
 
 @wp.func
-def close_in(v: View) -> wp.vec3:
+def close_in(v: BotView) -> wp.vec3:
     """CLOSE: straight at it, pulling up out of a low dive."""
     turn = steer(3.0, smart_aim(v, 1.0))
     if v.me.y < 120.0 and v.me.sin_yaw < 0.0:
@@ -76,7 +76,7 @@ def close_in(v: View) -> wp.vec3:
 
 
 @wp.func
-def brawl(m: BotMemory, v: View) -> wp.vec3:
+def brawl(m: BotMemory, v: BotView) -> wp.vec3:
     """BRAWL: turn inside it at low speed, or jink."""
     turn = float(m.evade_direction)
     if not dodging(m):
@@ -86,7 +86,7 @@ def brawl(m: BotMemory, v: View) -> wp.vec3:
 
 
 @wp.func
-def brawler(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
+def brawler(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
     """One decision of the brawler, before the stall guard."""
     m.timer = count_down(m.timer)
     m.mode_ticks = count_down(m.mode_ticks)

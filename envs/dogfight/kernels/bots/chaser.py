@@ -5,12 +5,12 @@ import math
 import warp as wp
 
 from sparring.envs.dogfight.kernels.bots.shared import count_down, dodge, dodging, enter
-from sparring.envs.dogfight.kernels.bots.view import View, fire, smart_aim, steer
+from sparring.envs.dogfight.kernels.bots.view import BotView, fire, smart_aim, steer
 from sparring.envs.dogfight.kernels.state import BotMemory
 
 
 @wp.func
-def start_yo_yo(m: BotMemory, v: View) -> BotMemory:
+def start_yo_yo(m: BotMemory, v: BotView) -> BotMemory:
     """Begin a yo-yo where one is due; the mode is its sign and counts only while the timer runs."""
     if v.s.distance < 120.0 and v.closing > 50.0 and v.me.y < 500.0:
         return enter(m, 1, 40)
@@ -20,7 +20,7 @@ def start_yo_yo(m: BotMemory, v: View) -> BotMemory:
 
 
 @wp.func
-def chaser_bias(m: BotMemory, v: View) -> float:
+def chaser_bias(m: BotMemory, v: BotView) -> float:
     """Yo-yo and altitude biases, which add up, rad."""
     bias = float(0.0)
     if m.timer > wp.int16(0):
@@ -33,7 +33,7 @@ def chaser_bias(m: BotMemory, v: View) -> float:
 
 
 @wp.func
-def chaser(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
+def chaser(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
     """One decision of the chaser, before the stall guard."""
     m.timer = count_down(m.timer)
     m = dodge(m, v, 80.0, 15)

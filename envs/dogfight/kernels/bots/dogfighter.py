@@ -5,7 +5,7 @@ import math
 import warp as wp
 
 from sparring.envs.dogfight.kernels.bots.shared import count_down, dodge, dodging, enter, keep_off_edges
-from sparring.envs.dogfight.kernels.bots.view import View, attack_throttle, break_angle, fire, smart_aim, steer, up
+from sparring.envs.dogfight.kernels.bots.view import BotView, attack_throttle, break_angle, fire, smart_aim, steer, up
 from sparring.envs.dogfight.kernels.sensing import angle_to, energy
 from sparring.envs.dogfight.kernels.state import BotMemory
 
@@ -42,7 +42,7 @@ def mode_rules(challenge: bool) -> ModeRules:
 
 
 @wp.func
-def change_mode(m: BotMemory, v: View) -> BotMemory:
+def change_mode(m: BotMemory, v: BotView) -> BotMemory:
     """Take the first transition whose condition holds."""
     r = mode_rules(v.challenge)
     d = v.s.distance
@@ -70,7 +70,7 @@ def change_mode(m: BotMemory, v: View) -> BotMemory:
 
 
 @wp.func
-def attack_bias(v: View) -> float:
+def attack_bias(v: BotView) -> float:
     """Altitude biases of the attack, rad; the three parts add up."""
     y = v.me.y
     sin = v.me.sin_yaw
@@ -92,7 +92,7 @@ def attack_bias(v: View) -> float:
 
 
 @wp.func
-def energy_angle(v: View) -> float:
+def energy_angle(v: BotView) -> float:
     """Angle off the nose of the flight that regains energy: a climb away from it below 400 m, then level."""
     direction = wp.vec2(wp.where(v.s.dx < 0.0, 2.0, -2.0), 1.0)
     if v.challenge:
@@ -103,7 +103,7 @@ def energy_angle(v: View) -> float:
 
 
 @wp.func
-def dogfighter(m: BotMemory, v: View) -> tuple[BotMemory, wp.vec3]:
+def dogfighter(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
     """One decision of the dogfighter, before the stall guard."""
     m.timer = count_down(m.timer)
     m = dodge(m, v, 90.0, 18)

@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from sparring.envs.dogfight.kernels.bots.view import View, up
+from sparring.envs.dogfight.kernels.bots.view import BotView, up
 from sparring.envs.dogfight.kernels.state import BotMemory, Fighter
 
 
@@ -21,7 +21,7 @@ def enter(m: BotMemory, mode: int, hold: int) -> BotMemory:
 
 
 @wp.func
-def dodge(m: BotMemory, v: View, radius: float, ticks: int) -> BotMemory:
+def dodge(m: BotMemory, v: BotView, radius: float, ticks: int) -> BotMemory:
     """Let a dodge run on, or start one the other way when a bullet is within `radius`.
 
     Tested after the countdown: with the bullet still near, a dodge that has just ended is followed at once by another.
@@ -40,7 +40,7 @@ def dodging(m: BotMemory) -> bool:
 
 
 @wp.func
-def keep_off_edges(turn: float, v: View, floor: float, ceiling: float) -> float:
+def keep_off_edges(turn: float, v: BotView, floor: float, ceiling: float) -> float:
     """Replace a dodge that pushes a descending nose down below `floor`, or a climbing one up above `ceiling`.
 
     Classic bots take a positive turn for nose up whichever way they fly, challenge bots look at their heading.

@@ -21,7 +21,7 @@ TWO_PI = wp.constant(2.0 * math.pi)
 
 
 @wp.struct
-class View:
+class BotView:
     """The inputs of one decision."""
 
     me: Fighter
@@ -68,9 +68,9 @@ def see(
     armour_cos: float,
     closing: float,
     challenge: bool,
-) -> View:
+) -> BotView:
     """Build the view of `seat`. `closing` is the change of distance over the last tick, which challenge bots read."""
-    v = View()
+    v = BotView()
     v.me = me
     v.it = it
     v.p = p
@@ -121,7 +121,7 @@ def steer(gain: float, angle: float) -> float:
 
 
 @wp.func
-def fire(v: View, cos_limit: float, reach: float) -> float:
+def fire(v: BotView, cos_limit: float, reach: float) -> float:
     """Shoot within an angle (given by its cosine) and range, if the gun is ready and the armour would not hold."""
     ready = v.me.cooldown == wp.int16(0)
     if v.challenge:
@@ -132,7 +132,7 @@ def fire(v: View, cos_limit: float, reach: float) -> float:
 
 
 @wp.func
-def smart_aim(v: View, lead: float) -> float:
+def smart_aim(v: BotView, lead: float) -> float:
     """Angle off the nose of the lead point, moved 60 m across the opponent's path, away from me, when I am behind it.
 
     The rear armour glances off what comes from behind, so the attack crosses the path instead of following it.
@@ -146,13 +146,13 @@ def smart_aim(v: View, lead: float) -> float:
 
 
 @wp.func
-def break_angle(v: View) -> float:
+def break_angle(v: BotView) -> float:
     """Angle off the nose of a break, rad: away from the opponent, leaving it abeam on the other side."""
     return wrap(v.off + side_of(v.off, v.challenge) * wp.static(0.5 * math.pi))
 
 
 @wp.func
-def attack_throttle(v: View, turn: float) -> float:
+def attack_throttle(v: BotView, turn: float) -> float:
     """Full when slow or far, half in a hard turn, else 0.7; `turn` is the command before the stall guard."""
     if v.me.speed < 80.0:
         return 1.0

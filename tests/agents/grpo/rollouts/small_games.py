@@ -1,6 +1,6 @@
 """A GRPO configuration so small that a rollout takes a second, and a toy model to play it."""
 
-from sparring.agents.grpo.learner import Learner
+from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.models.adapters import BASE, Adapters
@@ -46,7 +46,7 @@ def toy_rollouts(config, backend=None):
 def toy_learner(*options: str):
     config = small_config("grpo.learning_rate=1e-2", *options)
     adapters = Adapters(llama(word_tokenizer()), LoraShape.of(config.model), seed=3)
-    return Learner(
+    return GRPOLearner(
         adapters.model,
         adapters.parameters(),
         config,

@@ -17,7 +17,7 @@ import torch
 
 from sparring.agents.grpo.rollouts import rollout_workers
 from sparring.agents.grpo.rollouts.rollout_workers import Workers
-from sparring.agents.grpo.rollouts.worker import RolloutError, Task, Worker
+from sparring.agents.grpo.rollouts.worker import RolloutError, RolloutJob, Worker
 from sparring.configs.core.errors import InputError
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config
 
@@ -57,7 +57,7 @@ class Actor:
 
 
 def play(players, step, what):
-    players.submit(Task(SimpleNamespace(step=step, what=what), b""))
+    players.submit(RolloutJob(SimpleNamespace(step=step, what=what), b""))
     return players.next()
 
 
@@ -87,7 +87,7 @@ def test_a_worker_plays_all_that_is_planned_while_nobody_waits_for_it():
     """One worker and four plans: the others are played when the first is taken, not when they are asked for."""
     with workers() as players:
         for step in range(4):
-            players.submit(Task(SimpleNamespace(step=step, what="report"), b""))
+            players.submit(RolloutJob(SimpleNamespace(step=step, what="report"), b""))
         assert players.next()[0] == 1
         with players._changed:
             assert players._changed.wait_for(lambda: sorted(players._done) == [1, 2, 3], timeout=60.0)
@@ -99,9 +99,9 @@ def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread():
     config = small_config("grpo.workers=1")
     players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))
     try:
-        players.submit(Task(SimpleNamespace(step=0, what="report"), b""))
+        players.submit(RolloutJob(SimpleNamespace(step=0, what="report"), b""))
         players.next()
-        players.submit(Task(SimpleNamespace(step=1, what="wait"), b""))
+        players.submit(RolloutJob(SimpleNamespace(step=1, what="wait"), b""))
         while players._workers[0].step is None:
             time.sleep(0.01)
         os.kill(players._workers[0].process.pid, signal.SIGKILL)
@@ -127,10 +127,10 @@ def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
     worker = Worker(multiprocessing.get_context("spawn"), small_config(), Patient)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(worker.process.pid, number)
-    worker.give(Task(plan_of(small_config(), folder=tmp_path), b"weights"))
+    worker.give(RolloutJob(plan_of(small_config(), folder=tmp_path), b"weights"))
     assert worker.pipe.recv() == b"weights"
     os.kill(worker.process.pid, signal.SIGTERM)
-    worker.give(Task(plan_of(small_config(), folder=tmp_path), b"again"))
+    worker.give(RolloutJob(plan_of(small_config(), folder=tmp_path), b"again"))
     assert worker.pipe.recv() == b"again"
     worker.end()
     assert not worker.process.is_alive()
@@ -141,11 +141,11 @@ def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
     leaving = (
         "import sys; from types import SimpleNamespace; "
         "from sparring.agents.grpo.rollouts.rollout_workers import Workers; "
-        "from sparring.agents.grpo.rollouts.worker import Task; "
+        "from sparring.agents.grpo.rollouts.worker import RolloutJob; "
         "from tests.agents.grpo.rollouts.small_games import small_config; "
         "from tests.agents.grpo.rollouts.test_rollout_workers import Actor; "
         "players = Workers(small_config('grpo.workers=2'), Actor, print); "
-        "players.submit(Task(SimpleNamespace(step=0, what='wait'), b'')); sys.exit(3)"
+        "players.submit(RolloutJob(SimpleNamespace(step=0, what='wait'), b'')); sys.exit(3)"
     )
     assert subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False).returncode == 3
 
@@ -171,7 +171,7 @@ def test_the_first_worker_is_as_deaf_to_signals_as_the_others():
 def test_a_batch_that_is_there_is_given_though_a_later_one_failed():
     with workers() as players:
         for step, what in enumerate(("report", "fault")):
-            players.submit(Task(SimpleNamespace(step=step, what=what), b""))
+            players.submit(RolloutJob(SimpleNamespace(step=step, what=what), b""))
         with players._changed:
             assert players._changed.wait_for(lambda: players._error is not None, timeout=60.0)
         assert players.next()[0] == 1

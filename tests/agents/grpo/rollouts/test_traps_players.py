@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.loop import _check
-from sparring.agents.grpo.rollouts.adapter_worker import ModelPlayer
+from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.models.adapter_file import save_adapter
 from sparring.agents.llm.models.adapters import Adapters
@@ -44,7 +44,7 @@ def play(player, plan, learned):
 def test_trap_20_with_new_weights_a_player_plays_as_one_that_never_had_others(config, tmp_path):
     """Greedy or drawn, a beginning that was read under the old weights would show in log-probabilities."""
     first, second = (plan_of(config, step=step, version=step, folder=tmp_path) for step in (0, 1))
-    used, cold = ModelPlayer(config), ModelPlayer(config)
+    used, cold = AdapterRolloutWorker(config), AdapterRolloutWorker(config)
     before = play(used, second, weights(config, 1))
     play(used, first, weights(config, 2))
     after, fresh = play(used, second, weights(config, 3)), play(cold, second, weights(config, 3))
@@ -61,7 +61,7 @@ def test_trap_19_base_model_and_checkpoints_stay_what_they_are_while_the_learner
     adapters = Adapters(model, LoraShape.of(config.model))
     save_adapter(tmp_path / "old.pt", adapters.model, adapters.shape, weights(config, 7), training={})
     asked = [Request(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
-    player, found = ModelPlayer(config), {BASE_MODEL: [], CHECKPOINT: [], CHALLENGER: []}
+    player, found = AdapterRolloutWorker(config), {BASE_MODEL: [], CHECKPOINT: [], CHALLENGER: []}
     player._paths = {CHECKPOINT: str(tmp_path / "old.pt")}
     for seed in (1, 2):
         player._adapters.restore(weights(config, seed))
@@ -76,7 +76,7 @@ def test_trap_19_base_model_and_checkpoints_stay_what_they_are_while_the_learner
 
 @pytest.mark.parametrize("version", [0, 5])
 def test_trap_22_every_sample_says_which_weights_played_it(config, tmp_path, version):
-    player = ModelPlayer(config)
+    player = AdapterRolloutWorker(config)
     batch = play(player, plan_of(config, step=1, version=version, folder=tmp_path), weights(config, 1))
     player.close()
     assert batch.turns

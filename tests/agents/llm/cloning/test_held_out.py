@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 from sparring.agents.llm.cloning import held_out
 from sparring.agents.llm.cloning.bot_games import BotGames
-from sparring.agents.llm.cloning.clone_dataset import Lessons
+from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.decoding.scoring import Scores
 from sparring.agents.llm.models.tiny import build_tiny
@@ -20,7 +20,7 @@ from sparring.envs.diplomacy.text.prompts import PromptRules
 @pytest.fixture(scope="module")
 def questions():
     games = BotGames(3, bot="dumbbot", last_year=1904, seed=6)
-    yield HeldOut(Lessons(games, diplomacy_tokenizer(), PromptRules()), diplomacy_tokenizer())
+    yield HeldOut(CloneDataset(games, diplomacy_tokenizer(), PromptRules()), diplomacy_tokenizer())
     games.close()
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from sparring.agents.llm.endpoint.failure import EndpointError
 from sparring.agents.llm.endpoint.meter import Meter
-from sparring.agents.llm.endpoint.retry import Patience, Persistence
+from sparring.agents.llm.endpoint.retry import Persistence, RetryPolicy
 from tests.agents.llm.asking import endpoint, requests, server
 
-PATIENCE = Patience(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longest_wait=4.0)
+PATIENCE = RetryPolicy(retries=5, timeout=1.0, total=10.0, first_wait=0.5, longest_wait=4.0)
 
 
 class Stopped(Event):
@@ -31,7 +31,7 @@ class Trying:
     def __init__(self, errors, *, retries=5, total=5.0, first_wait=0.001):
         self.meter, self.stopped, self.given = Meter(), Stopped(), []
         self._errors, self._total = list(errors), total
-        self._persistence = Persistence(Patience(retries, 1.0, total, first_wait), self.meter, self.stopped)
+        self._persistence = Persistence(RetryPolicy(retries, 1.0, total, first_wait), self.meter, self.stopped)
 
     def ask(self):
         return self._persistence.ask(self._call, seed=1, until=time.monotonic() + self._total)

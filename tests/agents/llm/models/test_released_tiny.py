@@ -1,7 +1,7 @@
 """The released tiny model is whole, small, and plays about as its page says: it has learned DumbBot's orders."""
 
 from sparring.agents.llm.cloning.bot_games import BotGames
-from sparring.agents.llm.cloning.clone_dataset import Lessons
+from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import verify_model
@@ -28,7 +28,7 @@ def test_it_orders_as_the_bot_does_in_games_it_never_saw():
     """More than half of the orders."""
     model, tokenizer = load_model(LanguageModelConfig(name="tiny"))
     games = BotGames(8, bot="dumbbot", last_year=1910, seed=77)
-    found = HeldOut(Lessons(games, tokenizer, PromptRules()), tokenizer).check(model)
+    found = HeldOut(CloneDataset(games, tokenizer, PromptRules()), tokenizer).check(model)
     games.close()
     assert found["eval/held_out/accuracy"] > 0.48
     assert found["eval/held_out/order_loss"] < 1.6

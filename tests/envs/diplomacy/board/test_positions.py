@@ -10,7 +10,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.board.positions import check_position
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
-from sparring.envs.diplomacy.records.history import History
+from sparring.envs.diplomacy.records.history import GameHistory
 from sparring.envs.diplomacy.records.saved_game import read_game, write_game
 
 PARIS = standard_board().provinces.index("PAR")
@@ -105,7 +105,7 @@ def test_a_game_won_after_retreats_is_set_and_read_back(batch):
     state = won(18)
     state["phase"][:] = codes.FALL_RETREATS
     batch.set_position(1, state)
-    game = read_game(write_game(History(batch).game(1)))
+    game = read_game(write_game(GameHistory(batch).game(1)))
     assert {name: values.tolist() for name, values in game[0].position.items()} == {
         name: values.tolist() for name, values in state.items()
     }
@@ -182,7 +182,7 @@ def test_a_winner_has_what_it_takes_to_win_and_has_ended_the_game(batch):
 
 
 def test_a_saved_winner_has_ended_its_game():
-    history = History(batch := DiplomacyBatch(1, threads=1))
+    history = GameHistory(batch := DiplomacyBatch(1, threads=1))
     batch.set_position(0, won(18))
     data = write_game(history.game(0))
     assert int(read_game(data)[0].position["winner"]) == FRANCE
@@ -207,7 +207,7 @@ def test_no_game_of_the_environment_begins_won():
 
 @pytest.mark.parametrize("game", [-1, 2])
 def test_the_past_of_a_game_there_is_not(batch, game):
-    history = History(batch)
+    history = GameHistory(batch)
     batch.reset()
     history.process()
     with pytest.raises(InputError, match=rf"game={game}: must be in \[0, 1\]"):

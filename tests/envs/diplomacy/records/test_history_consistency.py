@@ -13,7 +13,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
-from sparring.envs.diplomacy.records.history import History
+from sparring.envs.diplomacy.records.history import GameHistory
 from sparring.envs.diplomacy.records.history_consistency import check_origins
 from sparring.envs.diplomacy.records.saved_game import read_game, write_game
 
@@ -93,7 +93,7 @@ def test_nothing_follows_the_end(after):
 def test_a_record_that_was_set_back_is_not_written():
     """A game set to another position in the middle is two games."""
     batch = DiplomacyBatch(1, threads=1)
-    history = History(batch)
+    history = GameHistory(batch)
     history.process()
     batch.set_position(0, opening())
     with pytest.raises(InputError, match=r"^phases\[1\]\.name: S1901M cannot follow S1901M$"):

@@ -15,7 +15,7 @@ from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.orders.notation import read_order, write_order
-from sparring.envs.diplomacy.records.history import History, Record
+from sparring.envs.diplomacy.records.history import GameHistory, PhaseRecord
 from sparring.envs.diplomacy.records.saved_game import KEYS, load, load_players, read_game, save, write_game
 
 BOARD = standard_board()
@@ -43,7 +43,7 @@ def same(one, other):
 def played():
     """Twenty random games to the end of 1906, one of them forked from another on the way."""
     batch = DiplomacyBatch(20, threads=1, last_year=1906)
-    history = History(batch)
+    history = GameHistory(batch)
     for step in range(45):
         batch.draw_orders(step)
         history.process()
@@ -92,7 +92,7 @@ def test_recorded_arrays_are_phase_by_phase(played):
     assert arrays["orders"].dtype == np.int32
     game = played.game(2)
     assert np.array_equal(arrays["results"][4, 2], game[4].results)
-    assert History(played.batch).arrays() == {}
+    assert GameHistory(played.batch).arrays() == {}
 
 
 def test_every_result_and_order_has_words():
@@ -101,7 +101,7 @@ def test_every_result_and_order_has_words():
     for order, result in [*((holds, result) for result in (*range(1, 7), *range(8, 15))), (0, 0), (0, 8)]:
         orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
         orders[vienna], results[vienna] = order, result
-        game = [Record(opening(), orders, results), Record(in_phase(1901, codes.FALL))]
+        game = [PhaseRecord(opening(), orders, results), PhaseRecord(in_phase(1901, codes.FALL))]
         assert same(read_game(write_game(game)), game)
 
 
@@ -124,13 +124,13 @@ def in_phase(year, phase, **values):
 )
 def test_orders_without_words_are_refused_by_their_phase_before_anything_is_written(order, where, message, tmp_path):
     orders, results, path = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8), tmp_path / "game.json"
-    first, last = Record(opening(), orders, results), Record(in_phase(1902, codes.SPRING))
-    save(path, [first, Record(in_phase(1901, codes.FALL), orders, results), last])
+    first, last = PhaseRecord(opening(), orders, results), PhaseRecord(in_phase(1902, codes.SPRING))
+    save(path, [first, PhaseRecord(in_phase(1901, codes.FALL), orders, results), last])
     before = path.read_bytes()
     wrong = orders.copy()
     wrong[BOARD.provinces.index(where)] = order
     with pytest.raises(InputError, match=rf"^phases\[1\]\.orders: .*{message}"):
-        save(path, [first, Record(in_phase(1901, codes.FALL), wrong, results), last])
+        save(path, [first, PhaseRecord(in_phase(1901, codes.FALL), wrong, results), last])
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -141,7 +141,7 @@ def test_an_order_of_the_wrong_season_has_words():
     for phase, text in zip((codes.SPRING, codes.WINTER), words, strict=True):
         orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
         orders[paris], results[paris] = read_order(text).order, codes.VOID
-        game = [Record(in_phase(1901, phase), orders, results)]
+        game = [PhaseRecord(in_phase(1901, phase), orders, results)]
         assert write_game(game)["phases"][0]["orders"] == {"FRANCE": [text]}
         assert same(read_game(write_game(game)), game)
 

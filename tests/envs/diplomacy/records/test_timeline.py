@@ -13,7 +13,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import find_location
 from sparring.envs.diplomacy.records.game_log import game_log, result
-from sparring.envs.diplomacy.records.history import Record, WatchedBatch
+from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
 from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, deeds
 from sparring.envs.diplomacy.records.timeline import END, centre_counts, counts_by_year, phase_title, phases_of, winner
 from tests.envs.diplomacy.scenes import drawn_game, play
@@ -59,14 +59,18 @@ def test_a_recording_can_be_cut_short():
 
 def test_only_where_the_game_stands_has_no_orders_and_results():
     orders, results = np.zeros(75, dtype=np.int32), np.zeros(75, dtype=np.uint8)
-    whole, orderless, silent = Record(opening(), orders, results), Record(opening()), Record(opening(), orders)
+    whole, orderless, silent = (
+        PhaseRecord(opening(), orders, results),
+        PhaseRecord(opening()),
+        PhaseRecord(opening(), orders),
+    )
     assert len(phases_of([whole, whole, orderless])) == 3
     with pytest.raises(InputError, match=r"phases\[1\]: has no orders; only the last one"):
         phases_of([whole, orderless, orderless])
     with pytest.raises(InputError, match=r"phases\[0\]: has no results; only the last one"):
         phases_of([silent, orderless])
     with pytest.raises(InputError, match=r"phases\[1\]: has orders; the last one is where the game stands"):
-        phases_of([whole, Record(opening(), orders + 1, results)])
+        phases_of([whole, PhaseRecord(opening(), orders + 1, results)])
 
 
 def test_names_of_phases():
@@ -245,7 +249,7 @@ def test_the_centres_of_a_game_that_begins_in_winter_are_those_of_its_year():
 def test_a_saved_winner_is_believed():
     """As where the others have given up."""
     last = {**opening(), "done": torch.ones(1), "winner": torch.full((1,), 2)}
-    assert result(phases_of([Record(last)])) == "France wins with 3 centres"
+    assert result(phases_of([PhaseRecord(last)])) == "France wins with 3 centres"
 
 
 def test_a_solo_is_told():

@@ -5,7 +5,7 @@ import torch
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
-from sparring.envs.diplomacy.records.history import History, WatchedBatch
+from sparring.envs.diplomacy.records.history import GameHistory, WatchedBatch
 from sparring.envs.diplomacy.records.saved_game import load, load_players, read_players, save, write_game
 from tests.envs.diplomacy.records.test_saved_game import PACKAGE, same
 
@@ -25,7 +25,7 @@ def game():
 
 def test_a_watched_game_has_the_past_that_a_history_has(game):
     batch = DiplomacyBatch(4, threads=1, last_year=1903)
-    history = History(batch)
+    history = GameHistory(batch)
     for _ in range(len(game) + 3):
         batch.draw_orders(4)
         history.process()

@@ -12,7 +12,7 @@ from benchmarks.numpy_dogfight.state import State
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.kernels.bots.decide import decide
-from sparring.envs.dogfight.kernels.state import BotMemory, Bullet, Clock, Fighter, Physics
+from sparring.envs.dogfight.kernels.state import BotMemory, Bullet, Fighter, MatchClock, Physics
 from tests.envs.dogfight.recorded.rows import MEMORY, BotRows, Decisions
 
 wp.set_module_options({"enable_backward": False})
@@ -25,7 +25,7 @@ def decide_kernel(
     bullets: wp.array2d[Bullet],
     memory: wp.array2d[BotMemory],
     physics: wp.array[Physics],
-    clock: wp.array[Clock],
+    clock: wp.array[MatchClock],
     seat: int,
     challenge: bool,
     actions: wp.array[wp.vec3],
@@ -54,7 +54,7 @@ KINDS: dict[str, Any] = {
     "bullets": Bullet,
     "memory": BotMemory,
     "physics": Physics,
-    "clock": Clock,
+    "clock": MatchClock,
 }
 
 
