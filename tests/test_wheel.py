@@ -50,7 +50,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
                 path.relative_to(ROOT)
                 for room in ROOMS
                 for path in (ROOT / room).rglob("*")
-                if path.suffix in (".py", ".yaml", ".txt", ".html")
+                if path.suffix in (".py", ".yaml", ".txt", ".json", ".html")
             ),
         )
     }

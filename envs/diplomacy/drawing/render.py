@@ -26,11 +26,11 @@ from sparring.envs.diplomacy.drawing.arrows import (
     dashes,
     marks,
 )
-from sparring.envs.diplomacy.drawing.drawing_file import NOBODY
 from sparring.envs.diplomacy.drawing.outlines import (
     COAST_LINE,
     HEIGHT,
     LAND_BORDER,
+    NO_PROVINCE,
     SEA_BORDER,
     WIDTH,
     is_sea,
@@ -124,7 +124,7 @@ class _MapCanvas:
     def board(self, owner: Sequence[int] | np.ndarray) -> None:
         """Land in its owners' colours, water, borders, supply centres, names."""
         drawing, board = standard_drawing(), standard_board()
-        colors = {NOBODY: palette.NOWHERE}
+        colors = {NO_PROVINCE: palette.NOWHERE}
         for number, code in enumerate(board.provinces):
             centre = int(board.centre_of[number])
             colors[code] = palette.land_color(int(owner[centre]) if centre >= 0 else -1)

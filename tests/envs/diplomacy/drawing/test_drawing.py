@@ -6,20 +6,16 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sparring.configs.core.errors import InputError
+from benchmarks.diplomacy_map.polygons import contains
 from sparring.envs.diplomacy.board.board import COAST, SEA, standard_board
-from sparring.envs.diplomacy.drawing.drawing_file import NOBODY, read_strokes
 from sparring.envs.diplomacy.drawing.outlines import (
     COAST_LINE,
     HEIGHT,
+    NO_PROVINCE,
     SEA_BORDER,
-    STANDARD_DRAWING,
     WIDTH,
-    drawing_of,
-    project,
     standard_drawing,
 )
-from sparring.envs.diplomacy.drawing.polygons import area, contains, cut_up, soften
 
 BOARD, DRAWING = standard_board(), standard_drawing()
 INDEX = {code: number for number, code in enumerate(BOARD.provinces)}
@@ -34,7 +30,7 @@ def pairs(matrix):
 
 
 def touching():
-    return {tuple(sorted(border.between)) for border in DRAWING.borders if NOBODY not in border.between}
+    return {tuple(sorted(border.between)) for border in DRAWING.borders if NO_PROVINCE not in border.between}
 
 
 # ---- what touches
@@ -49,7 +45,7 @@ def test_a_land_border_comes_down_to_the_sea_exactly_where_fleets_sail_along_the
     found = set()
     for border in DRAWING.borders:
         both = sorted(border.between)
-        if not SEAS & set(both) and NOBODY not in both and {tuple(border.line[0]), tuple(border.line[-1])} & shore:
+        if not SEAS & set(both) and NO_PROVINCE not in both and {tuple(border.line[0]), tuple(border.line[-1])} & shore:
             found.add(tuple(both))
     coastal = {code for code in INDEX if BOARD.terrain[INDEX[code]] == COAST}
     assert found == {pair for pair in pairs(BOARD.fleet_next) if set(pair) <= coastal}
@@ -101,66 +97,6 @@ def test_the_frame_is_filled():
     corners = [(1, 1), (WIDTH - 1, 1), (1, HEIGHT - 1), (WIDTH - 1, HEIGHT - 1)]
     outlines = [*DRAWING.outlines.values(), *DRAWING.nowhere]
     assert [sum(contains(outline, corner) for outline in outlines) for corner in corners] == [1, 1, 1, 1]
-
-
-# ---- how it is made
-
-
-def test_the_projection_keeps_east_and_north():
-    x, y = project(np.array([[13.0, 47.0], [14.0, 47.0], [13.0, 48.0], [13.0, 62.0], [13.0, 63.0]])).T
-    assert (x[0], y[0]) == (548, 592)
-    assert x[1] > x[0]
-    assert y[0] - y[2] > 1.3 * (y[3] - y[4]) > 0
-
-
-def square(x, size=1.0):
-    return np.array([[x, 0.0], [x + size, 0.0], [x + size, size], [x, size], [x, 0.0]])
-
-
-def test_two_squares_with_a_common_side_are_two_faces():
-    faces = cut_up([square(0.0), square(1.0)[[0, 1, 2, 3]]])
-    assert len(faces.faces) == 3
-    assert abs(area(faces.outline(0))) == 2
-    assert [abs(area(faces.outline(face))) for face in (1, 2)] == [1, 1]
-    assert sorted(sorted(sides) for sides in faces.sides()) == [[0, 1], [0, 2], [1, 2]]
-
-
-def test_cut_corners_keep_the_ends():
-    chain = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
-    assert soften(chain, 1).tolist() == [[0, 0], [0.75, 0], [1, 0.25], [1, 1]]
-    assert soften(chain[:2]).tolist() == chain[:2].tolist()
-
-
-# ---- what is wrong in a file
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("[lnes]", "did you mean '\\[lines\\]'"),
-        ("x: 1,2 3,4", "before the first section"),
-        ("[lines]\nx: 1,2 3", "line 2: '3' is no point"),
-        ("[lines]\nx: 1,2", "at least 2 points"),
-        ("[places]\nPAR 1,2\nPAR 1,2", "line 3: PAR is here twice"),
-        ("[places]\nPAR", "write a code and where"),
-    ],
-)
-def test_a_slip_is_answered_with_its_line(tmp_path, text, complaint):
-    file = tmp_path / "drawing.txt"
-    file.write_text(text + "\n")
-    with pytest.raises(InputError, match=complaint):
-        read_strokes(file)
-
-
-def test_a_missing_border_is_noticed():
-    strokes = read_strokes(STANDARD_DRAWING)
-    strokes.lines = [line for line in strokes.lines if not ends_in(line, (-2.0, 50.6), (-1.9, 52.3))]
-    with pytest.raises(InputError, match="LON and WAL lie in one province"):
-        drawing_of(strokes)
-
-
-def ends_in(line, *points):
-    return all(any(np.allclose(end, point) for end in (line[0], line[-1])) for point in points)
 
 
 def test_no_line_crosses_another():

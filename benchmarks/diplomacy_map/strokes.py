@@ -1,6 +1,6 @@
 """A drawing of a map as a text file: read line by line into strokes, and refused with file and line where it is wrong.
 
-The layout is described at the head of `map_drawing.txt`. Nothing is projected or joined here; `drawing.py` does that.
+The layout is described at the head of `map_drawing.txt`. Nothing is projected or joined here; `generate.py` does that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from sparring.configs.core.errors import InputError, choose
 
 Point = tuple[float, float]
 """Longitude and latitude, in degrees."""
-NOBODY = "-"
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Strokes:
 
     lines: list[np.ndarray] = field(default_factory=list)
     islands: list[tuple[str, np.ndarray]] = field(default_factory=list)
-    """(code of the province they belong to or `NOBODY`, outline)."""
+    """(code of the province they belong to or `-`, outline)."""
     water: list[np.ndarray] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
     """By code, with the coast where it is one: SPA, SPA/NC."""

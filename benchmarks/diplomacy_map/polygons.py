@@ -1,7 +1,7 @@
-"""What lines in a plane enclose: cut at their junctions into chains, and the chains joined into the outlines of faces.
+"""Polygons that lines in a plane enclose: lines are cut at their junctions into chains, and chains joined to outlines.
 
 Lines meet only where they have a point in common, so a junction is a point with other than two neighbours. Walking
-along chains and turning at every junction into the next one clockwise goes round one face; walking every chain both
+along chains and turning at every junction into the next one clockwise goes round one polygon; walking every chain both
 ways goes round all of them. Lines must hang together: one that touches no other encloses nothing.
 """
 
@@ -21,35 +21,35 @@ Step = tuple[int, bool]
 
 
 @dataclass(frozen=True)
-class Faces:
-    """A plane cut up: C chains of points [n, 2], and each face as the steps around it."""
+class PolygonMesh:
+    """A plane cut up: C chains of points [n, 2], and each polygon as the steps around it."""
 
     chains: list[np.ndarray]
-    faces: list[list[Step]]
+    polygons: list[list[Step]]
 
-    def outline(self, face: int) -> np.ndarray:
-        """The closed outline of a face, [n, 2], its first point not repeated."""
-        parts = [self.chains[chain][:: 1 if forward else -1][:-1] for chain, forward in self.faces[face]]
+    def outline(self, polygon: int) -> np.ndarray:
+        """The closed outline of a polygon, [n, 2], its first point not repeated."""
+        parts = [self.chains[chain][:: 1 if forward else -1][:-1] for chain, forward in self.polygons[polygon]]
         return np.concatenate(parts)
 
     def sides(self) -> list[tuple[int, int]]:
-        """Of each chain, the faces on its two sides."""
+        """Of each chain, the polygons on its two sides."""
         found = [[-1, -1] for _ in self.chains]
-        for face, steps in enumerate(self.faces):
+        for polygon, steps in enumerate(self.polygons):
             for chain, forward in steps:
-                found[chain][forward] = face
+                found[chain][forward] = polygon
         return [(first, second) for first, second in found]
 
 
-def cut_up(lines: Iterable[np.ndarray]) -> Faces:
-    """The faces that `lines`, each [n, 2], enclose; the first is the outer one, seen from without."""
+def cut_up(lines: Iterable[np.ndarray]) -> PolygonMesh:
+    """The polygons that `lines`, each [n, 2], enclose; the first is the outer one, seen from outside."""
     neighbours = _neighbours(lines)
     chains = list(_chains(neighbours))
-    faces = _walk(chains)
-    found = Faces([np.array(chain) for chain in chains], faces)
-    areas = [abs(area(found.outline(face))) for face in range(len(faces))]
-    outer = max(range(len(faces)), key=areas.__getitem__)
-    return Faces(found.chains, [faces[outer], *faces[:outer], *faces[outer + 1 :]])
+    polygons = _walk(chains)
+    found = PolygonMesh([np.array(chain) for chain in chains], polygons)
+    areas = [abs(area(found.outline(polygon))) for polygon in range(len(polygons))]
+    outer = max(range(len(polygons)), key=areas.__getitem__)
+    return PolygonMesh(found.chains, [polygons[outer], *polygons[:outer], *polygons[outer + 1 :]])
 
 
 def area(outline: np.ndarray) -> float:
@@ -103,7 +103,7 @@ def _chains(neighbours: dict[Point, list[Point]]) -> Iterable[list[Point]]:
 
 
 def _walk(chains: list[list[Point]]) -> list[list[Step]]:
-    """Go round every face."""
+    """Go round every polygon."""
     leaving: dict[Point, list[Step]] = defaultdict(list)
     for number, chain in enumerate(chains):
         leaving[chain[0]].append((number, True))
@@ -111,18 +111,18 @@ def _walk(chains: list[list[Point]]) -> list[list[Step]]:
     for steps in leaving.values():
         steps.sort(key=lambda step: _heading(chains, step))
     unseen = {(number, forward) for number in range(len(chains)) for forward in (True, False)}
-    faces = []
+    polygons = []
     for start in sorted(unseen):
-        step, face = start, []
+        step, polygon = start, []
         while step in unseen:
             unseen.discard(step)
-            face.append(step)
+            polygon.append(step)
             number, forward = step
             here = leaving[chains[number][-1 if forward else 0]]
             step = here[here.index((number, not forward)) - 1]
-        if face:
-            faces.append(face)
-    return faces
+        if polygon:
+            polygons.append(polygon)
+    return polygons
 
 
 def _heading(chains: list[list[Point]], step: Step) -> float:
