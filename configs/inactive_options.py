@@ -26,11 +26,6 @@ NEEDS: tuple[tuple[tuple[str, ...], str, Callable[[RunConfig], bool]], ...] = (
         "grpo.use_trajectory_level_rewards=false",
         lambda run: not run.grpo.use_trajectory_level_rewards,
     ),
-    (
-        ("grpo.first_decision_only",),
-        "grpo.use_trajectory_level_rewards=true",
-        lambda run: run.grpo.use_trajectory_level_rewards,
-    ),
     (("grpo.elo_scale",), "grpo.use_elo_conditioned_rewards=true", lambda run: run.grpo.use_elo_conditioned_rewards),
     (("league.matchmaking",), "grpo.play=league", lambda run: run.grpo.play == "league"),
     (

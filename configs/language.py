@@ -164,14 +164,10 @@ class GRPOConfig:
     elo_scale: float = option(0.5, "[0, 100]")
     use_strategic_step_scoring: bool = False
     use_trajectory_level_rewards: bool = False
-    first_decision_only: bool = False
-    """With rewards per trajectory: train the first decision only, as a known mistake did."""
     use_position_scoring: bool = True
     win_bonus: float = option(50.0, "[0, 1000]")
     winner_threshold_sc: int = option(18, "[1, 34]")
     reward_discount_gamma: float = option(0.0, PROBABILITY)
-    mask_replay: bool = True
-    """False scores the unmasked distribution while training, a mistake to be shown and nothing else."""
 
 
 @dataclass

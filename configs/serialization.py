@@ -20,6 +20,9 @@ from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.schema import RunConfig
 from sparring.configs.validate import options
 
+REMOVED = {("grpo", "first_decision_only"): False, ("grpo", "mask_replay"): True}
+"""Options, by section and name, that files of earlier versions hold: the value that is now the only behaviour."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3
 
@@ -51,9 +54,22 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
 
     Raises `ConfigError` for unknown keys and wrong types. Ranges are `validate`'s matter.
     """
-    config = _read(RunConfig, plain, "")
+    config = _read(RunConfig, _without_removed(plain), "")
     assert isinstance(config, RunConfig)
     return config
+
+
+def _without_removed(plain: Any) -> Any:
+    """Leave out `REMOVED` options; raises `ConfigError` where one holds another value than the one that is left."""
+    if not isinstance(plain, Mapping):
+        return plain
+    kept = dict(plain)
+    for (section, name), only in REMOVED.items():
+        if isinstance(kept.get(section), Mapping) and name in kept[section]:
+            kept[section] = dict(kept[section])
+            if (value := kept[section].pop(name)) is not only:
+                raise ConfigError(f"{section}.{name}={value}: is no option any more, and every run has {only}")
+    return kept
 
 
 def unknown_key(key: str, siblings: Sequence[str]) -> ConfigError:

@@ -115,8 +115,7 @@ class GRPOLearner:
     def agreement(self, decisions: Sequence[Decision], weights: Mapping[str, Tensor]) -> dict[str, float]:
         """How far some of `decisions` are from what they are here under the adapter `weights` that made them.
 
-        Raises `DisagreementError` for more than `AGREEMENT`, but where another sampler is expected, or the mistake that
-        this would find is made on purpose.
+        Raises `DisagreementError` for more than `AGREEMENT`, except where another sampler is expected.
         """
         deciding = [decision for decision in decisions if (decision.allowed_counts > 1).any()]
         if not deciding:
@@ -124,7 +123,7 @@ class GRPOLearner:
         batch = collate(deciding[:: -(-len(deciding) // COMPARED)]).to(self._device)
         with in_place_of(self.parameters, {name: value.to(self._device) for name, value in weights.items()}):
             trainer = LogProbs(self._score(batch).logp, Source.TRAINER, "those that played")
-        if self.grpo.mask_replay and not self.grpo.use_importance_correction:
+        if not self.grpo.use_importance_correction:
             check_agreement(trainer, LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler"), at_most=AGREEMENT)
         gap = (trainer.values - batch.sampled_logp).abs()
         return {"ppo/logp_gap_mean": float(gap.mean()), "ppo/logp_gap_max": float(gap.max())}
@@ -214,8 +213,7 @@ class GRPOLearner:
         return kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=self.reference.weights)
 
     def _score(self, batch: TokenBatch) -> Scores:
-        temperature = self._run.model.temperature
-        return score(self.model, batch, temperature, unmasked=not self.grpo.mask_replay)
+        return score(self.model, batch, self._run.model.temperature)
 
     def _step(self, tally: StepStats, loss: float) -> None:
         """Move, unless `loss` or gradient are not finite: clipping would turn an infinite norm into NaN weights."""

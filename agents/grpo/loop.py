@@ -144,29 +144,17 @@ def _learn_or_end(run: GRPORun, task: RolloutJob, batch: RolloutBatch) -> dict[s
 
 def _learn(run: GRPORun, batch: RolloutBatch) -> dict[str, float]:
     """Advantages, then the learner's step."""
-    kept = _trained(run, batch)
-    facts = [batch.turns[number].before for number in kept]
+    facts = [turn.before for turn in batch.turns]
     ids = group_ids(facts, stratified=run.grpo.use_state_stratified_groups)
-    rewards = torch.tensor([float(batch.rewards[number]) for number in kept], dtype=torch.float64)
+    rewards = torch.tensor(batch.rewards, dtype=torch.float64)
     found = advantages(rewards, ids, run.grpo)
     values = found.values.tolist()
     used = found.used.nonzero().flatten().tolist()
-    samples = [Sample(batch.turns[kept[place]].decision, values[place]) for place in used]
+    samples = [Sample(batch.turns[place].decision, values[place]) for place in used]
     metrics = run.learner.learn(samples, rate_scale=run.guard.rate_scale)
     lag = run.learner.version - 1 - batch.plan.policy_version
     extra = {"processing/mixed_share": mixed_share(facts, ids), "buffer/lag": float(lag)}
     return found.metrics | metrics | extra | {"train/learning_rate": run.grpo.learning_rate * run.guard.rate_scale}
-
-
-def _trained(run: GRPORun, batch: RolloutBatch) -> list[int]:
-    """The decisions that are learned from: all, or the first of each trajectory."""
-    numbers = range(len(batch.turns))
-    if not run.grpo.first_decision_only:
-        return list(numbers)
-    first: dict[tuple[int, int], int] = {}
-    for number in numbers:
-        first.setdefault((batch.turns[number].game, batch.turns[number].power), number)
-    return sorted(first.values())
 
 
 def _results(run: GRPORun, batch: RolloutBatch) -> dict[str, float]:

@@ -73,6 +73,13 @@ def test_an_unknown_key_names_its_siblings_and_the_nearest():
     assert message == f"unknown key 'guard.windw': choose from {known}; did you mean 'guard.window'?"
 
 
+def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left():
+    old = {"grpo": {"mask_replay": True, "first_decision_only": False, "steps": 7}}
+    assert from_plain(old) == from_plain({"grpo": {"steps": 7}})
+    assert len(old["grpo"]) == 3
+    assert refusal({"grpo": {"mask_replay": False}}).startswith("grpo.mask_replay=False: is no option any more")
+
+
 @pytest.mark.parametrize(
     ("plain", "message"),
     [

@@ -4,7 +4,7 @@
 
 The same function of the weights as sampling: the same ids, temperature and head, and no dropout, so that the ratio of
 new to old probability is 1 before the first step. Gathered, never masked: there is no -inf, whose product with the 0
-of its probability would be no number. `unmasked=True` scores over the whole vocabulary, a mistake to be shown.
+of its probability would be no number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sparring.agents.llm.decoding.dropout import without_dropout
 from sparring.agents.llm.decoding.kv_cache import Context
-from sparring.agents.llm.decoding.output_layer import all_logits, allowed_logits, backbone
+from sparring.agents.llm.decoding.output_layer import allowed_logits, backbone
 from sparring.agents.llm.decoding.token_batch import TokenBatch
 
 
@@ -40,14 +40,11 @@ class Scores:
     sample: Tensor
 
 
-def score(model: Any, batch: TokenBatch, temperature: float, *, unmasked: bool = False) -> Scores:
+def score(model: Any, batch: TokenBatch, temperature: float) -> Scores:
     """Score the decision tokens of `batch` (on the model's device) at the temperature they were drawn at, above 0."""
     hidden = _hidden(model, batch)
-    if unmasked:
-        logps, entropy = _over_all(model, hidden, batch, temperature)
-    else:
-        logps = segment_log_softmax(allowed_logits(model, hidden, batch.allowed, batch.row) / temperature, batch.row)
-        entropy = -segment_sum(logps.exp() * logps, batch.row, len(batch.chosen))
+    logps = segment_log_softmax(allowed_logits(model, hidden, batch.allowed, batch.row) / temperature, batch.row)
+    entropy = -segment_sum(logps.exp() * logps, batch.row, len(batch.chosen))
     return Scores(logps[batch.chosen], entropy, logps, batch.row, batch.sample)
 
 
@@ -74,9 +71,3 @@ def _hidden(model: Any, batch: TokenBatch) -> Tensor:
             context.select(level.parent)
             hidden = context.read(level.tokens, level.counts)
     return hidden.flatten(0, 1)[batch.place]
-
-
-def _over_all(model: Any, hidden: Tensor, batch: TokenBatch, temperature: float) -> tuple[Tensor, Tensor]:
-    """Log-probabilities [A] of the allowed ids, and entropies [N], over the whole vocabulary."""
-    logps = torch.log_softmax(all_logits(model, hidden) / temperature, dim=-1)
-    return logps[batch.row, batch.allowed], -(logps.exp() * logps).sum(-1)

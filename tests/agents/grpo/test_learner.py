@@ -10,6 +10,7 @@ from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.groups import group_ids
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_learner, toy_rollouts
+from tests.agents.llm.decoding.unmasked import unmasked_score
 from tests.agents.llm.toys import llama, word_tokenizer
 
 
@@ -44,8 +45,9 @@ def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
     assert metrics["ppo/ratio_std"] > 0.01
 
 
-def test_the_mask_left_out_makes_ratios_far_from_one(played):
-    metrics = toy_learner("grpo.mask_replay=false").learn(samples_of(played))
+def test_the_mask_left_out_makes_ratios_far_from_one(played, monkeypatch):
+    monkeypatch.setattr("sparring.agents.grpo.learner.score", unmasked_score)
+    metrics = toy_learner().learn(samples_of(played))
     assert metrics["ppo/ratio_mean"] < 0.2
 
 

@@ -70,13 +70,12 @@ def test_where_groups_are_made_by_what_is_known_the_few_are_not_compared_with_th
     assert found == pytest.approx({0: -1.0, 1: 1.0, 2: 1.0, 3: -1.0})
 
 
-@pytest.mark.parametrize("only", [False, True])
-def test_the_first_decision_of_a_trajectory_may_be_the_only_one_that_is_learned_from(only):
+def test_every_decision_of_a_trajectory_is_learned_from():
     """Two games of two powers, each deciding in spring (step 0) and fall (step 2)."""
     turns = [turn(game, 0, step, power=power) for step in (0, 2) for game in (0, 1) for power in (1, 5)]
-    found, _, _ = learned(turns, [1.0, 1.0, 2.0, 3.0, 6.0, 5.0, 4.0, 7.0], first_decision_only=only)
+    found, _, _ = learned(turns, [1.0, 1.0, 2.0, 3.0, 6.0, 5.0, 4.0, 7.0])
     spring, fall = {0: -1.0, 1: -1.0, 2: 1.0, 3: 1.0}, {4: 1.0, 5: -1.0, 6: -1.0, 7: 1.0}
-    assert found == pytest.approx(spring if only else spring | fall)
+    assert found == pytest.approx(spring | fall)
 
 
 def test_decisions_that_say_nothing_are_left_out():

@@ -14,6 +14,7 @@ from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import score, segment_log_softmax
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from tests.agents.llm.decoding.unmasked import unmasked_score
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
 
@@ -96,7 +97,7 @@ def test_decisions_without_a_choice_are_not_read_and_keep_their_numbers(constrai
     assert set(batch.sample.tolist()) == {1}
     nothing = score(model, collate([Decision(())]), 1.0)
     assert len(nothing.logp) == len(nothing.logps) == 0
-    assert len(score(model, collate([]), 1.0, unmasked=True).logp) == 0
+    assert len(score(model, collate([]), 1.0).logp) == 0
 
 
 def test_without_the_mask_probabilities_differ(constraint):
@@ -105,7 +106,7 @@ def test_without_the_mask_probabilities_differ(constraint):
     decisions = decided(model, constraint)
     batch = collate(decisions)
     with torch.no_grad():
-        right, wrong = score(model, batch, 1.0), score(model, batch, 1.0, unmasked=True)
+        right, wrong = score(model, batch, 1.0), unmasked_score(model, batch, 1.0)
     assert (wrong.logp < right.logp).all()
     assert (right.logp - wrong.logp).mean() > 0.5
     sums = torch.zeros(len(wrong.logp)).index_add(0, wrong.row, wrong.logps.exp())

@@ -1,0 +1,13 @@
+"""A known mistake for contrast: decisions made under a mask, scored over the whole vocabulary."""
+
+import torch
+
+from sparring.agents.llm.decoding.output_layer import all_logits
+from sparring.agents.llm.decoding.scoring import Scores, _hidden
+
+
+def unmasked_score(model, batch, temperature):
+    """Score as `scoring.score` does, but without the mask."""
+    logps = torch.log_softmax(all_logits(model, _hidden(model, batch)) / temperature, dim=-1)
+    allowed = logps[batch.row, batch.allowed]
+    return Scores(allowed[batch.chosen], -(logps.exp() * logps).sum(-1), allowed, batch.row, batch.sample)
