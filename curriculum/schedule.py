@@ -93,12 +93,6 @@ class Schedule:
         """The first update of the run."""
         return SchedulePosition(update=0, clock=0, since=0)
 
-    def position_at(self, update: int) -> SchedulePosition:
-        """The position of `update` if no stage ended early before it; raises `ValueError` outside the schedule."""
-        if not 0 <= update < self.total_updates:
-            raise ValueError(f"update {update} is outside the schedule's [0, {self.total_updates})")
-        return SchedulePosition(update=update, clock=update, since=update)
-
     def plan(self, position: SchedulePosition, win_rates: Mapping[str, float]) -> TrainingPlan:
         """What the update at `position` trains against, given the learner's recent win rate per bot."""
         stretch = self._stretch(position)

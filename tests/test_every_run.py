@@ -13,7 +13,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.loop import train
 from sparring.configs.load import load, runs
 from sparring.configs.schema import DOGFIGHT
-from sparring.curriculum.schedule import Schedule
+from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import REGIMES
 from sparring.eval import run as eval_run
 
@@ -58,7 +58,7 @@ def plans(config):
     """What every update of a configuration is scheduled to be."""
     schedule = Schedule(config.phases)
     updates = min(schedule.total_updates, config.max_updates or schedule.total_updates)
-    return [schedule.plan(schedule.position_at(update), {}) for update in range(updates)]
+    return [schedule.plan(SchedulePosition(update, update, update), {}) for update in range(updates)]
 
 
 def in_order(places):

@@ -8,7 +8,6 @@ falls fell to somebody.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League
@@ -43,11 +42,6 @@ def reference_table(league: League) -> list[ReferenceRow]:
 def best_checkpoint(league: League) -> Agent | None:
     """Return the checkpoint with the highest Elo, the earliest of equal ones, or None."""
     return max(league.of_kind("checkpoint"), key=lambda agent: (agent.elo, -agent.step), default=None)
-
-
-def bots_drop(league: League) -> float:
-    """Return what all bots together have lost in Elo since they began."""
-    return math.fsum(bot.start_elo - bot.elo for bot in league.of_kind("bot"))
 
 
 def _row(agent: Agent) -> ReferenceRow:

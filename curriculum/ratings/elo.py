@@ -34,14 +34,6 @@ def expected_score(mine: Elo, theirs: Elo) -> float:
     return 1.0 / (1.0 + 10.0 ** ((theirs - mine) / SCALE))
 
 
-def expected_rank(mine: Elo, others: Sequence[Elo]) -> float:
-    """Return the rank, from 1 to len(others) + 1, expected in one game against players rated `others`.
-
-    1 for oneself and the chance of each to come out ahead: n - (n - 1) * mean expected score in a game of n.
-    """
-    return 1.0 + sum(expected_score(theirs, mine) for theirs in others)
-
-
 def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: float = K) -> dict[str, Elo]:
     """Return the new rating of everyone who met somebody else in this batch of games.
 

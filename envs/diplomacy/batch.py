@@ -19,7 +19,7 @@ from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
 from sparring.envs.diplomacy.board.state import Games, tables
 from sparring.envs.diplomacy.bots import dumbbot, simple
-from sparring.envs.diplomacy.bots.dumbbot import dumbbot_kernel, values_kernel
+from sparring.envs.diplomacy.bots.dumbbot import dumbbot_kernel
 from sparring.envs.diplomacy.bots.simple import bots_kernel
 from sparring.envs.diplomacy.orders.listing import Lister
 from sparring.envs.diplomacy.validation import check_players, check_whole
@@ -134,16 +134,6 @@ class DiplomacyBatch:
         signed = number - 2**32 if number >= 2**31 else number  # The kernels read the same 32 bits as a signed int.
         for kernel in (bots_kernel, dumbbot_kernel):
             self._run(kernel, [self._games, self._tables, signed])
-
-    def place_values(self, power: int) -> torch.Tensor:
-        """What every place is worth to a power as DumbBot sees it (`appraisal.py`), float32 [G, 162].
-
-        An army at each location, then a fleet at each; 0 where it cannot be.
-        """
-        power = check_whole("power", power, 0, codes.NUM_POWERS - 1)
-        values = torch.zeros(self.num_games, 2 * codes.NUM_LOCATIONS, device=self.device)
-        self._launcher.run(values_kernel, [self._games, self._tables, power, wp.from_torch(values)])
-        return values
 
     def legal_orders(self, game: int) -> dict[int, np.ndarray]:
         """Every legal order of one game, int32 [n] by province, as `listing.py` says; empty once the game is over."""

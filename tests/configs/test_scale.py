@@ -17,7 +17,7 @@ from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
 from sparring.configs.schema import DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.validate import options, validate
-from sparring.curriculum.schedule import Schedule
+from sparring.curriculum.schedule import Schedule, SchedulePosition
 
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
@@ -48,7 +48,7 @@ def course(config):
     """What a run comes to, in order: phase, stage, level and events, with repetitions left out."""
     schedule = Schedule(config.phases)
     total = min(schedule.total_updates, config.max_updates or schedule.total_updates)
-    plans = [schedule.plan(schedule.position_at(update), {}) for update in range(total)]
+    plans = [schedule.plan(SchedulePosition(update, update, update), {}) for update in range(total)]
     names = [
         (plan.phase_index, plan.stage, plan.randomization.level, tuple((e.snapshot, e.log_std) for e in plan.events))
         for plan in plans

@@ -6,8 +6,8 @@ The sum has about ten terms, so nothing has to be estimated from the one id that
 the KL. Both policies must be normalized over the same allowed ids at the same temperature; ids that are not allowed
 are absent instead of at -inf, so there is no 0 * inf here.
 
-The estimators below, of one draw each, are for reports and for comparison. With l = log pi and q = log ref of what was
-drawn from pi (http://joschu.net/blog/kl-approx.html); what their expectations are has been enumerated in the tests:
+Estimators of one draw each are for reports; k1 and k2, for comparison, are in the tests alone. With l = log pi and
+q = log ref of what was drawn from pi (http://joschu.net/blog/kl-approx.html); the tests enumerate the expectations:
 
     name  estimate                      its value        its gradient, in a loss
     k1    l - q                         unbiased         zero: useless
@@ -40,18 +40,8 @@ def kl_to_reference(policy: LogProbs, reference: LogProbs, row: Tensor, rows: in
     return exact_kl(policy.demand(Source.POLICY), reference.demand(Source.REFERENCE, weights=weights), row, rows)
 
 
-def k1(policy: Tensor, reference: Tensor) -> Tensor:
-    """`policy`, `reference` [N] are log-probabilities of what was drawn; so they are below. Returns [N]."""
-    return policy - reference
-
-
-def k2(policy: Tensor, reference: Tensor) -> Tensor:
-    """Half the squared difference: never negative, biased, with the right gradient."""
-    return (policy - reference).square() / 2
-
-
 def k3(policy: Tensor, reference: Tensor) -> Tensor:
-    """Never negative and unbiased, with the gradient of the other direction."""
+    """Return the estimate [N] of each draw from its log-probabilities [N]: never negative, unbiased."""
     return (reference - policy).expm1() - (reference - policy)  # e^(q - l) - 1 - (q - l)
 
 

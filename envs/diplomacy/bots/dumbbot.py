@@ -159,29 +159,6 @@ def has_to_order(games: Games, game: int, power: int) -> bool:
 
 
 @wp.kernel
-def values_kernel(games: Games, tables: Tables, power: int, values: wp.array2d[float], first: int) -> None:
-    """What the nodes of game `first + tid` are worth to a power, [G, 162]; 0 where no unit can be."""
-    game = first + wp.tid()
-    near = wp.zeros(shape=(525,), dtype=wp.uint8)
-    size = wp.zeros(shape=(8,), dtype=float)
-    value = wp.zeros(shape=(162,), dtype=float)
-    last = wp.zeros(shape=(162,), dtype=float)
-    fresh = wp.zeros(shape=(162,), dtype=float)
-    rivals = wp.zeros(shape=(75,), dtype=int)
-    sight = Appraisal()
-    sight.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
-    sight.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
-    sight.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
-    sight.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
-    sight.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
-    sight.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
-    count_near(games, tables, game, sight)
-    appraise(games, tables, game, sight, power)
-    for row in range(2 * LOCATIONS):
-        values[game, row] = sight.value[row]
-
-
-@wp.kernel
 def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     """Write the orders of every DumbBot for the present phase of game `first + tid`."""
     game = first + wp.tid()

@@ -24,7 +24,6 @@ from sparring.envs.diplomacy.drawing.arrows import (
     UNIT_RADIUS,
     OrderMark,
     dashes,
-    marks,
 )
 from sparring.envs.diplomacy.drawing.outlines import (
     COAST_LINE,
@@ -38,8 +37,6 @@ from sparring.envs.diplomacy.drawing.outlines import (
 )
 from sparring.envs.diplomacy.drawing.palette import Color
 from sparring.envs.diplomacy.orders.notation import unit_location
-from sparring.envs.diplomacy.records.order_outcomes import deeds
-from sparring.envs.diplomacy.records.timeline import Phase
 from sparring.envs.diplomacy.validation import check_row
 
 HULL = ((-11, 2), (11, 2), (6, 9), (-6, 9))
@@ -81,12 +78,6 @@ def draw_position(
     for mark in orders:
         canvas.mark(mark)
     return np.asarray(canvas.image.resize(size, Image.Resampling.BOX))
-
-
-def draw_phase(phase: Phase, after: Phase | None = None, *, size: tuple[int, int] = (WIDTH, HEIGHT)) -> np.ndarray:
-    """A recorded phase as a picture, with its orders where the phase that follows, `after`, is given."""
-    orders = marks(phase, deeds(phase, after)) if after else []
-    return draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders, size=size)
 
 
 @lru_cache(maxsize=16)

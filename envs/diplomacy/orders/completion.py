@@ -53,11 +53,6 @@ class Reading:
         """Orders were expected and none was found."""
         return self.orders_expected > 0 and self.orders_extracted == 0
 
-    @property
-    def partial(self) -> bool:
-        """Some orders were found, but not all."""
-        return 0 < self.orders_extracted < self.orders_expected
-
 
 def write(chosen: Sequence[Option]) -> str:
     """The completion that stands for chosen options: a line each, then the closing tag."""

@@ -11,7 +11,6 @@ import warp as wp
 
 from sparring.envs.dogfight.rules import BULLETS_PER_FIGHTER
 
-SEATS = wp.constant(2)
 SLOTS = wp.constant(BULLETS_PER_FIGHTER)
 
 

@@ -6,7 +6,7 @@ import pytest
 from sparring.agents.play.duel import FIRST_SLOT, MatchTally
 from sparring.agents.ppo.metrics import curriculum_metrics, rollout_metrics
 from sparring.configs.schema import PhaseConfig, RandomizationConfig, StageConfig
-from sparring.curriculum.schedule import Schedule
+from sparring.curriculum.schedule import Schedule, SchedulePosition
 
 
 def tally(rows):
@@ -40,7 +40,10 @@ def test_shares_count_self_play_and_randomization_is_a_number():
     stages = [StageConfig(bots=["do_nothing", "ace"])]
     options = {"scripted_start": 0.4, "scripted_end": 0.4, "randomization": levels}
     schedule = Schedule([PhaseConfig("selfplay", 3, stages=stages, **options)])
-    rows = [curriculum_metrics(schedule.plan(schedule.position_at(update), {}), {"ace": 0.9}) for update in range(3)]
+    rows = [
+        curriculum_metrics(schedule.plan(SchedulePosition(update, update, update), {}), {"ace": 0.9})
+        for update in range(3)
+    ]
     narrow, between, full = (row["curriculum/randomization"] for row in rows)
     assert 0.45 < narrow < 0.55 < between < 0.8
     assert full == pytest.approx(1.0)

@@ -20,7 +20,7 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, record, win_rates
 from sparring.curriculum.pool import Pool, PoolError
 from sparring.curriculum.ratings.game_results import head_to_head
-from sparring.curriculum.schedule import Schedule
+from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import ranges
 
@@ -55,7 +55,7 @@ def make_self_play(duel, folder, promotion=None, **options):
 
 def plan(update, phase=PHASE):
     schedule = Schedule([phase])
-    return schedule.plan(schedule.position_at(update), {})
+    return schedule.plan(SchedulePosition(update, update, update), {})
 
 
 def counts(duel):

@@ -9,7 +9,7 @@ from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.league.matchmaking import Opponents, category
 from sparring.curriculum.league.metrics import league_metrics
-from sparring.curriculum.league.reference_players import ReferenceRow, best_checkpoint, bots_drop, reference_table
+from sparring.curriculum.league.reference_players import ReferenceRow, best_checkpoint, reference_table
 from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 from tests.curriculum.league.small_league import rated, small_league
 
@@ -26,7 +26,6 @@ def test_the_table_by_hand():
         ReferenceRow("random", 905.0, -15.0, 0),
         ReferenceRow("defensive", 900.0, 0.0, 0),
     ]
-    assert bots_drop(league) == pytest.approx(-100.0)
 
 
 def test_the_challenger_is_no_checkpoint():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.curriculum.ratings.bayesian import Belief
-from sparring.curriculum.ratings.elo import elo_after, expected_rank, expected_score
+from sparring.curriculum.ratings.elo import elo_after, expected_score
 from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 
 ELOS = st.floats(-3000.0, 5000.0)
@@ -81,31 +81,9 @@ def test_expected_scores_sum_to_one_grow_with_the_rating_and_depend_on_the_diffe
     assert expected_score(mine + shift, theirs + shift) == pytest.approx(score, abs=1e-9)
 
 
-@given(ELOS, st.lists(ELOS, min_size=1, max_size=6))
-def test_expected_rank_is_seven_less_six_times_the_mean_chance(mine, others):
-    """The form in which it is published, and its bounds."""
-    n = len(others) + 1
-    mean = np.mean([1.0 / (1.0 + 10.0 ** ((other - mine) / 400.0)) for other in others])
-    assert expected_rank(mine, others) == pytest.approx(n - (n - 1) * mean)
-    assert 1.0 <= expected_rank(mine, others) <= n
-
-
-@given(st.lists(ELOS, min_size=7, max_size=7))
-def test_expected_ranks_of_a_game_sum_to_the_ranks_that_there_are(elos):
-    ranks = [expected_rank(elos[i], elos[:i] + elos[i + 1 :]) for i in range(7)]
-    assert sum(ranks) == pytest.approx(28.0)
-
-
-def test_expected_rank_by_hand():
-    # Three players 400 above: each comes out ahead in 10 of 11 games. Among equals one is in the middle.
-    assert expected_rank(1000.0, [1400.0, 1400.0, 1400.0]) == pytest.approx(1 + 30 / 11)
-    assert expected_rank(25.0, [25.0] * 6) == 4.0
-
-
-@pytest.mark.parametrize("call", [lambda b: expected_score(b, 1000.0), lambda b: expected_rank(1000.0, [b])])
-def test_a_bayesian_rating_is_no_elo(call):
+def test_a_bayesian_rating_is_no_elo():
     with pytest.raises(TypeError):
-        call(Belief())
+        expected_score(Belief(), 1000.0)
 
 
 def test_two_players_by_hand():

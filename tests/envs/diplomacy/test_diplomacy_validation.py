@@ -34,8 +34,6 @@ def test_whole_numbers_of_any_kind_will_do():
     for game in (-1, 2, 0.5, "first"):
         with pytest.raises(InputError, match=rf"game={game!r}: must be a whole number in \[0, 1\]"):
             batch.set_position(game, opening())
-    with pytest.raises(InputError, match="power=7: must be a whole number"):
-        batch.place_values(7)
     batch.close()
 
 

@@ -13,7 +13,7 @@ from sparring.envs.diplomacy.board.board import find_location, standard_board
 from sparring.envs.diplomacy.drawing import palette
 from sparring.envs.diplomacy.drawing.arrows import ARROW, RING, dashes, marks
 from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, standard_drawing
-from sparring.envs.diplomacy.drawing.render import draw_phase, draw_position
+from sparring.envs.diplomacy.drawing.render import draw_position
 from sparring.envs.diplomacy.records.order_outcomes import deeds
 from tests.envs.diplomacy.scenes import owner_row, play, unit_row
 
@@ -28,6 +28,12 @@ def around(picture, place, radius=9):
     x, y = (round(float(value)) for value in place)
     window = picture[max(y - radius, 0) : y + radius, max(x - radius, 0) : x + radius]
     return Counter(map(tuple, window.reshape(-1, 3).tolist()))
+
+
+def draw_phase(phase, after=None):
+    """A recorded phase as a picture, with its orders where the phase that follows is given."""
+    orders = marks(phase, deeds(phase, after)) if after else []
+    return draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders)
 
 
 def marks_of(units, orders):

@@ -64,13 +64,13 @@ def test_a_completion_is_lines_and_the_closing_tag():
 def test_orders_are_found_in_any_wording(text):
     reading = parse(text, MOVES)
     assert texts(reading) == ["F BRE H", "A MAR - BUR", "A PAR S MAR - BUR"]
-    assert (reading.orders_extracted, reading.orders_expected, reading.empty, reading.partial) == (3, 3, False, False)
+    assert (reading.orders_extracted, reading.orders_expected, reading.empty) == (3, 3, False)
 
 
 def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
     reading = parse("A MAR - LON\nA MUN H\nF BRE - ENG\nF BRE - MAO\nhello", MOVES)
     assert texts(reading) == ["F BRE - ENG", "A MAR H", "A PAR H"]
-    assert (reading.orders_extracted, reading.partial, reading.empty) == (1, True, False)
+    assert (reading.orders_extracted, reading.empty) == (1, False)
     assert [line.text for line in reading.problems] == ["A MAR - LON", "A MUN H", "F BRE - MAO", "hello"]
     assert [line.problem for line in reading.problems[:3]] == [
         "is not legal in MAR now",
@@ -83,7 +83,6 @@ def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
 def test_an_answer_without_orders_is_empty(text):
     reading = parse(text, MOVES)
     assert reading.empty
-    assert not reading.partial
     assert texts(reading) == ["F BRE H", "A MAR H", "A PAR H"]
 
 
@@ -149,4 +148,4 @@ def test_of_ten_megabytes_no_more_than_100_short_lines_are_read(text, monkeypatc
 def test_a_position_without_lines_needs_no_answer():
     nothing = ask(scene({"france": "A PAR, A MAR, F BRE"}, phase=codes.WINTER), "FRANCE")
     reading = parse("A PAR H", nothing)
-    assert (reading.chosen, reading.empty, reading.partial) == ((), False, False)
+    assert (reading.chosen, reading.empty) == ((), False)
