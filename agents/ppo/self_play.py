@@ -63,7 +63,6 @@ class SelfPlay:
         self._drawn_at = 0
         self._promotion = promotion
         self.refused, self._tried_at = 0, -1
-        self._unsaved = False
 
     def deal(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Give every match of the duel the opponent it has under `plan`."""
@@ -78,7 +77,6 @@ class SelfPlay:
     def record(self, tally: MatchTally) -> None:
         """Take an update's results into the league."""
         self.league = rules.record(self.league, self._games(tally), k=self.config.elo_k)
-        self._save()
 
     def win_rates(self) -> dict[str, float]:
         """The learner's recent win rate against everyone it met often enough."""
@@ -100,7 +98,7 @@ class SelfPlay:
         """Continue from a `state_dict`; the duel is restored apart."""
         self.pool.restore(state["pool"])
         self.league = read_league(state["league"])
-        self._save()
+        self.save_league()
         self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
         self._rng.bit_generator.state = state["rng"]
         self.refused, self._tried_at = state["refused"], state["tried_at"]
@@ -109,17 +107,13 @@ class SelfPlay:
         """Forget everybody and everything."""
         self.pool.restore([])
         self.league = new_league(BOTS)
-        self._save()
 
-    def _save(self) -> None:
-        """Write the league; where that is not possible it is said once, for the training states hold it as well."""
+    def save_league(self) -> None:
+        """Write the league for readers outside the run, with each training state; a failure is only an alert."""
         try:
             self.file.restore(self.league)
-            self._unsaved = False
         except (OSError, LeagueError) as error:
-            if not self._unsaved:
-                self.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
-            self._unsaved = True
+            self.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
 
     def _snapshot(self, plan: TrainingPlan, network: ActorCritic) -> set[str]:
         """Freeze the learner if a snapshot is due and deserved; returns the names that left the pool for it."""
@@ -138,7 +132,6 @@ class SelfPlay:
         name = self.pool.snapshots[-1].name
         path = self.pool.path(name).relative_to(self.file.folder)
         self.league = enter_checkpoint(leave(self.league, gone), step=update, path=path.as_posix(), name=name)
-        self._save()
         return set(gone)
 
     def _elos(self) -> dict[str, float]:

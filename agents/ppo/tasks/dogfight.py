@@ -152,7 +152,8 @@ class DogfightTask:
         return [snapshot.name for snapshot in self.self_play.pool.snapshots] if self.processes.first else []
 
     def sweep(self, names: Iterable[str]) -> None:
-        """Delete snapshots that left the pool and that no kept state has."""
+        """Write the league beside the state, and delete snapshots that left the pool and that no kept state has."""
+        self.self_play.save_league()
         self.self_play.pool.sweep(names)
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class PPOTask(Protocol):
         """Names of the task's own files that the present state needs."""
 
     def sweep(self, names: Iterable[str]) -> None:
-        """Delete files of the task that are needed neither now nor by a kept state, which need `names`."""
+        """Follow the state just saved: delete files of the task that neither it nor a kept state, `names`, needs."""
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Everything that decides how the game goes on, as plain data and tensors; all processes' episodes or none."""

@@ -3,6 +3,7 @@
 Real signals in a process of its own, delivered while it collects, learns, checks and saves.
 """
 
+import json
 import signal
 
 import pytest
@@ -30,7 +31,10 @@ def signalled(root, place, *numbers):
 
 
 def newest(root):
-    return StateFolder(root / "small" / "state", 3, alert=pytest.fail).latest().summary["update"]
+    """The update of the newest state; league.json is that state's."""
+    state = StateFolder(root / "small" / "state", 3, alert=pytest.fail).latest()
+    assert json.loads((root / "small" / "league.json").read_text()) == state.content["league"]["league"]
+    return state.summary["update"]
 
 
 def leftovers(root):

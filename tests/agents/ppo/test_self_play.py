@@ -85,7 +85,7 @@ def test_self_play_begins_against_oneself(duel, tmp_path):
     assert self_play.slots == ["snapshot_000004"] * 2
 
 
-def test_a_full_disk_is_said_once_and_forgets_nothing(duel, tmp_path, monkeypatch):
+def test_a_full_disk_is_said_and_forgets_nothing(duel, tmp_path, monkeypatch):
     self_play, said = make_self_play(duel, tmp_path), []
     self_play.alert = said.append
     self_play.deal(plan(4), network())
@@ -98,11 +98,13 @@ def test_a_full_disk_is_said_once_and_forgets_nothing(duel, tmp_path, monkeypatc
         disk.setattr("sparring.curriculum.league.file.write_atomically", full)
         for _ in range(2):
             self_play.record(tally({FIRST_SLOT: (3, 1, 0)}))
+        self_play.save_league()
         self_play.deal(plan(7), network(1))
     league = "the league is not saved (No space left on device); training goes on"
     assert said == [league, "no snapshot is taken (No space left on device); the pool stays as it is"]
     assert [snapshot.name for snapshot in self_play.pool.snapshots] == ["snapshot_000004"]
     self_play.record(tally({FIRST_SLOT: (1, 0, 0)}))
+    self_play.save_league()
     on_disk = LeagueFile(tmp_path).read()
     assert on_disk == self_play.league
     assert on_disk.records[(CHALLENGER, "snapshot_000004")].total == (7, 2, 0)
