@@ -26,6 +26,7 @@ from sparring.configs.core.errors import InputError, choose, one_line
 from sparring.configs.core.files import write_atomically
 from sparring.eval.command import make_folders, run_command, write
 from sparring.eval.parser import Parser, check_number, read_names
+from sparring.eval.plots import check_matplotlib
 from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, mean, read_history
 from sparring.eval.stats.tables import table
 
@@ -124,10 +125,9 @@ def curves_markdown(groups: Sequence[CurveGroup], metrics: Sequence[str], *, smo
 
 def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options: CurveOptions) -> bytes:
     """The picture in the form that --out ends in; raises `InputError` where matplotlib is missing."""
-    try:
-        from sparring.eval.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, CurveChart, draw
-    except ModuleNotFoundError as error:
-        raise InputError(f'{error.name} is not installed; run pip install -e ".[plots]"') from error
+    check_matplotlib()
+    from sparring.eval.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, CurveChart, draw
+
     if len(groups) > MOST_GROUPS:
         raise InputError(f"{len(groups)} groups: at most {MOST_GROUPS} can be told apart; draw fewer")
     first = groups[0].runs[0]

@@ -27,6 +27,7 @@ from sparring.eval.dogfight.matrix import Payoffs, payoff_json, payoff_markdown,
 from sparring.eval.find import Player, find_opponent, find_run
 from sparring.eval.kind import check_dogfight
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
+from sparring.eval.plots import check_matplotlib
 from sparring.eval.stats.ratings import Anchor
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _run(arguments: Sequence[str]) -> int:
     check_dogfight(folder / FINAL, *opponents)
     picture = options.out or folder / "payoff.png"
     make_folders([], files=[picture])
+    check_matplotlib()
     payoffs = play(options, folder, opponents)
     text = payoff_markdown(payoffs, picture.name)
     files: dict[Path, str | bytes] = {

@@ -5,7 +5,6 @@ A run's policies are called by their age in all three, and a table says which fi
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -104,6 +103,4 @@ def payoff_picture(payoffs: Payoffs) -> bytes:
         intervals=[rating.interval for rating in ratings],
         policies=len(payoffs.frozen),
     )
-    buffer = io.BytesIO()
-    draw_heatmap(chart).save(buffer, format="PNG", optimize=True)
-    return buffer.getvalue()
+    return draw_heatmap(chart)

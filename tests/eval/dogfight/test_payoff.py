@@ -1,6 +1,7 @@
 """A run against its own past: what is found in its folder, how it is thinned, what is written."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -156,7 +157,7 @@ def test_ages_get_as_many_digits_as_tell_them_apart(make_run):
 def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
     """So do the ratings; another table says which files those are."""
     drawn = []
-    monkeypatch.setattr(heatmap, "draw_heatmap", lambda chart: drawn.append(chart.labels) or Image.new("RGB", (1, 1)))
+    monkeypatch.setattr(heatmap, "draw_heatmap", lambda chart: drawn.append(chart.labels) or b"")
     folder = make_run()
     assert main(["--ckpt", "pupil", "--opponents", "ace", "--quiet", *QUICK]) == 0
     (labels,) = drawn
@@ -175,3 +176,10 @@ def test_table_and_picture_call_everyone_alike(make_run, monkeypatch):
 def test_the_defaults():
     options = read_options(["--ckpt", "x"])
     assert (options.games, options.snapshots, options.regimes, len(options.opponents)) == (100, 10, ("none",), 5)
+
+
+def test_a_missing_package_is_named_before_anything_is_played(make_run, monkeypatch, capsys):
+    make_run()
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["--ckpt", "pupil", *QUICK]) == 2
+    assert capsys.readouterr().err == ('eval/payoff.py: matplotlib is not installed; run pip install -e ".[plots]"\n')

@@ -1,10 +1,13 @@
-"""The picture of a payoff matrix: colours, scale, and what lies where."""
+"""The picture of a payoff matrix: colours, numbers and ratings, and the same bytes each time."""
 
+import io
+
+import matplotlib as mpl
 import numpy as np
 import pytest
+from PIL import Image
 
-from sparring.eval.plots import heatmap
-from sparring.eval.plots.heatmap import CELL, EVEN, GRID, LOSES, WINS, MatrixChart, color, draw_heatmap, ticks
+from sparring.eval.plots.heatmap import EVEN, GRID, LOSES, WINS, MatrixChart, draw_heatmap, heatmap_figure
 
 
 def chart(shares, policies=1):
@@ -14,34 +17,44 @@ def chart(shares, policies=1):
     return MatrixChart("title", "subtitle", names, np.array(shares), elo, intervals, policies)
 
 
-def test_colours_diverge_from_one_half():
-    assert (color(0.0), color(0.5), color(1.0)) == (LOSES, EVEN, WINS)
-    for a, b in ((0.25, LOSES), (0.75, WINS)):
-        assert color(a) == pytest.approx([(x + y) / 2 for x, y in zip(EVEN, b, strict=True)], abs=0.5)
+def parts(*arguments):
+    matrix = heatmap_figure(chart(*arguments)).axes[0]
+    bar, ratings = matrix.child_axes
+    return matrix, bar, ratings
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (-730.0, 1480.0, [-500, 0, 500, 1000]),
-        (-9.0, 41.0, [0, 10, 20, 30, 40]),
-        (-9.0, 9.0, [-5, 0, 5]),
-    ],
-)
-def test_ticks_are_round_and_inside(low, high, expected):
-    assert ticks(low, high) == pytest.approx(expected)
+def words(axes):
+    return [text.get_text() for text in axes.texts]
 
 
-def test_every_cell_has_the_colour_of_its_share_and_the_diagonal_none():
-    image = draw_heatmap(chart([[np.nan, 0.9], [0.1, np.nan]]))
-    canvas = heatmap._HeatmapCanvas(chart([[np.nan, 0.9], [0.1, np.nan]]))
-    corner = 8  # Beside the number.
-    for i, j, expected in ((0, 0, GRID), (0, 1, color(0.9)), (1, 0, color(0.1)), (1, 1, GRID)):
-        at = (canvas.left + j * CELL + corner, canvas.top + i * CELL + corner)
-        assert image.getpixel(at) == pytest.approx(expected, abs=2)
+def test_every_cell_has_the_colour_and_number_of_its_share_and_the_diagonal_none():
+    matrix, _, _ = parts([[np.nan, 1.0, 0.5], [0.0, np.nan, 0.9], [0.5, 0.1, np.nan]])
+    (image,) = matrix.images
+    found = image.to_rgba(image.get_array(), bytes=True)[..., :3]
+    hexes = [["#" + bytes(cell).hex().upper() for cell in row] for row in found]
+    assert [hexes[i][i] for i in range(3)] == [GRID] * 3
+    assert (hexes[0][1], hexes[1][0]) == (WINS, LOSES)
+    assert found[0][2] == pytest.approx([int(EVEN[i : i + 2], 16) for i in (1, 3, 5)], abs=2)
+    assert words(matrix) == ["100", "50", "0", "90", "50", "10"]
 
 
-def test_more_players_need_a_larger_picture():
-    small, large = (draw_heatmap(chart(np.full((k, k), 0.5).tolist())) for k in (2, 5))
-    assert large.height - small.height == 3 * CELL
-    assert large.mode == "RGB"
+@pytest.mark.parametrize(("policies", "lines"), [(1, 2), (0, 0), (2, 0)])
+def test_a_line_separates_policies_from_bots(policies, lines):
+    assert len(parts([[np.nan, 0.9], [0.1, np.nan]], policies)[0].lines) == lines
+
+
+def test_ratings_stand_beside_their_rows():
+    matrix, _, ratings = parts([[np.nan, 0.9], [0.1, np.nan]])
+    assert words(ratings) == ["0, fixed", "+100"]
+    assert ratings.get_ylim() == matrix.get_ylim() == (1.5, -0.5)
+    assert [tuple(point) for point in ratings.lines[0].get_xydata()] == [(0.0, 0.0), (100.0, 1.0)]
+
+
+def test_more_players_need_a_larger_picture_and_settings_change_nothing():
+    charts = [chart(np.full((k, k), 0.5).tolist()) for k in (2, 5)]
+    small, large = (Image.open(io.BytesIO(draw_heatmap(one))) for one in charts)
+    assert large.height - small.height == pytest.approx(3 * 56, abs=2)
+    with mpl.rc_context({"font.size": 20, "savefig.dpi": 30}):
+        assert draw_heatmap(charts[0]) == draw_heatmap(chart([[0.5, 0.5], [0.5, 0.5]]))
+        again = draw_heatmap(charts[0])
+    assert again == draw_heatmap(charts[0])
