@@ -2,7 +2,7 @@
 
 One script's worth of plain PyTorch in that manner, written for this comparison: `torch.distributions`, actor and critic
 asked in every step, a Python loop for the advantages, every minibatch one joint loss. It plays the same matches through
-the same `Duel` as ours does.
+the same environment as ours does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Bernoulli, Normal
 
-from sparring.agents.play.duel import Duel
+from sparring.agents.ppo.tasks.task import TrainingEnv
 from sparring.configs.schema import PPOConfig
 
 
@@ -41,29 +41,29 @@ class Agent(nn.Module):
 class PlainTrainer:
     """The loop: `update` plays T steps of N matches, learns from them, and returns the seconds that each part took."""
 
-    def __init__(self, duel: Duel, config: PPOConfig, hidden: int) -> None:
-        self.duel, self.config = duel, config
-        self.agent = Agent(duel.obs.shape[1], hidden)
+    def __init__(self, env: TrainingEnv, config: PPOConfig, hidden: int) -> None:
+        self.env, self.config = env, config
+        self.agent = Agent(env.obs.shape[1], hidden)
         self.optimizer = torch.optim.Adam(self.agent.parameters(), lr=config.learning_rate, eps=1e-5)
 
     def update(self) -> tuple[float, float, float]:
         """One update; seconds of simulating, acting and learning."""
-        self.duel.simulator_seconds = 0.0
+        self.env.simulator_seconds = 0.0
         begun = time.perf_counter()
         batch = self._collect()
         collected = time.perf_counter()
         self._learn(*batch)
-        simulating = self.duel.simulator_seconds
+        simulating = self.env.simulator_seconds
         return simulating, collected - begun - simulating, time.perf_counter() - collected
 
     @torch.no_grad()
     def _collect(self) -> tuple[Tensor, ...]:
-        T, obs = self.config.rollout_steps, self.duel.obs
+        T, obs = self.config.rollout_steps, self.env.obs
         rows: list[tuple[Tensor, ...]] = []
         for _ in range(T):
             seen = obs.clone()
             action, log_prob, _, value = self.agent(seen)
-            obs, reward, terminated, truncated = self.duel.step(action)
+            obs, reward, terminated, truncated = self.env.step(action)
             rows.append((seen, action, log_prob, value, reward.clone(), (terminated | truncated).float()))
         seen, action, log_prob, value, reward, done = (torch.stack(column) for column in zip(*rows, strict=True))
         advantage, last = torch.zeros_like(reward), torch.zeros_like(reward[0])

@@ -156,11 +156,11 @@ def sb3(options: list[str]) -> list[Parts]:
             self.times: list[tuple[float, float, float]] = []
 
         def _on_rollout_start(self) -> None:
-            self.begun, run.task.simulator_seconds = time.perf_counter(), 0.0
+            self.begun, run.task.env.simulator_seconds = time.perf_counter(), 0.0
             super()._on_rollout_start()
 
         def _on_rollout_end(self) -> None:
-            self.times.append((self.begun, time.perf_counter(), run.task.simulator_seconds))
+            self.times.append((self.begun, time.perf_counter(), run.task.env.simulator_seconds))
             super()._on_rollout_end()
 
     config = configuration(options, "ppo.precision=fp32")
@@ -186,8 +186,8 @@ def plain(options: list[str]) -> list[Parts]:
     config = configuration(options, "ppo.precision=fp32")
     run = PPORun(config)
     set_threads(config.threads)
-    run.task.rehearse()
-    trainer = PlainTrainer(run.task.duel, config.ppo, config.network.hidden)  # type: ignore[attr-defined]
+    run.task.env.rehearse()
+    trainer = PlainTrainer(run.task.env, config.ppo, config.network.hidden)
     updates = []
     for _ in range(run.updates):
         begun = time.perf_counter()

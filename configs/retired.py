@@ -49,5 +49,10 @@ def run_message(run: object, env_id: str) -> str:
     )
 
 
+def current_id(env_id: str) -> str:
+    """Return the id under which an environment is registered today: `env_id` itself unless it is retired."""
+    return RETIRED[_bare(env_id)].successor if is_retired(env_id) else env_id
+
+
 def _bare(env_id: str) -> str:
     return env_id.rpartition(":")[2]

@@ -4,7 +4,7 @@ Each snapshot is one file of weights named by its update, `snapshot_000150.pt`, 
 them lists those that are in the pool, so it reopens as it was left. How they are rated and what came of games with them
 is the league's (league.py). When the pool is full the oldest snapshot leaves, or the weakest by rating; the newest
 always stays, since it is the best test of whether the learner still improves. The file of one that left stays until
-`sweep`, because a run that resumes from an earlier moment may need it again.
+`delete_unused`, because a run that resumes from an earlier moment may need it again.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Pool:
         with suppress(OSError):
             self._write_index()
 
-    def sweep(self, needed: Iterable[str] = ()) -> None:
+    def delete_unused(self, needed: Iterable[str] = ()) -> None:
         """Delete the files of snapshots that are neither in the pool nor `needed`."""
         kept = {self.path(name) for name in [*needed, *(snapshot.name for snapshot in self._snapshots)]}
         for path in set(self.folder.glob("snapshot_*.pt")) - kept:
@@ -143,7 +143,7 @@ class Pool:
         return self.folder / f"{name}.pt"
 
     def _evict(self, ratings: Mapping[str, float]) -> list[str]:
-        """Shrink to capacity; the files stay until `sweep`."""
+        """Shrink to capacity; the files stay until `delete_unused`."""
         leaving: list[Snapshot] = []
         while len(self._snapshots) > self.capacity:
             candidates = self._snapshots[:-1]

@@ -42,6 +42,20 @@ class Game:
     """One seat open, as a `gymnasium.Env`."""
     vector_env: str = ""
     """One seat open in many matches, as a `gymnasium.vector.VectorEnv`."""
+    version: int = 1
+    """Rises when the same actions no longer lead to the same observations or rewards."""
+    win: str = "won"
+    """What its win rates are shares of, in a few words."""
+    randomized: bool = False
+    """Whether its physics can be randomized."""
+    action_space: str = ""
+    """The `gymnasium.Space` of one seat's native action, made without arguments."""
+    mirror: str = ""
+    """The symmetry (`play.learner_env.SeatView`) of policies whose contract says `mirror`."""
+    contract_keys: tuple[str, ...] = ()
+    """What the contract of a policy for it says besides ids and sizes."""
+    network_shape: str = ""
+    """The shape of its own network of a `NetworkConfig`; empty where it learns with the common one."""
     ppo_task: str = ""
     """The adapter through which PPO trains on it (`agents/ppo/tasks`)."""
     evaluation: str = ""

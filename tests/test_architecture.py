@@ -229,7 +229,6 @@ def test_class_names_are_unique():
 
 GAMES = ("sparring.envs.dogfight", "sparring.envs.diplomacy")
 ADAPTERS = {
-    "sparring.agents.baselines.sb3",
     "sparring.agents.grpo.evaluation",
     "sparring.agents.grpo.loop",
     "sparring.agents.grpo.rollouts.fork",
@@ -259,19 +258,10 @@ ADAPTERS = {
     "sparring.agents.llm.policy",
     "sparring.agents.llm.transformers_backend",
     "sparring.agents.play.diplomacy_matches",
-    "sparring.agents.play.duel",
     "sparring.agents.play.matches",
-    "sparring.agents.play.table",
-    "sparring.agents.policies.checkpoint",
-    "sparring.agents.policies.env_version",
     "sparring.agents.policies.order_network",
-    "sparring.agents.policies.policy",
-    "sparring.agents.ppo.evaluation",
-    "sparring.agents.ppo.metrics",
-    "sparring.agents.ppo.self_play",
     "sparring.agents.ppo.tasks.diplomacy",
     "sparring.agents.ppo.tasks.dogfight",
-    "sparring.agents.ppo.tasks.task",
     "sparring.curriculum.randomization",
 }
 """Files of agents/ and curriculum/ that know a game."""

@@ -16,13 +16,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sparring.agents.play.duel import FIRST_SLOT, Duel
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.run import PPORun
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.rules import BOTS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
@@ -71,11 +72,11 @@ def collection(num_envs, steps=6):
     """Collecting a rollout as on an accelerator: bots and two snapshots, every match ending in every second step."""
     batch = DogfightBatch(num_envs, threads=1, max_ticks=20)
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
-    duel = Duel(batch, slots=2, network_shape=network.shape, seed=0)
-    duel.assign(np.arange(num_envs) % (FIRST_SLOT + 2))
+    env = LearnerEnv(batch, bots=BOTS, slots=2, network_shape=network.shape, seed=0)
+    env.assign(np.arange(num_envs) % (len(BOTS) + 2))
     rollout = Rollout(steps, num_envs, 59, 3, device="cpu", max_truncations=steps)
-    rollout.device = duel.device = torch.device("meta")
-    return rollout, lambda: rollout.collect(duel, network, torch.Generator().manual_seed(0))
+    rollout.device = env.device = torch.device("meta")
+    return rollout, lambda: rollout.collect(env, network, torch.Generator().manual_seed(0))
 
 
 def calls(num_envs):
@@ -129,7 +130,7 @@ def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
     run.close()
     assert (batch.num_envs, batch.action_repeat, batch.bot_rate, batch.obs_dim) == (6, 7, "agent", 46)
     assert {float(x) for x in fighters["x"].flatten()} == {-200.0, 200.0}
-    assert run.task.checks.setting.action_repeat == 7
+    assert run.task.evaluation.setting.action_repeat == 7
 
 
 def names_of_cuda(source):

@@ -21,40 +21,39 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
 from sparring.agents.baselines.sb3_weights import ACTIVATIONS, to_actor_critic
-from sparring.agents.play.duel import Duel
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.ppo.loop import anneal
 from sparring.agents.ppo.run import PPORun
-from sparring.agents.ppo.tasks.dogfight import DogfightTask
 from sparring.agents.run.preflight import check_sb3
 from sparring.agents.run.timer import Timer
 from sparring.configs.schema import EventConfig, PPOConfig, RunConfig
 from sparring.curriculum.schedule import TrainingPlan
-from sparring.envs.dogfight.interfaces.spaces import action_space
+from sparring.envs.game import load
 
 
-class DuelVecEnv(VecEnv):
-    """A `Duel` as SB3 wants it: numpy in and out, a dict per match, finished matches begun anew in the same step."""
+class LearnerVecEnv(VecEnv):
+    """A `LearnerEnv` for SB3: numpy in and out, a dict per match, finished matches restarted in the same step."""
 
-    def __init__(self, duel: Duel, action_box: Box) -> None:
-        self.duel = duel
-        reach = np.full(duel.batch.obs_dim, np.inf, dtype=np.float32)
-        super().__init__(duel.num_envs, Box(-reach, reach), action_box)
+    def __init__(self, env: LearnerEnv, action_box: Box) -> None:
+        self.env = env
+        reach = np.full(env.obs.shape[1], np.inf, dtype=np.float32)
+        super().__init__(env.num_envs, Box(-reach, reach), action_box)
 
     def reset(self) -> np.ndarray:
         """Observations [N, D] of the matches as they stand."""
-        return self.duel.obs.cpu().numpy().copy()
+        return self.env.obs.cpu().numpy().copy()
 
     def step_async(self, actions: np.ndarray) -> None:
         """Take actions [N, 3]; the simulator clamps them."""
-        self._actions = torch.as_tensor(actions, dtype=torch.float32, device=self.duel.device)
+        self._actions = torch.as_tensor(actions, dtype=torch.float32, device=self.env.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play the step; `infos` of matches that ended carry their last observation and whether time ran out."""
-        tensors = self.duel.step(self._actions)
+        tensors = self.env.step(self._actions)
         obs, reward, terminated, truncated = (tensor.cpu().numpy().copy() for tensor in tensors)
         done = terminated | truncated
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        final_obs = self.duel.final_obs.cpu().numpy() if done.any() else obs
+        final_obs = self.env.final_obs.cpu().numpy() if done.any() else obs
         for match in np.flatnonzero(done):
             infos[match]["terminal_observation"] = final_obs[match].copy()
             infos[match]["TimeLimit.truncated"] = bool(truncated[match])
@@ -93,7 +92,7 @@ class Curriculum(BaseCallback):
         """Write the policy as an ordinary checkpoint, as it is after `plan`'s update or before it."""
         run, weights = self.run, self.model.policy.state_dict()
         run.network = to_actor_critic(weights, run.config.network.activation)
-        run.save(path, plan, done=done, contract=run.task.contract | {"continuous": 3, "binary": 0})
+        run.save(path, plan, done=done, contract=run.task.env.contract | {"continuous": 3, "binary": 0})
 
     def _on_rollout_start(self) -> None:
         """SB3 has learned from the last rollout, if there was one."""
@@ -101,7 +100,7 @@ class Curriculum(BaseCallback):
         run = self.run
         self.watch = Timer()
         assert run.position is not None
-        self.plan = run.schedule.plan(run.position, run.task.win_rates())
+        self.plan = run.schedule.plan(run.position, run.task.status().win_rates)
         for event in self.plan.events:
             self._happen(event, self.plan)
         run.task.prepare(self.plan, run.network)
@@ -137,8 +136,8 @@ class Curriculum(BaseCallback):
         if run.updates_done % run.config.checkpoint_every == 0:
             self.save(run.folder.step(run.env_steps(plan)), plan)
         assert run.position is not None
-        run.position = run.schedule.next(run.position, run.task.win_rates())
-        run.progress.update(plan, run.task.headline(plan), speed)
+        run.position = run.schedule.next(run.position, run.task.status().win_rates)
+        run.progress.update(plan, run.task.status(plan).headline, speed)
 
 
 def train(config: RunConfig) -> Path:
@@ -162,10 +161,11 @@ def make_model(run: PPORun) -> PPO:
     """SB3's PPO with the run's options, as far as it has them."""
     config, ppo = run.config, run.config.ppo
     hidden = [config.network.hidden] * 2
-    assert isinstance(run.task, DogfightTask)
+    assert run.game is not None
+    assert isinstance(run.task.env, LearnerEnv)
     model = PPO(
         "MlpPolicy",
-        DuelVecEnv(run.task.duel, action_space()),
+        LearnerVecEnv(run.task.env, load(run.game.action_space)()),
         learning_rate=lambda left: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - left),
         n_steps=ppo.rollout_steps,
         batch_size=ppo.minibatch_size,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
-from sparring.agents.play.table import Table
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
 
@@ -24,10 +26,11 @@ def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed:
     The bot also decides the policy's retreats and winters, as in training. How the games ended is in `batch`.
     """
     batch.reset()
-    table = Table(batch, (bot,), seed=seed, once=True)
+    env = LearnerEnv(MovementBatch(batch, seed=seed, autoreset=False), bots=codes.BOTS, seed=0)
+    env.assign(np.full(batch.num_games, codes.BOTS.index(bot)))
     while not bool(batch.done.all()):
-        actions, _ = network.act(table.obs, deterministic=True)
-        table.step(actions)
+        actions, _ = network.act(env.obs, deterministic=True)
+        env.step(actions)
     batch.check()
 
 

@@ -17,20 +17,18 @@ from typing import Any
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.env_version import is_old
+from sparring.agents.policies.env_version import game_of_policy
 from sparring.agents.policies.networks import build_network
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
-from sparring.envs.dogfight.rules import ENV_ID
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
 """1: as today, but no policy looks into the mirror. 2: the contract says whether it does."""
 MANIFEST = "manifest.json"
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
-DOGFIGHT_KEYS = ("rules", "observe_physics", "action_repeat", "mirror")
-"""What the contract of a policy for the dogfight says besides."""
+"""What every contract says; `Game.contract_keys` are those of one game."""
 
 
 class CheckpointError(InputError):
@@ -120,11 +118,11 @@ def _rebuild(path: Path, shape: dict[str, Any], weights: dict[str, Any]) -> Acto
 
 
 def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str, Any]) -> None:
-    dogfight = contract.get("id") == ENV_ID or is_old(contract)
-    missing = [key for key in (*CONTRACT_KEYS, *(DOGFIGHT_KEYS if dogfight else ())) if key not in contract]
+    game = game_of_policy(contract)
+    missing = [key for key in (*CONTRACT_KEYS, *(game.contract_keys if game else ())) if key not in contract]
     if missing:
         raise CheckpointError(f"{path}: its contract lacks {', '.join(missing)}")
-    if dogfight and not isinstance(contract["mirror"], bool):
+    if not isinstance(contract.get("mirror", False), bool):
         raise CheckpointError(f"{path}: mirror is {contract['mirror']} in the contract, not true or false")
     for key in ("obs_dim", "continuous", "binary"):
         if contract[key] != shape.get(key):

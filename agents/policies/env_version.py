@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, is_retired
-from sparring.envs.dogfight.rules import ENV_ID, VERSION
+from sparring.configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_id, is_retired
+from sparring.envs.game import Game, game_of
 
 SAME_OBSERVATIONS = ("classic",)
 """Rules under which both versions show a policy the same numbers."""
@@ -21,6 +21,11 @@ SAME_OBSERVATIONS = ("classic",)
 
 class OldVersionError(InputError):
     """A policy of an environment version that is no longer registered; the message is one line with what to do."""
+
+
+def game_of_policy(contract: Mapping[str, Any]) -> Game | None:
+    """Return the game that a policy's contract is with, in whatever version; None where it is none of ours."""
+    return game_of(current_id(str(contract.get("id"))))
 
 
 def is_old(contract: Mapping[str, Any]) -> bool:
@@ -46,7 +51,9 @@ def admitted(contract: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
         return dict(contract)
     if not _can_play(contract):
         raise OldVersionError(old_version_message(path, contract))
-    return {**contract, "id": ENV_ID, "version": VERSION}
+    game = game_of_policy(contract)
+    assert game is not None
+    return {**contract, "id": game.id, "version": game.version}
 
 
 def _can_play(contract: Mapping[str, Any]) -> bool:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic, network_shape
 from sparring.configs.schema import NetworkConfig
+from sparring.envs.game import game_of, load
+
+
+def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
+    """Return the shape of the network that learns under `contract`: the game's own kind, or an `ActorCritic`."""
+    game = game_of(contract["id"])
+    if game and game.network_shape:
+        return dict(load(game.network_shape)(config))
+    obs_dim, continuous, binary = (contract[key] for key in ("obs_dim", "continuous", "binary"))
+    return network_shape(obs_dim, continuous, binary, config, categorical=contract.get("categorical", 0))
 
 
 def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.policies.env_version import is_old, old_version_message
+from sparring.agents.policies.env_version import game_of_policy, is_old, old_version_message
 from sparring.configs.core.errors import InputError
-from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.game import load
 
 OBSERVATION_KEYS = ("obs_dim", "observe_physics")
 ACTION_KEYS = ("continuous", "binary")
@@ -52,8 +52,8 @@ class Policy:
         self.name = name
         self.deterministic = deterministic
         self.device = network.log_std.device
-        mirrored = self.contract.get("mirror", False)
-        self._mirror = Mirror(self.contract["rules"], network.obs_dim, self.device) if mirrored else None
+        game = game_of_policy(self.contract) if self.contract.get("mirror", False) else None
+        self._mirror = load(game.mirror)(self.contract["rules"], network.obs_dim, self.device) if game else None
         self._generator = torch.Generator(self.device)
         self.reseed(seed)
 

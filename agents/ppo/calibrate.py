@@ -36,10 +36,10 @@ class _Trial:
     """A small rollout of the run's matches, network and precision, and one pass of learning from it."""
 
     def __init__(self, run: PPORun) -> None:
-        config = replace(run.config, env=replace(run.config.env, num_envs=run.task.num_envs))
+        config = replace(run.config, env=replace(run.config.env, num_envs=run.task.env.num_envs))
         device = run.device
         self.task = make_task(config, device, run.threads, seeds=dict.fromkeys(SEEDS, 0))
-        self.task.rehearse()
+        self.task.env.rehearse()
         self.network = copy.deepcopy(run.network)
         self.rollout = make_rollout(config, self.task, self.network, _steps(run))
         self.generator = torch.Generator(device).manual_seed(0)
@@ -61,10 +61,10 @@ class _Trial:
     def close(self) -> None:
         """End all threads."""
         self.learner.close()
-        self.task.close()
+        self.task.env.close()
 
 
 def _steps(run: PPORun) -> int:
     """Enough steps for a whole minibatch, as far as the rollout has them."""
-    enough = -(-run.config.ppo.minibatch_size // run.task.num_envs)
+    enough = -(-run.config.ppo.minibatch_size // run.task.env.num_envs)
     return min(run.rollout.steps, max(FEWEST_STEPS, enough))

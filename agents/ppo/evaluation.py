@@ -7,28 +7,36 @@ matches, so that a policy is never selected for one fixed set of starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from sparring.agents.play.matches import MatchResults, MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import EvaluationConfig
-from sparring.envs.dogfight.rules import REGIMES, ranges
 
 
 class BotEvaluation:
     """The checks of a run. `setting` is what the training matches are played under, in default physics.
 
+    `regimes` are the ranges [13, 2] of the named physics regimes.
     `alert` is told about a regression; `seed` begins the matches. `improved`: the last update had a check of all bots,
     and its mean win rate was the best so far.
     """
 
     def __init__(
-        self, config: EvaluationConfig, setting: MatchSettings, alert: Callable[[str], None], *, seed: int
+        self,
+        config: EvaluationConfig,
+        setting: MatchSettings,
+        regimes: Mapping[str, np.ndarray],
+        alert: Callable[[str], None],
+        *,
+        seed: int,
     ) -> None:
-        self.config, self.setting, self.alert, self.seed = config, setting, alert, seed
+        self.config, self.setting, self.regimes, self.alert, self.seed = config, setting, regimes, alert, seed
         self.improved = False
         self._best = -1.0
         self._reached = False
@@ -46,7 +54,7 @@ class BotEvaluation:
         if self._due(self.config.check_every, update):
             metrics |= self._guard(policy, update)
         if self._due(self.config.regimes_every, update):
-            for regime in REGIMES:
+            for regime in self.regimes:
                 metrics |= self._regime(policy, regime, update)
         return metrics
 
@@ -84,7 +92,7 @@ class BotEvaluation:
 
     def _regime(self, policy: Policy, regime: str, update: int) -> dict[str, float]:
         bot = self.config.check_bot
-        results = self._play(policy, bot, update, replace(self.setting, ranges=ranges(regime)))
+        results = self._play(policy, bot, update, replace(self.setting, ranges=self.regimes[regime]))
         return {f"eval/{bot}/{regime}/win_rate": results.win_rate}
 
 

@@ -58,17 +58,17 @@ def _run(config: RunConfig, processes: Processes) -> Path:
 def _train(run: PPORun, stop: StopRequest) -> None:
     """Do one update after another until the schedule ends, `max_updates` are done, or someone asks to stop."""
     assert run.position is not None
-    plan = run.plan = run.schedule.plan(run.position, run.task.win_rates())
+    plan = run.plan = run.schedule.plan(run.position, run.task.status().win_rates)
     if run.updates_done == 0 or not run.processes.led(run.folder.final.exists):
         _checkpoint(run, plan)  # so that there is always a state to go back to, and a policy to keep
     _introduce(run)
     asked = run.processes.largest
     while run.position is not None and run.updates_done < run.updates and not stop.asked_of_any(asked):
-        plan = run.plan = run.schedule.plan(run.position, run.task.win_rates())
+        plan = run.plan = run.schedule.plan(run.position, run.task.status().win_rates)
         if not _update(run, plan, run.position):
             continue
         run.phase, run.updates_done = plan.phase, plan.update + 1
-        run.position = run.schedule.next(run.position, run.task.win_rates())
+        run.position = run.schedule.next(run.position, run.task.status().win_rates)
         if run.state_is_due():
             _checkpoint(run, plan)
     _finish(run, plan, stop)
@@ -115,7 +115,7 @@ def _update(run: PPORun, plan: TrainingPlan, position: SchedulePosition) -> bool
     with watch.part("update"):
         verdict, metrics = _learn(run, plan, position)
     metrics |= _results(run, plan)
-    checked, improved = run.task.check(plan, run.network)
+    checked, improved = run.task.evaluate(plan, run.network)
     metrics |= checked
     _say_checks(run, plan, checked)
     if (plan.update + 1) % run.config.checkpoint_every == 0:
@@ -123,9 +123,9 @@ def _update(run: PPORun, plan: TrainingPlan, position: SchedulePosition) -> bool
     if improved:
         run.keep(run.folder.best, plan)
     metrics |= watch.metrics(steps=run.steps_per_update, simulator_seconds=simulator_seconds)
-    metrics |= run.guard.watch(metrics, run.task.broken())
+    metrics |= run.guard.watch(metrics, int(run.processes.add_up(run.task.env.quarantined.clone())))
     run.logger.log(run.env_steps(plan), metrics)
-    run.progress.update(plan, run.task.headline(plan), metrics["time/steps_per_second"])
+    run.progress.update(plan, run.task.status(plan).headline, metrics["time/steps_per_second"])
     if verdict is GuardVerdict.GO_ON:
         return True
     if verdict is GuardVerdict.GIVE_UP or not run.roll_back():
@@ -148,7 +148,7 @@ def _give_up(run: PPORun, plan: TrainingPlan, metrics: dict[str, float]) -> None
 def _prepare(run: PPORun, plan: TrainingPlan) -> None:
     """Do what the plan wants done once, then set the game up."""
     if plan.bots and (plan.phase_update == 0 or plan.events):
-        physics = f", physics {plan.randomization}" if run.task.physics else ""
+        physics = f", physics {plan.randomization}" if run.game and run.game.randomized else ""
         run.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}{physics}")
     for event in plan.events:
         _happen(run, event, plan)
@@ -166,11 +166,11 @@ def _happen(run: PPORun, event: EventConfig, plan: TrainingPlan) -> None:
 def _collect(run: PPORun, plan: TrainingPlan) -> float:
     """Play a rollout and compute its advantages; returns the seconds spent in the simulator."""
     ppo = run.config.ppo
-    run.task.simulator_seconds = 0.0
+    run.task.env.simulator_seconds = 0.0
     with run.autocast.context(plan.update):
         run.rollout.collect(run.task.env, run.network, run.noise)
         run.rollout.finish(run.network, ppo.gamma, ppo.gae_lambda)
-    return run.task.simulator_seconds
+    return run.task.env.simulator_seconds
 
 
 def _learn(run: PPORun, plan: TrainingPlan, position: SchedulePosition) -> tuple[GuardVerdict, dict[str, float]]:
@@ -203,9 +203,9 @@ def _results(run: PPORun, plan: TrainingPlan) -> dict[str, float]:
 def _say_checks(run: PPORun, plan: TrainingPlan, checked: dict[str, float]) -> None:
     """What a check against the bots has found, if there was one."""
     rates = {bot: checked[key] for bot in plan.bots if (key := f"eval/{bot}/win_rate") in checked}
-    if rates:
+    if rates and run.game:
         found = ", ".join(f"{bot} {rate:.0%}" for bot, rate in rates.items())
-        run.say(f"check after update {plan.update}, {run.task.win}: {found}")
+        run.say(f"check after update {plan.update}, {run.game.win}: {found}")
 
 
 def _introduce(run: PPORun) -> None:

@@ -6,22 +6,23 @@ snapshots together are called selfplay. What is not known (no match finished, ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from sparring.agents.play.duel import FIRST_SLOT, MatchTally
+from sparring.agents.play.learner_env import MatchTally
 from sparring.agents.ppo.self_play import SelfPlay
 from sparring.curriculum.league.league import CHALLENGER, win_rates
 from sparring.curriculum.schedule import TrainingPlan
-from sparring.envs.dogfight.rules import BOTS
 
 SELFPLAY = "selfplay"
 
 
-def rollout_metrics(tally: MatchTally) -> dict[str, float]:
-    """What the learner did in one rollout: over all finished matches, and per opponent."""
+def rollout_metrics(tally: MatchTally, bots: Sequence[str]) -> dict[str, float]:
+    """Results of one rollout: over all finished matches, and per opponent; `bots` are the first opponents."""
     metrics = {"rollout/matches": float(tally.games.sum())}
     metrics |= _means("rollout", tally, slice(None))
-    groups = {name: slice(index, index + 1) for index, name in enumerate(BOTS)} | {SELFPLAY: slice(FIRST_SLOT, None)}
+    groups = {name: slice(index, index + 1) for index, name in enumerate(bots)} | {SELFPLAY: slice(len(bots), None)}
     for name, group in groups.items():
         metrics |= _means(f"rollout/{name}", tally, group)
     return metrics
@@ -33,8 +34,7 @@ def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
         "win_rate": tally.wins,
         "draw_rate": tally.draws,
         "loss_rate": tally.losses,
-        "length": tally.length,
-        "hp": tally.hp,
+        **tally.stats,
         "return": tally.returns,
     }
     return {f"{prefix}/{key}": float(sum_[group].sum()) / games for key, sum_ in sums.items()} if games else {}
@@ -61,7 +61,7 @@ def league_metrics(self_play: SelfPlay) -> dict[str, float]:
     league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
     metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
     metrics["league/refused"] = float(self_play.refused)
-    metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in BOTS if league[bot].games}
+    metrics |= {f"league/{bot}/elo": float(league[bot].elo) for bot in self_play.env.bots if league[bot].games}
     if names:
         elos = [league[name].elo for name in names]
         metrics["league/pool_elo_mean"] = float(np.mean(elos))

@@ -19,7 +19,7 @@ from sparring.agents.distributed.shards import ShardedGenerator
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
-from sparring.agents.policies.networks import build_network
+from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
@@ -36,6 +36,7 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
+from sparring.envs.game import game_of
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Of these, `agents.ppo.tasks.task.SEEDS` are the task's."""
@@ -67,7 +68,9 @@ class PPORun:
         self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
         self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
         share = processes.share(config.env.num_envs)
-        self.network = build_network(self.task.network_shape, seed=seeds["network"]).to(self.device)
+        self.game = game_of(config.env.id)
+        shape = shape_for(self.task.env.contract, config.network)
+        self.network = build_network(shape, seed=seeds["network"]).to(self.device)
         self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
         self.learner = PPOLearner(
             self.network,
@@ -91,12 +94,13 @@ class PPORun:
         """Make or open the folder and what writes into it, once nothing else can be refused any more."""
         config, first = self.config, self.processes.first
         self.folder, existing, found, changed, alerts = self.processes.led(self._open_home)
-        self.task.open(self.folder, self.alert)
+        self.task_files = self.task.open(self.folder, self.alert)
         logs = found.content["logger"] if found else None
         self.logger = silent_logger()
         if first:
             self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
-        self.progress = Progress(self.updates, shown=config.logger.progress and first, physics=self.task.physics)
+        physics = self.game is not None and self.game.randomized
+        self.progress = Progress(self.updates, shown=config.logger.progress and first, physics=physics)
         for text in alerts:
             self.alert(text)
         self.guard = Guard(config.guard, self.learner, adaptive_kl=config.ppo.adaptive_kl, alert=self.alert)
@@ -117,7 +121,8 @@ class PPORun:
     def _resume(self, found: TrainingState | None, changed: dict[str, tuple[Any, Any]]) -> None:
         """Go back to the state that was `found`, and say what is different from then."""
         if found is None:
-            self.task.begin_anew()
+            if self.task_files:
+                self.task_files.reset()
             self.say(begins_anew(changed))
             return
         reasons = inexact_reasons(found.summary, self)
@@ -177,8 +182,8 @@ class PPORun:
             "interrupted": interrupted,
             "config": to_plain(self.config),
         }
-        training |= self.task.standing()
-        save_checkpoint(path, self.network, contract=contract or self.task.contract, training=training)
+        training |= self.task.status().summary
+        save_checkpoint(path, self.network, contract=contract or self.task.env.contract, training=training)
 
     def keep(self, path: Path, plan: TrainingPlan, *, done: bool = True, interrupted: bool = False) -> None:
         """Save the policy if that is possible; a full or vanished disk or a damaged manifest is an alert and no end."""
@@ -200,7 +205,8 @@ class PPORun:
             return
         try:
             self.states.publish(self.updates_done, content, summary(self, episodes=episodes))
-            self.task.sweep(name for state in self.states.summaries() for name in state["pool"])
+            if self.task_files:
+                self.task_files.delete_unused(name for state in self.states.summaries() for name in state["pool"])
         except OSError as error:
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
 
@@ -231,7 +237,7 @@ class PPORun:
 
     def _let_go(self) -> None:
         self.learner.close()
-        self.task.close()
+        self.task.env.close()
         if self.lock:
             self.lock.release()
 
@@ -245,6 +251,6 @@ def derive_seeds(seed: int) -> dict[str, int]:
 def make_rollout(config: RunConfig, task: PPOTask, network: ActorCritic, steps: int = 0) -> Rollout:
     """Storage for `steps` of every episode in progress, by default for a whole update's."""
     steps = steps or config.ppo.rollout_steps
-    truncations = -(-steps // task.longest_episode)
-    sizes = (steps, task.num_envs, network.obs_dim, network.action_size)
+    truncations = -(-steps // task.env.longest_episode)
+    sizes = (steps, task.env.num_envs, network.obs_dim, network.action_size)
     return Rollout(*sizes, device=network.log_std.device, max_truncations=truncations)

@@ -1,4 +1,4 @@
-"""Whom the learner meets: the plan's bots, and snapshots of itself drawn from the pool into the duel's slots.
+"""The learner's opponents: the plan's bots, and snapshots of itself drawn from the pool into the environment's slots.
 
 While the plan leaves a share to self-play, a snapshot joins the pool at the first update and every `snapshot_every`
 from then on; every `deal_every` updates new opponents are drawn by prioritized fictitious self-play, and those that are
@@ -8,12 +8,12 @@ where the learner is the challenger and snapshots are checkpoints: its recent on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from sparring.agents.play.duel import Duel, MatchTally
+from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.promotion import Promotion
 from sparring.agents.ppo.tasks.broadcast import BroadcastEnv
@@ -34,11 +34,10 @@ from sparring.curriculum.opponent_mix import deal
 from sparring.curriculum.pool import Pool, PoolError
 from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
-from sparring.envs.dogfight.rules import BOTS
 
 
 class SelfPlay:
-    """Deals opponents to `duel` and keeps the `league` in `file`, where this run alone changes it.
+    """Deals opponents to `env` and keeps the `league` in `file`, where this run alone changes it.
 
     `alert` is told when a snapshot cannot be written or read. `seed` begins the draws from the pool. With a
     `promotion`, snapshots after the first have to earn their place; `refused` counts those that did not.
@@ -46,7 +45,7 @@ class SelfPlay:
 
     def __init__(
         self,
-        duel: Duel | BroadcastEnv,
+        env: LearnerEnv | BroadcastEnv,
         pool: Pool,
         file: LeagueFile,
         config: SelfPlayConfig,
@@ -55,9 +54,9 @@ class SelfPlay:
         seed: int,
         promotion: Promotion | None = None,
     ) -> None:
-        self.duel, self.pool, self.file, self.config, self.alert = duel, pool, file, config, alert
-        self.league = new_league(BOTS)
-        self.slots = [""] * duel.slots
+        self.env, self.pool, self.file, self.config, self.alert = env, pool, file, config, alert
+        self.league = new_league(self.env.bots)
+        self.slots = [""] * env.slots
         """Name of the snapshot in each slot; empty until self-play begins."""
         self._rng = np.random.default_rng(seed)
         self._drawn_at = 0
@@ -65,14 +64,14 @@ class SelfPlay:
         self.refused, self._tried_at = 0, -1
 
     def deal(self, plan: TrainingPlan, network: ActorCritic) -> None:
-        """Give every match of the duel the opponent it has under `plan`."""
+        """Give every match of the run the opponent it has under `plan`."""
         if plan.scripted_share < 1.0:
             gone = self._snapshot(plan, network)
             stale = plan.update - self._drawn_at >= self.config.deal_every
             if stale or gone.intersection(self.slots) or not all(self.slots):
                 self._draw(plan.update)
-        opponents = self.duel.opponents
-        self.duel.assign(deal(self._shares(plan), len(opponents), opponents))
+        opponents = self.env.opponents
+        self.env.assign(deal(self._shares(plan), len(opponents), opponents))
 
     def record(self, tally: MatchTally) -> None:
         """Take an update's results into the league."""
@@ -95,7 +94,7 @@ class SelfPlay:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; the duel is restored apart."""
+        """Continue from a `state_dict`; the environment is restored apart."""
         self.pool.restore(state["pool"])
         self.league = read_league(state["league"])
         self.save_league()
@@ -103,10 +102,19 @@ class SelfPlay:
         self._rng.bit_generator.state = state["rng"]
         self.refused, self._tried_at = state["refused"], state["tried_at"]
 
-    def begin_anew(self) -> None:
-        """Forget everybody and everything."""
+    def files(self) -> list[str]:
+        """Names of the snapshots in the pool."""
+        return [snapshot.name for snapshot in self.pool.snapshots]
+
+    def delete_unused(self, names: Iterable[str]) -> None:
+        """Follow the state just saved: write the league, delete snapshots that neither it nor a kept state needs."""
+        self.save_league()
+        self.pool.delete_unused(names)
+
+    def reset(self) -> None:
+        """Empty the pool and the league."""
         self.pool.restore([])
-        self.league = new_league(BOTS)
+        self.league = new_league(self.env.bots)
 
     def save_league(self) -> None:
         """Write the league for readers outside the run, with each training state; a failure is only an alert."""
@@ -143,7 +151,7 @@ class SelfPlay:
             return True
         self._tried_at = plan.update
         try:
-            champion = self.pool.load(newest, self.duel.device)
+            champion = self.pool.load(newest, self.env.device)
         except PoolError as error:
             self.alert(f"{error}; the learner is promoted without a test")
             return True
@@ -155,7 +163,7 @@ class SelfPlay:
         """Draw a snapshot for every slot and load the ones that are not there already."""
         names = [snapshot.name for snapshot in self.pool.snapshots]
         weight = weights(win_rates(self.league, CHALLENGER, names), self.config.sampling)
-        drawn = keep_places(draw(names, weight, self.duel.slots, self._rng), self.slots)
+        drawn = keep_places(draw(names, weight, self.env.slots, self._rng), self.slots)
         for slot, name in enumerate(drawn):
             if name != self.slots[slot]:
                 self._fill(slot, name)
@@ -164,24 +172,24 @@ class SelfPlay:
     def _fill(self, slot: int, name: str) -> None:
         """Seat a snapshot; one that cannot be read leaves the slot to whoever has it."""
         try:
-            weights = self.pool.load(name, self.duel.device)
+            weights = self.pool.load(name, self.env.device)
         except PoolError as error:
             if not self.slots[slot]:
                 raise
             self.alert(f"{error}; {self.slots[slot]} plays on in its place")
             return
-        self.duel.load_slot(slot, weights)
+        self.env.load_slot(slot, weights)
         self.slots[slot] = name
 
     def _shares(self, plan: TrainingPlan) -> np.ndarray:
         """Share of all matches per opponent index: the bots, then the slots in equal parts."""
-        bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in BOTS]
-        return np.array(bots + [(1.0 - plan.scripted_share) / self.duel.slots] * self.duel.slots)
+        bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in self.env.bots]
+        return np.array(bots + [(1.0 - plan.scripted_share) / self.env.slots] * self.env.slots)
 
     def _games(self, tally: MatchTally) -> list[GameResult]:
         """The learner's finished matches; who plays on in a slot after leaving the league is met for nothing."""
         games: list[GameResult] = []
-        for number, name in enumerate([*BOTS, *self.slots]):
+        for number, name in enumerate([*self.env.bots, *self.slots]):
             if name in self.league.agents:
                 games += head_to_head(CHALLENGER, name, tally.result(number))
         return games

@@ -57,7 +57,7 @@ def summary(run: PPORun, *, episodes: bool = True) -> dict[str, Any]:
         "episodes": episodes,
         "processes": run.processes.size,
         **machine(run.device),
-        "pool": run.task.files(),
+        "pool": run.task_files.files() if run.task_files else [],
     }
 
 
@@ -66,8 +66,8 @@ def inexact_reasons(found: dict[str, Any], run: PPORun) -> list[str]:
     reasons = inexact(found, summary(run), deterministic=run.config.deterministic)
     if not has_episodes(found):
         reasons.append("the matches were lost with a process and begin anew")
-    if run.task.cannot_save:
-        reasons.append(run.task.cannot_save)
+    if run.task.env.unsaved:
+        reasons.append(run.task.env.unsaved)
     return reasons
 
 

@@ -1,6 +1,6 @@
 """What is done when an update goes wrong, from mildest to last; each step is counted (`guard/...`) and said.
 
-1. A match whose observation or reward is not finite is put in quarantine: begun anew, its step worth nothing (`Duel`).
+1. A match whose observation or reward is not finite is quarantined: restarted, its step worth nothing (`LearnerEnv`).
 2. A step of the optimizer whose loss or gradient is not finite is skipped (`Learner`).
 3. An update that reaches the target KL stops there (`Learner`).
 4. An update that broke the policy (its KL passed `restore_kl` targets; weights, moments or all its steps were not

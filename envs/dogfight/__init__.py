@@ -4,7 +4,7 @@
 Importing this package reads the rules only and does not load the simulator.
 """
 
-from sparring.envs.dogfight.rules import BOTS, ENV_ID
+from sparring.envs.dogfight.rules import BOTS, ENV_ID, VERSION
 from sparring.envs.game import Game
 
 GAME = Game(
@@ -18,5 +18,10 @@ GAME = Game(
     env="sparring.envs.dogfight.interfaces.gymnasium_env:DogfightEnv",
     vector_env="sparring.envs.dogfight.interfaces.vector_env:DogfightVectorEnv",
     parallel_env="sparring.envs.dogfight.interfaces.parallel_env:DogfightParallelEnv",
+    version=VERSION,
+    randomized=True,
+    action_space="sparring.envs.dogfight.interfaces.spaces:action_space",
+    mirror="sparring.envs.dogfight.mirror:Mirror",
+    contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
 )

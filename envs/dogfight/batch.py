@@ -149,6 +149,14 @@ class DogfightBatch:
         self.set_ranges(game.ranges("none"))
         self.reset(seed)
 
+    action_size = ACTION_SIZE
+    stat_names = ("length", "hp")
+
+    @property
+    def longest_episode(self) -> int:
+        """Steps until the time limit."""
+        return -(-self._settings.max_ticks // self.action_repeat)
+
     @property
     def contract(self) -> dict[str, Any]:
         """What a policy must agree with to play here; stored in every checkpoint."""
@@ -186,7 +194,7 @@ class DogfightBatch:
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Play one step; `actions` float [N, 2, 3] (turn, throttle, shoot), ignored where a bot plays.
 
-        Returns (obs, reward, terminated, truncated), the batch's own tensors.
+        Returns (reward, terminated, truncated, outcome), the batch's own tensors; observations are in `obs`.
         """
         if actions.shape != self._actions.shape:
             expected = tuple(self._actions.shape)
@@ -198,7 +206,12 @@ class DogfightBatch:
         else:
             self._recorded = self._recorded or self._launcher.record(step_kernel, inputs)
             self._launcher.launch(self._recorded)
-        return self.obs, self.reward, self.terminated, self.truncated
+        return self.reward, self.terminated, self.truncated, self.outcome
+
+    def seat_stats(self, rows: torch.Tensor) -> torch.Tensor:
+        """Ticks and the seat's hp, float64 [R, 2], of the matches that just ended, for seats `rows` [R] among 2N."""
+        values = (self.length.index_select(0, rows // 2), self.final_hp.flatten().index_select(0, rows))
+        return torch.stack([value.double() for value in values], dim=1)
 
     def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
         """Set who plays (`bots` int [N, 2], a bot id or ACTIONS) and begin the matches in `restart` [N] bool anew.

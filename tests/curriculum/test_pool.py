@@ -53,7 +53,7 @@ def test_oldest_leaves_first(tmp_path):
 
 def test_files_go_when_nothing_needs_them_any_more(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0, 1100.0, 950.0], capacity=1)
-    pool.sweep(["snapshot_000100"])
+    pool.delete_unused(["snapshot_000100"])
     assert sorted(path.stem for path in tmp_path.glob("*.pt")) == ["snapshot_000100", "snapshot_000200"]
 
 

@@ -1,7 +1,7 @@
 """The dogfight in several processes: opponents dealt by process 0 to all, and states cut and joined by matches.
 
-The league with its pool lives in process 0 alone. What it says to its duel, the others' duels are told as well, weights
-included, so that no other process needs the run's folder.
+The league with its pool lives in process 0 alone. What it does to its environment is broadcast to the others,
+weights included, so that no other process needs the run's folder.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.distributed.shards import Shard
-from sparring.agents.play.duel import Duel
+from sparring.agents.play.learner_env import LearnerEnv
 
 PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
 """Tensors in a batch's `state_dict` with a row per match; so have all its `arrays`, flat and in bytes."""
 
 
 class BroadcastEnv:
-    """The duel of process 0 as its league sees it; what is done to it is done to the duels of all `processes`."""
+    """The environment of process 0 as its league sees it; calls are repeated in all `processes`."""
 
-    def __init__(self, duel: Duel, processes: Processes) -> None:
-        self._duel, self._processes = duel, processes
-        self.slots, self.device = duel.slots, duel.device
+    def __init__(self, env: LearnerEnv, processes: Processes) -> None:
+        self._env, self._processes = env, processes
+        self.bots, self.slots, self.device = env.bots, env.slots, env.device
 
     @property
     def opponents(self) -> np.ndarray:
         """The opponents of all matches of the run."""
-        return self._duel.opponents
+        return self._env.opponents
 
     def assign(self, opponents: np.ndarray) -> None:
-        """As `Duel.assign`; the others then go on."""
+        """As `LearnerEnv.assign`; the others then go on."""
         self._processes.same((None, opponents))
-        self._duel.assign(opponents)
+        self._env.assign(opponents)
 
     def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
-        """As `Duel.load_slot`."""
+        """As `LearnerEnv.load_slot`."""
         self._processes.same((slot, {name: tensor.cpu() for name, tensor in weights.items()}))
-        self._duel.load_slot(slot, weights)
+        self._env.load_slot(slot, weights)
 
 
-def follow(duel: Duel, processes: Processes) -> None:
-    """In every other process: do to `duel` what process 0 does, until all matches have their opponents."""
+def follow(env: LearnerEnv, processes: Processes) -> None:
+    """In every other process: do to `env` what process 0 does, until all matches have their opponents."""
     while True:
         told: tuple[int | None, Any] = processes.same((None, None))
         slot, what = told
         if slot is None:
-            duel.assign(what)
+            env.assign(what)
             return
-        duel.load_slot(slot, what)
+        env.load_slot(slot, what)
 
 
 def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
-    """The `Duel.state_dict` of all processes' matches, from each one's of its own."""
+    """The `LearnerEnv.state_dict` of all processes' matches, from each one's of its own."""
     batch = dict(state["batch"])
     batch["arrays"] = {name: processes.gather(rows) for name, rows in batch["arrays"].items()}
     batch |= {name: processes.gather(batch[name]) for name in PER_MATCH}
@@ -65,7 +65,7 @@ def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
 
 
 def cut(state: Mapping[str, Any], share: Shard) -> dict[str, Any]:
-    """Of a `Duel.state_dict` of all matches what the process with this `share` continues from."""
+    """Of a `LearnerEnv.state_dict` of all matches what the process with this `share` continues from."""
     batch = dict(state["batch"])
     batch["arrays"] = {name: _rows(rows, share) for name, rows in batch["arrays"].items()}
     batch |= {name: _rows(batch[name], share) for name in PER_MATCH}

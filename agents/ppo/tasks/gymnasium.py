@@ -11,7 +11,7 @@ N is `num_envs`, D the observation size, A the numbers of an action.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -23,8 +23,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
-from sparring.agents.policies.actor_critic import ActorCritic, network_shape
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.tasks.normalizer import Normalizer
+from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.schema import RunConfig
@@ -41,6 +42,8 @@ class GymnasiumEnvs:
     equal share of the copies, and every copy begins as it would in one.
     """
 
+    unsaved = "Gymnasium's environments cannot be saved, so episodes begin anew"
+
     def __init__(
         self,
         config: RunConfig,
@@ -52,14 +55,15 @@ class GymnasiumEnvs:
     ) -> None:
         env, self.device, self._processes = config.env, device, processes
         self.share = processes.share(env.num_envs)
-        n = self.share.count
+        n = self.num_envs = self.share.count
         self.envs = make_envs(env.id, n)
         self.observations = Normalizer((flatdim(self.envs.single_observation_space),), enabled=env.normalize_obs)
         if statistics is not None:
             self.observations.load_state_dict(statistics)
             self.observations.frozen = True
         self.returns = Normalizer((), enabled=env.normalize_reward)
-        self.gamma, self.seconds = config.ppo.gamma, 0.0
+        self.id, self.gamma, self.simulator_seconds = env.id, config.ppo.gamma, 0.0
+        self.quarantined = torch.zeros((), dtype=torch.int64, device=device)
         self.finished: list[tuple[int, float, int]] = []
         """Copy, return and length of the episodes that ended since this list was last emptied."""
         self._return, self._discounted = np.zeros(n), np.zeros(n)
@@ -68,11 +72,33 @@ class GymnasiumEnvs:
         self._show(_flat(first))
         self.final_obs = torch.zeros_like(self.obs)
 
+    @property
+    def longest_episode(self) -> int:
+        """The time limit; without one, any step may be the last."""
+        spec = self.envs.envs[0].spec
+        return (spec and spec.max_episode_steps) or 1
+
+    @property
+    def contract(self) -> dict[str, Any]:
+        """Id, sizes, and the statistics that normalize observations."""
+        action = self.envs.single_action_space
+        categorical = int(action.n) if isinstance(action, Discrete) else 0
+        sizes = {"obs_dim": flatdim(self.envs.single_observation_space)}
+        sizes |= {"continuous": 0 if categorical else flatdim(action), "binary": 0, "categorical": categorical}
+        return {"id": self.id, "version": 1, **sizes, "normalizer": self.observations.state_dict()}
+
+    def rehearse(self) -> None:
+        """There are no opponents."""
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.envs.close()
+
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take actions [N, A]; give obs [N, D], reward [N], terminated [N], truncated [N]."""
         begun = time.perf_counter()
         obs, reward, terminated, truncated, infos = self.envs.step(self._legal(actions.cpu().numpy()))
-        self.seconds += time.perf_counter() - begun
+        self.simulator_seconds += time.perf_counter() - begun
         truncated &= ~terminated
         done = terminated | truncated
         self._count(reward, done)
@@ -125,48 +151,23 @@ class GymnasiumEnvs:
 
 
 class GymnasiumTask:
-    """See `agents.ppo.tasks.task.Task`. A continued run begins its episodes anew."""
-
-    cannot_save = "Gymnasium's environments cannot be saved, so episodes begin anew"
-    physics = False
-    win = ""
+    """See `agents.ppo.tasks.task.PPOTask`. A continued run restarts its episodes."""
 
     def __init__(
-        self, config: RunConfig, device: torch.device, *, seeds: Mapping[str, int], processes: Processes = ALONE
+        self,
+        config: RunConfig,
+        device: torch.device,
+        threads: int = 1,
+        *,
+        seeds: Mapping[str, int],
+        processes: Processes = ALONE,
     ) -> None:
-        self.config, self.processes = config, processes
+        self.processes = processes
         self.env = GymnasiumEnvs(config, device, seed=seeds["env"], processes=processes)
-        self.num_envs = self.env.share.count
-        spec = self.env.envs.envs[0].spec
-        self.longest_episode = (spec and spec.max_episode_steps) or 1  # unknown: any step may be the last
-        observation, action = self.env.envs.single_observation_space, self.env.envs.single_action_space
-        self._categorical = int(action.n) if isinstance(action, Discrete) else 0
-        self._continuous = 0 if self._categorical else flatdim(action)
-        obs_dim = flatdim(observation)
-        self.network_shape = network_shape(obs_dim, self._continuous, 0, config.network, categorical=self._categorical)
         self._recent: list[float] = []
-
-    @property
-    def contract(self) -> dict[str, Any]:
-        """Which environment, its sizes, and what its observations are normalized by."""
-        sizes = {"obs_dim": self.network_shape["obs_dim"], "continuous": self._continuous, "binary": 0}
-        sizes["categorical"] = self._categorical
-        return {"id": self.config.env.id, "version": 1, **sizes, "normalizer": self.env.observations.state_dict()}
-
-    @property
-    def simulator_seconds(self) -> float:
-        """Time spent in the environments' steps."""
-        return self.env.seconds
-
-    @simulator_seconds.setter
-    def simulator_seconds(self, seconds: float) -> None:
-        self.env.seconds = seconds
 
     def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
         """There are no files of its own."""
-
-    def rehearse(self) -> None:
-        """There is nobody to meet."""
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """There is nothing to set up."""
@@ -183,32 +184,15 @@ class GymnasiumTask:
             metrics["rollout/recent_return"] = float(np.mean(self._recent))
         return metrics
 
-    def check(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
-        """There are no checks."""
+    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+        """There are no evaluations."""
         return {}, False
 
-    def win_rates(self) -> dict[str, float]:
-        """Nothing is won."""
-        return {}
-
-    def headline(self, plan: TrainingPlan) -> str:
+    def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """The recent return."""
-        return f"return {np.mean(self._recent):.1f}" if self._recent else "no episode has ended"
-
-    def standing(self) -> dict[str, Any]:
-        """The recent return."""
-        return {"recent_return": float(np.mean(self._recent)) if self._recent else None}
-
-    def broken(self) -> int:
-        """Nothing is put into quarantine."""
-        return 0
-
-    def files(self) -> list[str]:
-        """None."""
-        return []
-
-    def sweep(self, names: Iterable[str]) -> None:
-        """There is nothing to sweep."""
+        recent = float(np.mean(self._recent)) if self._recent else None
+        headline = "no episode has ended" if recent is None else f"return {recent:.1f}"
+        return TaskStatus(headline, {}, {"recent_return": recent})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """The normalizers and recent returns."""
@@ -222,13 +206,6 @@ class GymnasiumTask:
         self.env.returns.load_state_dict(mine["returns"])
         self._recent = list(mine["recent"])
         self.env.look_again()
-
-    def begin_anew(self) -> None:
-        """There is nothing to forget."""
-
-    def close(self) -> None:
-        """Close the environments."""
-        self.env.envs.close()
 
 
 def make_envs(env_id: str, num_envs: int) -> SyncVectorEnv:

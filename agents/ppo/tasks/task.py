@@ -1,115 +1,125 @@
-"""What is trained on, as the loop sees it: something to step, and everything that is known about it alone.
+"""What PPO trains on: an environment to step, and the game's share of an update.
 
-The loop knows updates, tensors and files. A task knows its game: whom to meet under a plan, how results become
-metrics, what a check is, and what of all this belongs into a training state.
+The trainer knows updates, tensors and files. A task knows its game: the opponents under a plan, metrics from results,
+evaluation, and what of all this belongs into a training state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
 import torch
+from torch import Tensor
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import BatchEnv
 from sparring.agents.run.folder import RunFolder
-from sparring.configs.schema import DIPLOMACY, RunConfig
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.schema import RunConfig
 from sparring.curriculum.schedule import TrainingPlan
-from sparring.envs.dogfight.rules import ENV_ID
+from sparring.envs.game import game_of, load
 
 SEEDS = ("env", "opponents", "league", "checks")
 """A task is made with one number in [0, 2^31) for each of these uses of chance."""
+GYMNASIUM = "sparring.agents.ppo.tasks.gymnasium:GymnasiumTask"
+"""The task of environments that are no game of the project."""
 
 
-class PPOTask(Protocol):
-    """One game and whatever the learner meets in it. `open` is called once, before anything but `rehearse`.
-
-    Of several processes each has a task; the others than the first keep no records and have nothing to say.
-    """
+class TrainingEnv(BatchEnv, Protocol):
+    """The episodes that this process steps at once."""
 
     num_envs: int
-    """Episodes stepped at once by this process."""
-    longest_episode: int
-    """The most steps an episode can take."""
-    network_shape: dict[str, Any]
-    """What `build_network` builds the learner from."""
-    cannot_save: str
-    """What of the task no training state holds, as a phrase; empty where a state is complete."""
-    physics: bool
-    """Whether the randomization of a plan means anything here."""
-    win: str
-    """What its win rates are shares of, in a few words; empty where nothing is won."""
     simulator_seconds: float
-    """Time spent in the game's steps; the loop sets it to 0 before a rollout."""
+    """Time spent in the game's steps; the trainer sets it to 0 before a rollout."""
+    unsaved: str
+    """What of the episodes no training state holds, as a phrase; empty where a state is complete."""
+    quarantined: Tensor
+    """Episodes so far that ended because a number in them was not finite, int64 []."""
 
     @property
-    def env(self) -> BatchEnv:
-        """What the rollout steps."""
+    def longest_episode(self) -> int:
+        """The most steps an episode can take."""
 
     @property
     def contract(self) -> dict[str, Any]:
         """What a policy must agree with to act here; stored in every checkpoint."""
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
-        """Use `folder` for files of its own, and tell `alert` about what goes wrong."""
-
     def rehearse(self) -> None:
-        """Meet a bit of everything, for a trial of speed."""
-
-    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
-        """Set the game up as `plan` wants it; `network` is the learner as it is now."""
-
-    def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Take in how the episodes of the last rollout ended, and say it in numbers."""
-
-    def check(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
-        """Metrics of the checks due after `plan`'s update, and whether the learner did better than ever in them."""
-
-    def win_rates(self) -> dict[str, float]:
-        """The learner's recent win rate per bot, which may steer the schedule."""
-
-    def headline(self, plan: TrainingPlan) -> str:
-        """How it stands, in a few words for the progress bar."""
-
-    def standing(self) -> dict[str, Any]:
-        """What a checkpoint's training summary says of the learner in this game."""
-
-    def broken(self) -> int:
-        """Episodes so far that were ended because a number in them was not finite."""
-
-    def files(self) -> list[str]:
-        """Names of the task's own files that the present state needs."""
-
-    def sweep(self, names: Iterable[str]) -> None:
-        """Follow the state just saved: delete files of the task that neither it nor a kept state, `names`, needs."""
-
-    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Everything that decides how the game goes on, as plain data and tensors; all processes' episodes or none."""
-
-    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; without `episodes` (their number differs) those begin anew."""
-
-    def begin_anew(self) -> None:
-        """There is a folder but no state to continue from: forget what the folder holds."""
+        """Assign a bit of everything, for a trial of speed."""
 
     def close(self) -> None:
-        """End all threads and processes."""
+        """End all threads."""
+
+
+class TaskFiles(Protocol):
+    """Files of a task in the run's folder."""
+
+    def files(self) -> list[str]:
+        """Names of the files that the present state needs."""
+
+    def delete_unused(self, names: Iterable[str]) -> None:
+        """Follow the state just saved: write what lies beside it, delete files that no kept state (`names`) needs."""
+
+    def reset(self) -> None:
+        """Forget what the folder holds: there is no state to continue from."""
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """The learner's standing in its game."""
+
+    headline: str
+    """A few words for the progress bar."""
+    win_rates: dict[str, float]
+    """Recent win rate per bot met often enough, which may steer the schedule."""
+    summary: dict[str, Any]
+    """Entries of a checkpoint's training summary."""
+
+
+class PPOTask(Protocol):
+    """One game and its opponents. Of several processes each has a task; only the first keeps records."""
+
+    @property
+    def env(self) -> TrainingEnv:
+        """What the rollout steps."""
+
+    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> TaskFiles | None:
+        """Open the files in `folder`, once before the first `prepare`, and report problems to `alert`."""
+
+    def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
+        """Set the game up as `plan` says; `network` is the learner as it is now."""
+
+    def results(self, plan: TrainingPlan) -> dict[str, float]:
+        """Record how the episodes of the last rollout ended, and return their metrics."""
+
+    def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
+        """Metrics of the evaluations due after `plan`'s update, and whether they are the best so far."""
+
+    def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
+        """The learner's standing; the headline is about the opponents of `plan`, and empty without one."""
+
+    def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
+        """Everything that decides the course of the game, plain data and tensors; all processes' episodes or none."""
+
+    def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
+        """Continue from a `state_dict`; without `episodes` (their number differs) those restart."""
 
 
 def make_task(
     config: RunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
 ) -> PPOTask:
     """The task that `config.env.id` names; `InputError` where it cannot be made. `seeds` has a number per `SEEDS`."""
-    if config.env.id == ENV_ID:
-        from sparring.agents.ppo.tasks.dogfight import DogfightTask
+    game = game_of(config.env.id)
+    if game and not game.ppo_task:
+        raise ConfigError(f"env.id={config.env.id}: PPO cannot train on {game.title}")
+    task = load(game.ppo_task if game else GYMNASIUM)
+    return cast(PPOTask, task(config, device, threads, seeds=seeds, processes=processes))
 
-        return DogfightTask(config, device, threads, seeds=seeds, processes=processes)
-    if config.env.id == DIPLOMACY:
-        from sparring.agents.ppo.tasks.diplomacy import DiplomacyTask
 
-        return DiplomacyTask(config, device, threads, seeds=seeds, processes=processes)
-    from sparring.agents.ppo.tasks.gymnasium import GymnasiumTask
-
-    return GymnasiumTask(config, device, seeds=seeds, processes=processes)
+def bots_headline(plan: TrainingPlan | None, rates: Mapping[str, float]) -> str:
+    """The plan's bots, each with its win rate where it is known."""
+    bots = plan.bots if plan else {}
+    return " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in bots)

@@ -132,9 +132,9 @@ class NumpyBatch:
         """One decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
         self._fresh = False
         self._remember_max_hp()
-        tensors = self.batch.step(torch.from_numpy(actions))
-        obs, reward, terminated, truncated = (_copy(tensor) for tensor in tensors)
-        final_obs, outcome = _copy(self.batch.final_obs), _copy(self.batch.outcome)
+        results = self.batch.step(torch.from_numpy(actions))
+        reward, terminated, truncated, outcome = (_copy(tensor) for tensor in results)
+        obs, final_obs = _copy(self.batch.obs), _copy(self.batch.final_obs)
         self._decisions += 1
         decisions = self._decisions.copy()
         cut = self._cut(terminated | truncated)

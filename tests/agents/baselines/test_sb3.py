@@ -15,13 +15,14 @@ from gymnasium.spaces import Box
 
 from sparring.agents.baselines import sb3
 from sparring.agents.baselines.sb3_weights import SB3Error, read_zip, to_actor_critic
-from sparring.agents.play.duel import Duel
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.spaces import action_space
+from sparring.envs.dogfight.rules import BOTS
 from sparring.eval.dogfight.players import load_policy
 from tests.agents.ppo.small_run import config, metrics
 
@@ -96,7 +97,8 @@ def test_what_it_cannot_have_is_refused(tmp_path):
 def vec_env():
     batch = DogfightBatch(6, threads=1, max_ticks=20)
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
-    yield sb3.DuelVecEnv(Duel(batch, slots=1, network_shape=network.shape, seed=0), action_space())
+    env = LearnerEnv(batch, bots=BOTS, slots=1, network_shape=network.shape, seed=0)
+    yield sb3.LearnerVecEnv(env, action_space())
     batch.close()
 
 

@@ -13,7 +13,7 @@ import sys
 import torch
 
 from sparring import train
-from sparring.agents.play.duel import Duel
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.policy import Policy
@@ -94,7 +94,7 @@ def run_signalled(root, place, numbers, **options):
 
     _after(loop, "_prepare", lambda run, plan: arm.update(now=plan.update == 5))
     owner, name = {
-        "rollout": (Duel, "step"),
+        "rollout": (LearnerEnv, "step"),
         "update": (PPOLearner, "_step"),
         "check": (Policy, "act"),
         "save of a policy": (os, "fsync"),

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from sparring.agents.play.diplomacy_matches import order_moves, play_seats
-from sparring.agents.play.table import Table
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.records.history import WatchedBatch
 
 FRANCE, GERMANY = POWERS.index("FRANCE"), POWERS.index("GERMANY")
@@ -32,12 +33,13 @@ def phase_of(record):
 
 
 def test_a_policy_orders_what_it_orders_in_training():
-    """Game 2 of the learner's table has it play France; the same seed, power and game give the same orders here."""
+    """Game 2 of the learner's has it play France; the same seed, power and game give the same orders here."""
     network, seed = policy(8), 5
     learner = WatchedBatch(7, watched=FRANCE, threads=1, last_year=1901)
-    table = Table(learner, ("dumbbot",), seed=seed, once=True)
-    actions, _ = network.act(table.obs, deterministic=True)
-    table.step(actions)
+    env = LearnerEnv(MovementBatch(learner, seed=seed, autoreset=False), bots=codes.BOTS, seed=0)
+    env.assign(np.full(7, codes.BOTS.index("dumbbot")))
+    actions, _ = network.act(env.obs, deterministic=True)
+    env.step(actions)
     (first, *_) = learner.past()
     alone = WatchedBatch(1, threads=1, last_year=1901)
     alone.game_id.fill_(FRANCE)

@@ -11,6 +11,8 @@ from sparring.configs.schema import EvaluationConfig, NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.rules import REGIMES, ranges
 
+PHYSICS = {regime: ranges(regime) for regime in REGIMES}
+
 
 def results(wins, games=10):
     """So many wins, one draw where there is room, losses."""
@@ -35,7 +37,7 @@ def played(monkeypatch):
 
 def make_checks(said=None, **options):
     config = EvaluationConfig(**{"games": 10, "check_bot": "ace", **options})
-    return BotEvaluation(config, MatchSettings(threads=1), (said if said is not None else []).append, seed=7)
+    return BotEvaluation(config, MatchSettings(threads=1), PHYSICS, (said if said is not None else []).append, seed=7)
 
 
 def after(checks, update, bots=("ace", "brawler")):
@@ -53,7 +55,7 @@ def test_each_check_has_its_own_interval(played):
 
 
 def test_nothing_is_played_by_default(played):
-    checks = BotEvaluation(EvaluationConfig(), MatchSettings(threads=1), print, seed=0)
+    checks = BotEvaluation(EvaluationConfig(), MatchSettings(threads=1), PHYSICS, print, seed=0)
     assert [after(checks, update) for update in range(200)] == [{}] * 200
     assert played.calls == []
 
@@ -98,7 +100,8 @@ def test_the_alert_needs_a_height_to_fall_from_and_speaks_once_per_fall(played):
 def test_a_real_check():
     batch = DogfightBatch(1, threads=1)
     network = ActorCritic(59, 2, 1, NetworkConfig(hidden=4))
-    checks = BotEvaluation(EvaluationConfig(every=1, games=2), MatchSettings(threads=1, max_ticks=300), print, seed=0)
+    config, setting = EvaluationConfig(every=1, games=2), MatchSettings(threads=1, max_ticks=300)
+    checks = BotEvaluation(config, setting, PHYSICS, print, seed=0)
     metrics = checks.after(0, network, batch.contract, ["do_nothing"])
     assert metrics["eval/do_nothing/length"] == 300.0
     assert metrics["eval/do_nothing/draw_rate"] == 1.0

@@ -3,22 +3,25 @@
 import numpy as np
 import pytest
 
-from sparring.agents.play.duel import FIRST_SLOT, MatchTally
+from sparring.agents.play.learner_env import MatchTally
 from sparring.agents.ppo.metrics import curriculum_metrics, rollout_metrics
 from sparring.configs.schema import PhaseConfig, RandomizationConfig, StageConfig
 from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.envs.dogfight.rules import BOTS
 
 
 def tally(rows):
     """`rows`: opponent index -> wins, draws, losses, and sums of length, hp and returns; two slots."""
-    table = np.zeros((FIRST_SLOT + 2, 6))
+    table = np.zeros((len(BOTS) + 2, 6))
     for opponent, row in rows.items():
         table[opponent] = row
-    return MatchTally(*table.T)
+    wins, draws, losses, length, hp, returns = table.T
+    return MatchTally(wins, draws, losses, {"length": length, "hp": hp}, returns)
 
 
 def test_rates_and_means_are_per_finished_match():
-    metrics = rollout_metrics(tally({3: (3, 0, 1, 4000, 10, 8.0), 5: (0, 1, 0, 600, 2, -1.0), 6: (1, 0, 0, 0, 0, 0)}))
+    rows = {3: (3, 0, 1, 4000, 10, 8.0), 5: (0, 1, 0, 600, 2, -1.0), 6: (1, 0, 0, 0, 0, 0)}
+    metrics = rollout_metrics(tally(rows), BOTS)
     assert metrics["rollout/matches"] == 6.0
     assert metrics["rollout/ace/win_rate"] == 0.75
     assert metrics["rollout/ace/loss_rate"] == 0.25
@@ -32,7 +35,7 @@ def test_rates_and_means_are_per_finished_match():
 
 
 def test_no_match_finished_means_no_rates():
-    assert rollout_metrics(tally({})) == {"rollout/matches": 0.0}
+    assert rollout_metrics(tally({}), BOTS) == {"rollout/matches": 0.0}
 
 
 def test_shares_count_self_play_and_randomization_is_a_number():

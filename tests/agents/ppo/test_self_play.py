@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.duel import FIRST_SLOT, Duel, MatchTally
+from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.play.matches import MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -22,10 +22,11 @@ from sparring.curriculum.pool import Pool, PoolError
 from sparring.curriculum.ratings.game_results import head_to_head
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.batch import DogfightBatch
-from sparring.envs.dogfight.rules import ranges
+from sparring.envs.dogfight.rules import BOTS, ranges
 
 RELEASED = Path(__file__).resolve().parents[3] / "checkpoints" / "released"
 N = 20
+FIRST_SLOT = len(BOTS)
 PHASE = PhaseConfig("selfplay", 20, stages=[StageConfig(bots=["ace", "brawler"])], scripted_start=0.2, scripted_end=0.2)
 BOTS_ONLY = PhaseConfig("curriculum", 20, stages=PHASE.stages)
 
@@ -35,16 +36,16 @@ def network(seed=0):
 
 
 @pytest.fixture
-def duel():
+def env():
     batch = DogfightBatch(N, threads=1)
-    yield Duel(batch, slots=2, network_shape=network().shape, seed=0)
+    yield LearnerEnv(batch, bots=BOTS, slots=2, network_shape=network().shape, seed=0)
     batch.close()
 
 
-def make_self_play(duel, folder, promotion=None, **options):
+def make_self_play(env, folder, promotion=None, **options):
     config = SelfPlayConfig(**{"snapshot_every": 3, "deal_every": 2, "slots": 2, "pool_size": 2, **options})
     return SelfPlay(
-        duel,
+        env,
         Pool(folder / "pool", config.pool_size, config.eviction, shape=network().shape),
         LeagueFile(folder),
         config,
@@ -58,35 +59,36 @@ def plan(update, phase=PHASE):
     return schedule.plan(SchedulePosition(update, update, update), {})
 
 
-def counts(duel):
-    return np.bincount(duel.opponents, minlength=FIRST_SLOT + 2).tolist()
+def counts(env):
+    return np.bincount(env.opponents, minlength=FIRST_SLOT + 2).tolist()
 
 
 def tally(results):
     """Results by opponent index, everything else zero."""
-    table = np.zeros((FIRST_SLOT + 2, 6))
+    table = np.zeros((FIRST_SLOT + 2, 4))
     for opponent, result in results.items():
         table[opponent, :3] = result
-    return MatchTally(*table.T)
+    wins, draws, losses, returns = table.T
+    return MatchTally(wins, draws, losses, {}, returns)
 
 
-def test_without_self_play_there_are_only_bots(duel, tmp_path):
-    self_play = make_self_play(duel, tmp_path)
+def test_without_self_play_there_are_only_bots(env, tmp_path):
+    self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(0, BOTS_ONLY), network())
-    assert counts(duel) == [0, 0, 0, 10, 10, 0, 0]
+    assert counts(env) == [0, 0, 0, 10, 10, 0, 0]
     assert len(self_play.pool) == 0
     assert self_play.slots == ["", ""]
 
 
-def test_self_play_begins_against_oneself(duel, tmp_path):
-    self_play = make_self_play(duel, tmp_path)
+def test_self_play_begins_against_oneself(env, tmp_path):
+    self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(4), network())
-    assert counts(duel) == [0, 0, 0, 2, 2, 8, 8]
+    assert counts(env) == [0, 0, 0, 2, 2, 8, 8]
     assert self_play.slots == ["snapshot_000004"] * 2
 
 
-def test_a_full_disk_is_said_and_forgets_nothing(duel, tmp_path, monkeypatch):
-    self_play, said = make_self_play(duel, tmp_path), []
+def test_a_full_disk_is_said_and_forgets_nothing(env, tmp_path, monkeypatch):
+    self_play, said = make_self_play(env, tmp_path), []
     self_play.alert = said.append
     self_play.deal(plan(4), network())
 
@@ -110,21 +112,21 @@ def test_a_full_disk_is_said_and_forgets_nothing(duel, tmp_path, monkeypatch):
     assert on_disk.records[(CHALLENGER, "snapshot_000004")].total == (7, 2, 0)
 
 
-def test_the_league_comes_back_from_a_state_and_is_on_disk_again(duel, tmp_path):
-    self_play = make_self_play(duel, tmp_path)
+def test_the_league_comes_back_from_a_state_and_is_on_disk_again(env, tmp_path):
+    self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(4), network())
     self_play.record(tally({3: (15, 10, 5), FIRST_SLOT: (3, 1, 0)}))
     state, league = json.loads(json.dumps(self_play.state_dict())), self_play.league
     self_play.record(tally({3: (0, 0, 30)}))
-    again = make_self_play(duel, tmp_path)
+    again = make_self_play(env, tmp_path)
     again.load_state_dict(state)
     assert again.league == LeagueFile(tmp_path).read() == league
     assert again.win_rates() == {"ace": 0.5}
 
 
-def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(duel, tmp_path, monkeypatch):
+def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(env, tmp_path, monkeypatch):
     """A snapshot that cannot be read leaves its slot to the one before it, which may have left the pool."""
-    self_play = make_self_play(duel, tmp_path, pool_size=1)
+    self_play = make_self_play(env, tmp_path, pool_size=1)
     self_play.alert = lambda text: None
     self_play.deal(plan(4), network())
 
@@ -138,8 +140,8 @@ def test_who_plays_on_after_leaving_the_league_is_met_for_nothing(duel, tmp_path
     assert list(self_play.league.records) == [("ace", CHALLENGER)]
 
 
-def test_snapshots_are_taken_and_drawn_at_their_intervals(duel, tmp_path, monkeypatch):
-    self_play = make_self_play(duel, tmp_path, pool_size=9)
+def test_snapshots_are_taken_and_drawn_at_their_intervals(env, tmp_path, monkeypatch):
+    self_play = make_self_play(env, tmp_path, pool_size=9)
     drawn = []
     draw = self_play._draw
     monkeypatch.setattr(self_play, "_draw", lambda update: drawn.append(update) or draw(update))
@@ -149,8 +151,8 @@ def test_snapshots_are_taken_and_drawn_at_their_intervals(duel, tmp_path, monkey
     assert drawn == [0, 2, 4, 6]
 
 
-def test_an_evicted_opponent_is_met_no_longer(duel, tmp_path):
-    self_play = make_self_play(duel, tmp_path, snapshot_every=1, deal_every=1000)
+def test_an_evicted_opponent_is_met_no_longer(env, tmp_path):
+    self_play = make_self_play(env, tmp_path, snapshot_every=1, deal_every=1000)
     for update in range(4):
         self_play.deal(plan(update), network(update))
         names = {snapshot.name for snapshot in self_play.pool.snapshots}
@@ -158,14 +160,14 @@ def test_an_evicted_opponent_is_met_no_longer(duel, tmp_path):
         assert {agent.name for agent in self_play.league.of_kind("checkpoint")} == names
 
 
-def test_slots_hold_the_weights_of_their_names(duel, tmp_path):
-    self_play = make_self_play(duel, tmp_path, snapshot_every=1, deal_every=1)
+def test_slots_hold_the_weights_of_their_names(env, tmp_path):
+    self_play = make_self_play(env, tmp_path, snapshot_every=1, deal_every=1)
     for update in range(3):
         self_play.deal(plan(update), network(update))
     assert sorted(self_play.slots) == ["snapshot_000001", "snapshot_000002"]
     for slot, name in enumerate(self_play.slots):
         expected = network(int(name[-1])).state_dict()["actor.0.bias"], network(int(name[-1])).actor[0].weight
-        stored = duel._actors.weights["actor.0.weight"][slot]
+        stored = env._actors.weights["actor.0.weight"][slot]
         assert (stored == expected[1].T).all()
 
 
@@ -176,8 +178,8 @@ def test_opponents_drawn_again_keep_their_slots():
     assert keep_places(["a", "b"], ["", ""]) == ["a", "b"]
 
 
-def test_results_move_ratings_scores_and_totals(duel, tmp_path):
-    self_play = make_self_play(duel, tmp_path)
+def test_results_move_ratings_scores_and_totals(env, tmp_path):
+    self_play = make_self_play(env, tmp_path)
     self_play.deal(plan(0), network())
     self_play.record(tally({3: (4, 0, 0), FIRST_SLOT: (1, 2, 1), FIRST_SLOT + 1: (0, 0, 4)}))
     league = self_play.league
@@ -191,8 +193,8 @@ def test_results_move_ratings_scores_and_totals(duel, tmp_path):
     assert league["ace"].belief.mu < league["brawler"].belief.mu < league[CHALLENGER].belief.mu
 
 
-def test_a_snapshot_one_loses_to_is_drawn_more_often(duel, tmp_path):
-    self_play = make_self_play(duel, tmp_path, snapshot_every=1, pool_size=3)
+def test_a_snapshot_one_loses_to_is_drawn_more_often(env, tmp_path):
+    self_play = make_self_play(env, tmp_path, snapshot_every=1, pool_size=3)
     for update in range(3):
         self_play.deal(plan(update), network(update))
     easy, hard, other = (snapshot.name for snapshot in self_play.pool.snapshots)
@@ -217,9 +219,9 @@ class Judge:
         return SimpleNamespace(accepted=self.verdicts.pop(0))
 
 
-def test_a_snapshot_has_to_earn_its_place(duel, tmp_path):
+def test_a_snapshot_has_to_earn_its_place(env, tmp_path):
     judge = Judge(None, "H0", "H1", "H0")
-    self_play = make_self_play(duel, tmp_path, judge, snapshot_every=3)
+    self_play = make_self_play(env, tmp_path, judge, snapshot_every=3)
     taken = []
     for update in range(14):
         self_play.deal(plan(update), network())
@@ -228,7 +230,7 @@ def test_a_snapshot_has_to_earn_its_place(duel, tmp_path):
     assert taken == [0] * 9 + [9] * 5
     assert self_play.refused == 3
     assert judge.asked[0][1:] == (True, (13, 2))
-    again = make_self_play(duel, tmp_path, judge)
+    again = make_self_play(env, tmp_path, judge)
     again.load_state_dict(self_play.state_dict())
     assert again.refused == 3
 

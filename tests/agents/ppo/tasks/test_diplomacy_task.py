@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sparring.agents.play.diplomacy_matches import play_against
-from sparring.agents.play.table import Table
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.networks import build_network
 from sparring.agents.policies.order_network import OrderNetwork
@@ -17,8 +17,10 @@ from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import CHOICES
+from sparring.envs.diplomacy.rewards.scoring import sum_of_squares
 from tests.agents.ppo.small_run import flat, untimed
 
 SMALL = (
@@ -32,11 +34,28 @@ def network():
     return OrderNetwork(NetworkConfig(hidden=16, blocks=2), seed=1)
 
 
+POWER = torch.arange(28) % 7
+
+
+def learner_env(batch):
+    return LearnerEnv(MovementBatch(batch, seed=3), bots=codes.BOTS, seed=0)
+
+
 @pytest.fixture
-def table():
+def batch():
     batch = DiplomacyBatch(28, last_year=1906, threads=1)
-    yield Table(batch, codes.BOTS, seed=3)
+    yield batch
     batch.close()
+
+
+@pytest.fixture
+def table(batch):
+    return learner_env(batch)
+
+
+def scores(batch):
+    """The learner's share of the score [28]."""
+    return sum_of_squares(batch.owner)[torch.arange(28), POWER]
 
 
 class Watch:
@@ -56,15 +75,15 @@ class Watch:
             self.kept = units.long(), orders, self.batch.results.clone() % codes.DISLODGED_FLAG
 
 
-def test_what_it_chooses_is_legal_and_what_it_supports_fits(table, network, monkeypatch):
+def test_what_it_chooses_is_legal_and_what_it_supports_fits(table, batch, network, monkeypatch):
     generator = torch.Generator().manual_seed(0)
-    watch, given = Watch(table.batch), 0
-    monkeypatch.setattr(table.batch, "process", watch)
+    watch, given = Watch(batch), 0
+    monkeypatch.setattr(batch, "process", watch)
     for _ in range(8):
         watch.clear()
         table.step(network.act(table.obs, generator=generator)[0])
         units, orders, results = watch.kept
-        mine = (units > 0) & ((units - 1) % 7 == table.power.unsqueeze(1))
+        mine = (units > 0) & ((units - 1) % 7 == POWER.unsqueeze(1))
         kinds = orders & codes.KIND_MASK
         assert (kinds[mine] > 0).all()
         assert not torch.isin(results[mine], torch.tensor([codes.VOID, codes.FAILED])).any()
@@ -92,26 +111,26 @@ def test_the_likeliest_choice_is_the_deterministic_one(table, network):
     assert torch.equal(actions.long(), log_probs.argmax(-1))
 
 
-def test_rewards_are_shares_of_the_score_and_every_power_is_played(table, network):
-    start = table._score().clone()
+def test_rewards_are_shares_of_the_score_and_every_power_is_played(table, batch, network):
+    start = scores(batch).clone()
     rewards, over = torch.zeros(28), torch.zeros(28, dtype=torch.bool)
     while not over.any():
         obs, reward, over, truncated = table.step(network.act(table.obs, deterministic=True)[0])
         rewards += reward
         assert not truncated.any()
-    now = table._score()
+    now = scores(batch)
     torch.testing.assert_close((start + rewards)[~over], now[~over], atol=1e-5, rtol=0.0)
-    assert torch.bincount(table.power).tolist() == [4] * 7
+    assert (batch.players == 0).all()
     assert torch.equal(obs, table.obs)
 
 
 def test_observations_are_of_the_games_as_they_stand_and_final_ones_of_those_that_ended(network):
     batch = DiplomacyBatch(14, last_year=1902, threads=1)
-    games = Table(batch, codes.BOTS, seed=3)
+    games = learner_env(batch)
     opening = games.obs.clone()
     for step in range(1, 5):
         obs, _, over, _ = games.step(network.act(games.obs, deterministic=True)[0])
-        seen = observe(batch.state, games.power, last_year=1902).flatten(1)
+        seen = observe(batch.state, POWER[:14], last_year=1902).flatten(1)
         assert torch.equal(obs, seen)
         assert torch.equal(games.final_obs[~over], obs[~over])
         assert bool(over.all()) == (step == 4)  # four movement phases in two years

@@ -38,8 +38,8 @@ def native(seed, bots, actions):
     obs, rewards = [batch.reset(seed)[0].clone()], []
     for row in actions:
         both = torch.from_numpy(np.tile(row, (3, 2, 1)) if row.ndim == 1 else np.tile(row, (3, 1, 1)))
-        after, reward, *_ = batch.step(both)
-        obs.append(after[0].clone())
+        reward, *_ = batch.step(both)
+        obs.append(batch.obs[0].clone())
         rewards.append(reward[0].clone())
     return torch.stack(obs).numpy(), torch.stack(rewards).numpy()
 

@@ -25,7 +25,11 @@ def test_the_farthest_bullet_is_just_inside_the_bounds():
         state["fighters"][name][0] = values
     batch.load({"fighters": state["fighters"]})
     actions = torch.tensor([[[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]]])
-    seen = np.stack([batch.step(actions)[0][0, 1].numpy().copy() for _ in range(10)])
+    seen = []
+    for _ in range(10):
+        batch.step(actions)
+        seen.append(batch.obs[0, 1].numpy().copy())
+    seen = np.stack(seen)
     space = observation_space("classic", observe_physics=True)
     assert (seen <= space.high).all()
     assert (seen >= space.low).all()

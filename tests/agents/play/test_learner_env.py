@@ -1,17 +1,20 @@
-"""One learner's view of two seats: who sits where, whose observation is whose, what counts and what is thrown away."""
+"""One learner's view of a batch: who sits where, whose observation is whose, what counts and what is thrown away."""
 
 import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.duel import FIRST_SLOT, Duel
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.configs.schema import NetworkConfig
+from sparring.envs import batched
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import ACTIONS, BOTS
 
 N = 8
+FIRST_SLOT = len(BOTS)
 SEAT = np.arange(N) % 2
 STILL = NetworkConfig(hidden=8, log_std_init=-20.0, log_std_min=-20.0)
 """Exploration too small to see, so that sampled turn and throttle are the mean."""
@@ -32,11 +35,11 @@ def batch():
     batch.close()
 
 
-def make_duel(batch, slots=3):
-    duel = Duel(batch, slots=slots, network_shape=network().shape, seed=5)
+def make_env(batch, slots=3):
+    env = LearnerEnv(batch, bots=BOTS, slots=slots, network_shape=network().shape, seed=5)
     for slot in range(slots):
-        duel.load_slot(slot, network(slot).state_dict())
-    return duel
+        env.load_slot(slot, network(slot).state_dict())
+    return env
 
 
 def random_actions(seed=0):
@@ -58,13 +61,13 @@ def spy(batch, monkeypatch):
 
 
 def test_the_learner_sits_on_alternating_seats(batch):
-    duel = make_duel(batch)
-    assert torch.equal(duel.obs, batch.obs[np.arange(N), SEAT])
+    env = make_env(batch)
+    assert torch.equal(env.obs, batch.obs[np.arange(N), SEAT])
     actions = random_actions()
-    obs, reward, terminated, truncated = duel.step(actions)
+    obs, reward, terminated, truncated = env.step(actions)
     assert torch.equal(obs, batch.obs[np.arange(N), SEAT])
-    assert torch.equal(duel.obs, obs)
-    assert torch.equal(duel.final_obs, batch.final_obs[np.arange(N), SEAT])
+    assert torch.equal(env.obs, obs)
+    assert torch.equal(env.final_obs, batch.final_obs[np.arange(N), SEAT])
     assert torch.equal(reward, batch.reward[np.arange(N), SEAT])
     assert reward.unique().numel() > 1
     assert torch.equal(terminated, batch.terminated)
@@ -72,17 +75,25 @@ def test_the_learner_sits_on_alternating_seats(batch):
 
 
 def test_in_the_mirror_everyone_sees_their_opponent_on_the_right_and_turns_back(batch, monkeypatch):
-    duel = Duel(batch, slots=1, network_shape=network().shape, seed=5, mirror=True)
-    duel.load_slot(0, network().state_dict())
-    duel.assign(np.full(N, FIRST_SLOT))
+    env = LearnerEnv(
+        batch,
+        bots=BOTS,
+        slots=1,
+        network_shape=network().shape,
+        seed=5,
+        view=Mirror("classic", 59),
+        contract=batch.contract | {"mirror": True},
+    )
+    env.load_slot(0, network().state_dict())
+    env.assign(np.full(N, FIRST_SLOT))
     for _ in range(20):
-        duel.step(random_actions())
+        env.step(random_actions())
     mirror, told = Mirror("classic", 59), spy(batch, monkeypatch)
     mine = batch.obs[np.arange(N), SEAT]
     seen, side = mirror.show(mine)
     assert set(side.tolist()) == {-1.0, 1.0}
-    assert torch.equal(duel.obs, seen)
-    duel.step(random_actions())
+    assert torch.equal(env.obs, seen)
+    env.step(random_actions())
     ((before, actions),) = told
     chosen = random_actions()
     assert torch.equal(actions[np.arange(N), SEAT, 0], chosen[:, 0] * side)
@@ -90,13 +101,13 @@ def test_in_the_mirror_everyone_sees_their_opponent_on_the_right_and_turns_back(
     shown, other_side = mirror.show(before[np.arange(N), 1 - SEAT])
     answer, _ = network().act(shown, deterministic=True)
     torch.testing.assert_close(actions[np.arange(N), 1 - SEAT, 0], answer[:, 0] * other_side, rtol=0, atol=1e-5)
-    assert torch.equal(duel.final_obs, mirror.show(batch.final_obs[np.arange(N), SEAT])[0])
-    assert duel.contract == batch.contract | {"mirror": True}
+    assert torch.equal(env.final_obs, mirror.show(batch.final_obs[np.arange(N), SEAT])[0])
+    assert env.contract == batch.contract | {"mirror": True}
 
 
 def test_opponents_sit_opposite(batch):
-    duel = make_duel(batch)
-    duel.assign(np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT + 1, FIRST_SLOT + 2]))
+    env = make_env(batch)
+    env.assign(np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT + 1, FIRST_SLOT + 2]))
     bots = batch.bots.numpy()
     assert bots[np.arange(N), SEAT].tolist() == [ACTIONS] * N
     assert bots[np.arange(N), 1 - SEAT].tolist() == [0, 1, 2, 3, 4, ACTIONS, ACTIONS, ACTIONS]
@@ -104,12 +115,12 @@ def test_opponents_sit_opposite(batch):
 
 def test_every_snapshot_acts_in_its_own_matches_on_what_its_seat_sees(batch, monkeypatch):
     """Slots of 3, 1 and 0 matches, so that padding is at work."""
-    duel = make_duel(batch)
-    duel.assign(np.array([FIRST_SLOT, 2, FIRST_SLOT, FIRST_SLOT + 1, 0, FIRST_SLOT, 4, 4]))
+    env = make_env(batch)
+    env.assign(np.array([FIRST_SLOT, 2, FIRST_SLOT, FIRST_SLOT + 1, 0, FIRST_SLOT, 4, 4]))
     seen = spy(batch, monkeypatch)
     for step in range(3):
         mine = random_actions(step)
-        duel.step(mine)
+        env.step(mine)
         obs, actions = seen[-1]
         assert torch.equal(actions[np.arange(N), SEAT], mine)
         for match, slot in {0: 0, 2: 0, 5: 0, 3: 1}.items():
@@ -120,42 +131,43 @@ def test_every_snapshot_acts_in_its_own_matches_on_what_its_seat_sees(batch, mon
 
 
 def test_only_matches_that_change_opponent_are_restarted(batch):
-    duel = make_duel(batch)
+    env = make_env(batch)
     start = np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT, FIRST_SLOT + 1])
-    duel.assign(start)
-    duel.step(random_actions())
+    env.assign(start)
+    env.step(random_actions())
     before = batch.obs.clone()
     changed = start.copy()
     changed[[1, 6]] = [3, 0]
-    duel.assign(changed)
+    env.assign(changed)
     assert ticks(batch).tolist() == [10, 0, 10, 10, 10, 10, 0, 10]
-    assert torch.equal(duel.obs, batch.obs[np.arange(N), SEAT])
-    assert (duel.obs != before[np.arange(N), SEAT]).any(dim=1).tolist() == [False, True, *[False] * 4, True, False]
-    duel.assign(changed)
+    assert torch.equal(env.obs, batch.obs[np.arange(N), SEAT])
+    assert (env.obs != before[np.arange(N), SEAT]).any(dim=1).tolist() == [False, True, *[False] * 4, True, False]
+    env.assign(changed)
     assert (ticks(batch) == 0).sum() == 2
 
 
 def test_new_weights_restart_their_slot(batch):
-    duel = make_duel(batch)
-    duel.assign(np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT, FIRST_SLOT + 1]))
-    duel.step(random_actions())
-    duel.load_slot(0, network(9).state_dict())
+    env = make_env(batch)
+    env.assign(np.array([0, 1, 2, 3, 4, FIRST_SLOT, FIRST_SLOT, FIRST_SLOT + 1]))
+    env.step(random_actions())
+    env.load_slot(0, network(9).state_dict())
     assert ticks(batch).tolist() == [10, 10, 10, 10, 10, 0, 0, 10]
 
 
 def test_what_is_no_opponent_is_refused(batch):
-    duel = make_duel(batch, slots=2)
+    env = make_env(batch, slots=2)
     for wrong in ([0] * (N - 1), [-1] + [0] * (N - 1), [FIRST_SLOT + 2] + [0] * (N - 1)):
         with pytest.raises(ValueError, match=r"8 indices in 0\.\.6"):
-            duel.assign(np.array(wrong))
+            env.assign(np.array(wrong))
     with pytest.raises(ValueError, match=r"slot=2"):
-        duel.load_slot(2, network().state_dict())
+        env.load_slot(2, network().state_dict())
 
 
 class Script:
     """Four matches that end as written: one (outcome, length, hp per seat, reward per seat) list per step."""
 
-    num_envs, obs_dim, device = 4, 5, torch.device("cpu")
+    num_envs, action_size, device = 4, 3, torch.device("cpu")
+    stat_names, contract = ("length", "hp"), {}
 
     def __init__(self, steps):
         self.steps = iter(steps)
@@ -173,10 +185,13 @@ class Script:
         self.final_hp = torch.tensor(hp, dtype=torch.int32)
         self.reward = torch.tensor(reward)
 
+    def seat_stats(self, rows):
+        return torch.stack([self.length[rows // 2], self.final_hp.flatten()[rows]], dim=1).double()
 
-def script_duel(steps):
+
+def script_env(steps):
     shape = ActorCritic(5, 2, 1, STILL).shape
-    return Duel(Script(steps), slots=1, network_shape=shape, seed=0)
+    return LearnerEnv(Script(steps), bots=BOTS, slots=1, network_shape=shape, seed=0)
 
 
 OPEN = [-1, -1, -1, -1]
@@ -186,35 +201,35 @@ REWARD = [[1.0, -1.0], [0.5, 2.0], [0.25, 8.0], [16.0, 4.0]]
 
 def test_results_are_counted_by_opponent_from_the_learners_seat():
     """Matches 0 and 2 have the learner on seat 0, matches 1 and 3 on seat 1."""
-    duel = script_duel(
+    env = script_env(
         [
             (OPEN, [99] * 4, HP, REWARD),
             ([1, 1, 0, 2], [100, 200, 300, 400], HP, REWARD),
             ([2, -1, 2, -1], [10, 99, 20, 99], HP, REWARD),
         ]
     )
-    duel.assign(np.array([1, 1, FIRST_SLOT, 4]))
+    env.assign(np.array([1, 1, FIRST_SLOT, 4]))
     for _ in range(3):
-        duel.step(torch.zeros(4, 3))
-    tally = duel.harvest()
+        env.step(torch.zeros(4, 3))
+    tally = env.harvest()
     assert tally.wins.tolist() == [0, 1, 0, 0, 1, 0]
     assert tally.draws.tolist() == [0, 0, 0, 0, 0, 1]
     assert tally.losses.tolist() == [0, 2, 0, 0, 0, 1]
-    assert tally.length.tolist() == [0, 100 + 200 + 10, 0, 0, 400, 300 + 20]
-    assert tally.hp.tolist() == [0, 5 + 4 + 5, 0, 0, 3, 3 + 3]
+    assert tally.stats["length"].tolist() == [0, 100 + 200 + 10, 0, 0, 400, 300 + 20]
+    assert tally.stats["hp"].tolist() == [0, 5 + 4 + 5, 0, 0, 3, 3 + 3]
     assert tally.returns.tolist() == [0, 2 * 1.0 + 2 * 2.0 + 1.0, 0, 0, 8.0, 0.5 + 0.25]
     assert tally.games.tolist() == [0, 3, 0, 0, 1, 2]
     assert tally.result(1) == (1, 0, 2)
-    assert duel.harvest().games.sum() == 0
+    assert env.harvest().games.sum() == 0
 
 
 def test_a_restarted_match_is_not_counted_and_its_return_forgotten():
-    duel = script_duel([(OPEN, [0] * 4, HP, REWARD), ([1, 2, 1, 2], [10] * 4, HP, REWARD)])
-    duel.step(torch.zeros(4, 3))
-    duel.assign(np.array([2, 0, 0, 0]))
-    assert duel.batch.restarts[-1] == [True, False, False, False]
-    duel.step(torch.zeros(4, 3))
-    tally = duel.harvest()
+    env = script_env([(OPEN, [0] * 4, HP, REWARD), ([1, 2, 1, 2], [10] * 4, HP, REWARD)])
+    env.step(torch.zeros(4, 3))
+    env.assign(np.array([2, 0, 0, 0]))
+    assert env.batch.restarts[-1] == [True, False, False, False]
+    env.step(torch.zeros(4, 3))
+    tally = env.harvest()
     assert tally.wins.tolist() == [3, 0, 1, 0, 0, 0]
     assert tally.returns.tolist() == [2 * 2.0 + 2 * 0.25 + 2 * 4.0, 0, 1.0, 0, 0, 0]
 
@@ -226,11 +241,58 @@ def test_the_same_seed_plays_the_same(batch):
     def course():
         batch.reset(3)
         net = ActorCritic(59, 2, 1, shape, seed=1)
-        duel = Duel(batch, slots=3, network_shape=net.shape, seed=5)
-        duel.assign(opponents)
+        env = LearnerEnv(batch, bots=BOTS, slots=3, network_shape=net.shape, seed=5)
+        env.assign(opponents)
         for step in range(20):
-            duel.step(random_actions(step))
-        return duel.obs.clone()
+            env.step(random_actions(step))
+        return env.obs.clone()
 
     assert torch.equal(course(), course())
-    assert len(BOTS) == FIRST_SLOT
+
+
+class Trio(Script):
+    """Three matches of three seats that end at once with one outcome each."""
+
+    num_envs, action_size, device = 3, 1, torch.device("cpu")
+    stat_names, contract = (), {}
+
+    def __init__(self, outcome):
+        self.obs = torch.arange(9.0).view(3, 3, 1)
+        self.final_obs, self.restarts, self.seats = torch.zeros(3, 3, 1), [], []
+        self.outcome, self.reward = torch.tensor(outcome), torch.arange(9.0).view(3, 3)
+        self.terminated, self.truncated = torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)
+
+    def assign(self, bots, restart):
+        self.seats.append(bots.tolist())
+
+    def step(self, actions):
+        self.actions = actions.clone()
+
+    def seat_stats(self, rows):
+        return torch.zeros(len(rows), 0, dtype=torch.float64)
+
+
+def test_three_seats_are_taken_in_turn_and_bits_say_who_leads():
+    """The learner, in seat i of match i, wins alone, shares the lead, and is behind two others."""
+    game = Trio([0b001, 0b110, 0b011])
+    env = LearnerEnv(game, bots=("easy", "hard"), seed=0)
+    env.assign(np.array([0, 1, 1]))
+    assert game.seats[-1] == [[ACTIONS, 0, 0], [1, ACTIONS, 1], [1, 1, ACTIONS]]
+    assert env.obs.tolist() == [[0.0], [4.0], [8.0]]
+    _, reward, *_ = env.step(torch.tensor([[1.0], [2.0], [3.0]]))
+    assert reward.tolist() == [0.0, 4.0, 8.0]
+    assert game.actions[..., 0].tolist() == [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 3.0]]
+    tally = env.harvest()
+    assert (tally.result(0), tally.result(1)) == ((1, 0, 0), (0, 1, 1))
+    assert tally.returns.tolist() == [0.0, 12.0]
+
+
+def test_snapshots_need_a_game_of_two_seats():
+    with pytest.raises(ValueError, match=r"slots=1: snapshots play two-seat games only, this one has 3 seats"):
+        LearnerEnv(Trio([0, 0, 0]), bots=("easy",), slots=1, network_shape=network().shape, seed=0)
+    with pytest.raises(ValueError, match=r"slot=0: there are no slots"):
+        LearnerEnv(Trio([0, 0, 0]), bots=("easy",), seed=0).load_slot(0, {})
+
+
+def test_open_seats_have_the_same_number_in_all_games():
+    assert batched.ACTIONS == ACTIONS == codes.ACTIONS

@@ -1,21 +1,23 @@
-"""A batch of two-seat matches as one learner sees it: its own observations and rewards, the other seat taken care of.
+"""A single-agent view of a batch of matches: the learner's observations and rewards, all other seats taken care of.
 
-The learner sits on seat i % 2 of match i. Every match has an opponent: 0..4 are the bots in `rules.BOTS` order, played
-inside the simulator; from 5 on they are slots that hold frozen snapshots. The observations of all snapshot matches are
-gathered into one [K, M, D] tensor, a row of M matches per slot, so that K different snapshots act in one batched
-forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into a spare row.
+The learner sits in seat i % S of match i. Every match has an opponent: the first indices are the game's bots, played
+inside the simulator; from `first_slot` on they are slots that hold frozen snapshots (two-seat games only). Observations
+of all snapshot matches are gathered into one [K, M, D] tensor, a row of M matches per slot, so that K different
+snapshots act in one batched forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into
+a spare row.
 
 Results are added up on the device, one row per opponent, and read once an update.
-Where several processes share a run's matches, a duel has some of them, and everything that is said to it about the
-opponents concerns all: the same course comes of it, however many processes there are.
-N is `num_envs`, D the observation size, A the action size, K the number of slots, O = 5 + K the opponents.
+Where several processes share a run's matches, an environment steps its shard, and opponents are always given for all
+matches of the run: the course of a match does not depend on the number of processes.
+N is `num_envs`, S the seats, D the observation size, A the action size, K the slots, O = bots + K the opponents.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,31 +27,28 @@ from sparring.agents.distributed.generator_state import restore_generator
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.shards import Shard, ShardedGenerator
 from sparring.agents.policies.stacked import StackedActors
-from sparring.envs.dogfight.batch import ACTION_SIZE, DogfightBatch
-from sparring.envs.dogfight.mirror import Mirror
-from sparring.envs.dogfight.rules import ACTIONS, BOTS
+from sparring.envs.batched import ACTIONS, BatchedGame
 
-FIRST_SLOT = len(BOTS)
-"""The opponent index of snapshot slot 0."""
 
-# What a finished match adds to its opponent's (wins, draws, losses), by learner's seat and outcome -1, 0, 1, 2.
-_RESULT = [
-    [[0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]],
-    [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]],
-]
+class SeatView(Protocol):
+    """A symmetry of a game: policies see and act in an equivalent match."""
+
+    def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Observations [..., D] as they are shown, and the side [...] that `back` needs."""
+
+    def back(self, actions: Tensor, side: Tensor) -> Tensor:
+        """Actions [..., A] for the match as it is, of actions chosen for what was shown."""
 
 
 @dataclass(frozen=True)
 class MatchTally:
-    """What the learner's finished matches came to, one entry per opponent: arrays [O] of counts and of sums."""
+    """Results of the learner's finished matches, one entry per opponent: arrays [O] of counts and of sums."""
 
     wins: np.ndarray
     draws: np.ndarray
     losses: np.ndarray
-    length: np.ndarray
-    """Sum of match lengths, in ticks."""
-    hp: np.ndarray
-    """Sum of the learner's hp at the end."""
+    stats: dict[str, np.ndarray]
+    """Sums of the game's own statistics by name (`BatchedGame.stat_names`)."""
     returns: np.ndarray
     """Sum of undiscounted returns of the learner."""
 
@@ -63,63 +62,68 @@ class MatchTally:
         return int(self.wins[opponent]), int(self.draws[opponent]), int(self.losses[opponent])
 
 
-class Duel:
-    """`batch` for one learner, against bots and up to `slots` snapshots of `network_shape`.
+class LearnerEnv:
+    """`batch` for one learner, against `bots` and up to `slots` snapshots of `network_shape`.
 
-    `obs` and `final_obs` are overwritten by the next step. `opponents` says who is met where, in all matches of the run
-    of which the batch plays a `share`, by default all; all begin against bot 0. `seed` begins the draws of snapshots'
-    actions. `simulator_seconds` adds up the time spent in the simulator; on an accelerator it only covers the launches.
-    `quarantined` counts matches that were not finite. With `mirror`, learner and snapshots see every match with their
-    opponent on the right, and act in that view.
+    `obs` and `final_obs` are overwritten by the next step. `opponents` [total] is the opponent in each match of the
+    run, of which the batch plays a `share`, by default all; all begin against bot 0. `seed` seeds the draws of
+    snapshots' actions. `simulator_seconds` adds up the time spent in the batch's steps; on an accelerator it only
+    covers the launches. `quarantined` counts matches that were not finite. Through a `view`, learner and snapshots see
+    and play a symmetric match. `contract` defaults to the batch's.
     """
+
+    unsaved = ""
 
     def __init__(
         self,
-        batch: DogfightBatch,
+        batch: BatchedGame,
         *,
-        slots: int,
-        network_shape: dict[str, Any],
+        bots: Sequence[str],
         seed: int,
-        mirror: bool = False,
+        slots: int = 0,
+        network_shape: dict[str, Any] | None = None,
+        view: SeatView | None = None,
         share: Shard | None = None,
+        contract: Mapping[str, Any] | None = None,
     ) -> None:
         n, device = batch.num_envs, batch.device
         self.share = share or Shard(0, n, n)
         self.batch, self.num_envs, self.device = batch, n, device
-        self.obs = torch.zeros(n, batch.obs_dim, device=device)
+        self.bots, self.first_slot, self.slots = tuple(bots), len(bots), slots
+        self.contract = dict(contract or batch.contract)
+        self.obs = torch.zeros(n, batch.obs.shape[-1], device=device)
         self.final_obs = torch.zeros_like(self.obs)
-        self._mirror = Mirror(batch.rules, batch.obs_dim, device) if mirror else None
-        self._side = torch.ones(n, device=device)  # -1 where the learner sees its match in the mirror
+        self._view = view
+        self._side = torch.ones(n, device=device)  # as `view` shows the learner its match
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
         self.simulator_seconds = 0.0
-        self._actors = StackedActors(slots, network_shape, device)
+        self._actors = StackedActors(slots, network_shape, device) if network_shape else None
         self._generator = torch.Generator(device).manual_seed(seed)
+        self._seats = batch.obs.shape[1]
+        if slots and self._seats != 2:
+            raise ValueError(f"slots={slots}: snapshots play two-seat games only, this one has {self._seats} seats")
         match = torch.arange(n, device=device)
-        seat = (self.share.first + match) % 2
-        self._mine = 2 * match + seat  # the learner's rows among the [2N] seats of the batch
-        self._flat_actions = torch.zeros(2 * n + 1, ACTION_SIZE, device=device)  # one more: what padding does
-        self._actions = self._flat_actions[: 2 * n].view(n, 2, ACTION_SIZE)
-        self._result = torch.tensor(_RESULT, dtype=torch.float64, device=device).view(8, 3)
-        self._result_row = (seat * 4 + 1).int()
-        self._sums = torch.zeros(FIRST_SLOT + slots, 6, dtype=torch.float64, device=device)
+        seat = (self.share.first + match) % self._seats
+        self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
+        self._bit = torch.ones_like(seat) << seat
+        rows, size = self._seats * n, batch.action_size
+        self._flat_actions = torch.zeros(rows + 1, size, device=device)  # one more: what padding does
+        self._actions = self._flat_actions[:rows].view(n, self._seats, size)
+        columns = 4 + len(batch.stat_names)  # wins, draws, losses, statistics, returns
+        self._sums = torch.zeros(self.first_slot + slots, columns, dtype=torch.float64, device=device)
         self._return = torch.zeros(n, dtype=torch.float64, device=device)
         self.quarantined = torch.zeros((), dtype=torch.int64, device=device)
         self._seat_opponents(np.ones(self.share.total, dtype=bool))
 
     @property
-    def contract(self) -> dict[str, Any]:
-        """The batch's contract, and whether what is learned sees matches in the mirror."""
-        return self.batch.contract | {"mirror": self._mirror is not None}
-
-    @property
-    def slots(self) -> int:
-        """K, the number of different snapshots that can be met at once."""
-        return self._actors.slots
+    def longest_episode(self) -> int:
+        """The most steps a match can take."""
+        return self.batch.longest_episode
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Take the learner's actions [N, A]; give its obs [N, D], reward [N], terminated [N], truncated [N]."""
-        if self._mirror:
-            actions = self._mirror.back(actions, self._side)
+        """Take the learner's actions [N, A]; return its obs [N, D], reward [N], terminated [N], truncated [N]."""
+        if self._view:
+            actions = self._view.back(actions, self._side)
         self._flat_actions.index_copy_(0, self._mine, actions)
         if self._gather.shape[1] > 0:
             self._act_snapshots()
@@ -148,26 +152,32 @@ class Duel:
         if changed.any():
             self._seat_opponents(changed)
 
+    def rehearse(self) -> None:
+        """Assign all bots alike, for a trial of speed."""
+        self.assign(np.arange(self.share.total) % self.first_slot)
+
     def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
         """Put a snapshot's weights into a slot and restart the slot's matches, uncounted.
 
         Raises `ValueError` for a slot outside 0..K-1 or weights of another shape.
         """
+        if self._actors is None:
+            raise ValueError(f"slot={slot}: there are no slots")
         self._actors.load(slot, weights)
-        self._seat_opponents(self.opponents == FIRST_SLOT + slot)
+        self._seat_opponents(self.opponents == self.first_slot + slot)
 
     def harvest(self, processes: Processes = ALONE) -> MatchTally:
-        """Results of the matches finished since the last call, over all `processes`; begins counting anew."""
-        wins, draws, losses, length, hp, returns = processes.add_up(self._sums).cpu().numpy().T.copy()
+        """Return the results of matches finished since the last call, over all `processes`, and reset the sums."""
+        wins, draws, losses, *stats, returns = processes.add_up(self._sums).cpu().numpy().T.copy()
         self._sums.zero_()
-        return MatchTally(wins, draws, losses, length, hp, returns)
+        return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that decides how play goes on, the batch included."""
+        """Everything that decides the course of play, the batch included."""
         return {
             "batch": self.batch.state_dict(),
             "opponents": torch.from_numpy(self.opponents),
-            "slots": self._actors.weights,
+            "slots": self._actors.weights if self._actors else {},
             "generator": self._generator.get_state(),
             "sums": self._sums,
             "return": self._return,
@@ -175,10 +185,11 @@ class Duel:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the `state_dict` of a duel of the same sizes."""
+        """Continue from the `state_dict` of an environment of the same sizes."""
         self.opponents = state["opponents"].cpu().numpy()
-        for name, weights in self._actors.weights.items():
-            weights.copy_(state["slots"][name])
+        for name, weights in state["slots"].items():
+            assert self._actors is not None
+            self._actors.weights[name].copy_(weights)
         restore_generator(self._generator, state["generator"])
         self._sums.copy_(state["sums"])
         self._seat_opponents(np.zeros(self.share.total, dtype=bool))
@@ -187,15 +198,20 @@ class Duel:
         self.batch.load_state_dict(state["batch"])
         self._observe()
 
+    def close(self) -> None:
+        """End the batch's threads."""
+        self.batch.close()
+
     def _act_snapshots(self) -> None:
-        """Let every snapshot act in its matches, all in one forward."""
+        """Compute the actions of all snapshots in one forward."""
+        assert self._actors is not None
         slots, rows = self._gather.shape
         obs = self.batch.obs.flatten(0, 1).index_select(0, self._gather.flatten()).view(slots, rows, -1)
-        if self._mirror:
-            obs, side = self._mirror.show(obs)
+        if self._view:
+            obs, side = self._view.show(obs)
         actions = self._actors.act(obs, generator=self._noise)
-        if self._mirror:
-            actions = self._mirror.back(actions, side)
+        if self._view:
+            actions = self._view.back(actions, side)
         self._flat_actions.index_copy_(0, self._scatter.flatten(), actions.flatten(0, 1))
 
     def _observe(self) -> None:
@@ -204,16 +220,16 @@ class Duel:
             self._side = side
 
     def _look(self, seats: Tensor, out: Tensor) -> Tensor | None:
-        """Write the learner's rows of seats [N, 2, D] to `out` [N, D]; returns the side [N] each is shown from."""
+        """Write the learner's rows of seats [N, S, D] to `out` [N, D]; returns the side [N] each is shown from."""
         torch.index_select(seats.flatten(0, 1), 0, self._mine, out=out)
-        if self._mirror is None:
+        if self._view is None:
             return None
-        shown, side = self._mirror.show(out)
+        shown, side = self._view.show(out)
         out.copy_(shown)
         return side
 
     def _quarantine(self, reward: Tensor) -> Tensor:
-        """Begin matches anew that are not finite; their step ends the episode, is worth nothing and counts nowhere."""
+        """Restart matches that are not finite; their step ends the episode, has reward 0 and no result."""
         last = self.batch.truncated & ~self.final_obs.isfinite().all(dim=1)
         bad = ~(reward.isfinite() & self.obs.isfinite().all(dim=1)) | last
         if self.device.type == "cpu" and not bad.any():  # elsewhere the question would cost a wait
@@ -221,29 +237,32 @@ class Duel:
         self.quarantined += bad.sum()
         self.batch.assign(None, bad)
         self.batch.outcome.masked_fill_(bad, -1)
-        self.batch.terminated |= bad
-        self.batch.truncated &= ~bad
+        self.batch.terminated.logical_or_(bad)
+        self.batch.truncated.logical_and_(~bad)
         self._return.masked_fill_(bad, 0.0)
         self._observe()
         return reward.masked_fill(bad, 0.0)
 
     def _count(self, reward: Tensor) -> None:
         """Add the matches that ended to their opponents' sums."""
-        batch = self.batch
-        result = self._result.index_select(0, batch.outcome + self._result_row)
+        outcome = self.batch.outcome
+        ended = outcome >= 0
+        won = outcome == self._bit
+        drawn = ended & ~won & ((outcome == 0) | (outcome & self._bit > 0))
+        result = torch.stack([won, drawn, ended & ~won & ~drawn], dim=1).double()
         self._return += reward
-        hp = batch.final_hp.flatten().index_select(0, self._mine)
-        ended = batch.outcome >= 0
-        values = torch.stack([batch.length.double(), hp.double(), self._return], dim=1) * ended.unsqueeze(1)
+        stats = self.batch.seat_stats(self._mine)
+        values = torch.cat([stats, self._return.unsqueeze(1)], dim=1) * ended.unsqueeze(1)
         self._sums.index_add_(0, self._opponent, torch.cat([result, values], dim=1))
         self._return.masked_fill_(ended, 0.0)
 
     def _seat_opponents(self, restart: np.ndarray) -> None:
-        """Tell the simulator who plays where, restart those of all matches that are in `restart`, and observe."""
+        """Tell the batch who plays where, restart those of all matches that are in `restart`, and observe."""
         n, share = self.num_envs, self.share
         opponents = self.opponents[share.rows]
-        bots = np.full((n, 2), ACTIONS, dtype=np.int32)
-        bots[np.arange(n), 1 - (share.first + np.arange(n)) % 2] = np.where(opponents < FIRST_SLOT, opponents, ACTIONS)
+        others = np.where(opponents < self.first_slot, opponents, ACTIONS).astype(np.int32)
+        bots = np.repeat(others[:, None], self._seats, axis=1)
+        bots[np.arange(n), (share.first + np.arange(n)) % self._seats] = ACTIONS
         again = torch.from_numpy(restart[share.rows]).to(self.device)
         self.batch.assign(torch.from_numpy(bots), again)
         self._opponent = torch.from_numpy(opponents).to(self.device)
@@ -254,14 +273,14 @@ class Duel:
     def _group(self) -> None:
         """Index the snapshots' rows among the [2N] seats, one row of matches per slot, padded to equal lengths.
 
-        Noise is drawn for the groups of all matches of the run, and this duel's rows of it are taken.
+        Noise is drawn for the groups of all matches of the run, of which this shard takes its rows.
         """
         first, last = self.share.first, self.share.first + self.num_envs
-        groups = [np.flatnonzero(self.opponents == FIRST_SLOT + slot) for slot in range(self.slots)]
+        groups = [np.flatnonzero(self.opponents == self.first_slot + slot) for slot in range(self.slots)]
         begins = [int(np.searchsorted(group, first)) for group in groups]
         own = [group[(group >= first) & (group < last)] for group in groups]
         longest = max((len(group) for group in groups), default=0)
-        rows = max((len(group) for group in own), default=0) or min(longest, 1)  # noise is drawn if anybody needs it
+        rows = max((len(group) for group in own), default=0) or min(longest, 1)  # the noise of other shards is drawn
         gather, place = np.zeros((2, self.slots, rows), dtype=np.int64)
         scatter = np.full((self.slots, rows), 2 * self.num_envs, dtype=np.int64)
         for slot, group in enumerate(own):

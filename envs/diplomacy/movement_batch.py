@@ -1,0 +1,172 @@
+"""Games of Diplomacy of which one step is a movement phase: the `BatchedGame` that PPO trains on.
+
+Open seats order by choices (`orders/order_choices.py`). Bots order the other powers, and decide the retreats and
+adjustments of all: those of an open seat are decided by the bot with the highest number in its game. A match ends when
+the game is over, or when no open seat has a unit or centre left. The reward is the change of a power's share of the
+score, its number of centres squared over the sum of all powers' (the worth of a draw). N is the number of games,
+S = 7 powers, D the flat observation, A = 17 choices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparring.envs.diplomacy.batch import FIRST_YEAR, STATE, DiplomacyBatch, opening
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.tensors import State
+from sparring.envs.diplomacy.observation import SHAPE, observe
+from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
+from sparring.envs.diplomacy.rewards.scoring import alive, count_centres, sum_of_squares
+
+SEATS = codes.NUM_POWERS
+DRAW_STRIDE = 1_000_003
+"""Seeds of two consecutive draws of orders differ by this prime."""
+
+
+class MovementBatch:
+    """See `envs.batched.BatchedGame`; `seed` seeds all draws of orders.
+
+    Without `autoreset` a game continues to its own end, with or without open seats, stays there and has no outcome.
+    """
+
+    action_size = codes.SLOTS
+    stat_names = ("length", "centres", "score")
+
+    def __init__(self, batch: DiplomacyBatch, *, seed: int, autoreset: bool = True) -> None:
+        n = batch.num_games
+        self.batch, self.seed, self.autoreset = batch, seed, autoreset
+        self.num_envs, self.device = n, batch.device
+        self.length = torch.zeros(n, device=self.device)
+        self.draws = 0
+        self.obs = torch.zeros(n, SEATS, SHAPE[0] * SHAPE[1], device=self.device)
+        self.final_obs = torch.zeros_like(self.obs)
+        self.reward = torch.zeros(n, SEATS, dtype=torch.float64, device=self.device)
+        self.terminated, self.truncated = torch.zeros(2, n, dtype=torch.bool, device=self.device)
+        self.outcome = torch.full((n,), -1, device=self.device)
+        self._stats = torch.zeros(n, SEATS, 3, dtype=torch.float64, device=self.device)
+        self._bits = 1 << torch.arange(SEATS, device=self.device)
+        self._opening = {name: value.to(self.device) for name, value in opening().items()}
+        self.assign(torch.full((n, SEATS), codes.ACTIONS))
+
+    @property
+    def longest_episode(self) -> int:
+        """Spring and fall of every year."""
+        return 2 * (self.batch.last_year - FIRST_YEAR + 1)
+
+    @property
+    def contract(self) -> dict[str, Any]:
+        """Game, sizes, and the last year."""
+        sizes = {"obs_dim": self.obs.shape[-1], "continuous": 0, "binary": 0}
+        return {"id": codes.ENV_ID, "version": 1, **sizes, "last_year": self.batch.last_year}
+
+    def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Take choices [N, 7, 17]; return reward [N, 7], terminated [N], truncated [N] and outcome [N]."""
+        before = sum_of_squares(self.batch.owner)
+        self._draw()
+        self._write(actions.flatten(0, 1).long())
+        self.batch.process()
+        for _ in range(2):  # retreats, then adjustments
+            self._process_rest()
+        self.reward = sum_of_squares(self.batch.owner) - before
+        self.length += 1
+        over = (self.batch.done > 0) | (self._open.any(1) & ~(self._open & alive(self.batch.state)).any(1))
+        self.terminated = over
+        seen = self._seen(self.batch.state)
+        self._fill(self.final_obs, seen)
+        if self.autoreset:
+            self._note(over)
+            self._begin(over)
+            seen = torch.where(over[self._game].unsqueeze(1), self._first_obs, seen)
+        self._fill(self.obs, seen)
+        return self.reward, self.terminated, self.truncated, self.outcome
+
+    def seat_stats(self, rows: Tensor) -> Tensor:
+        """Length in steps, centres and share of the score, float64 [R, 3], of matches that ended in the last step."""
+        return self._stats.flatten(0, 1).index_select(0, rows)
+
+    def assign(self, bots: Tensor | None, restart: Tensor | None = None) -> None:
+        """Set the player of every power, `bots` int [N, 7]; restart the games in `restart` [N]."""
+        if bots is not None:
+            self._seat(bots.to(self.device))
+        if restart is not None:
+            self._begin(restart)
+            shown = self.obs.flatten(0, 1).index_select(0, self._rows)
+            self._fill(self.obs, torch.where(restart[self._game].unsqueeze(1), self._first_obs, shown))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Games, their lengths and the number of draws."""
+        return {"games": self.batch.snapshot(), "length": self.length.clone(), "draws": self.draws}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a `state_dict`."""
+        self.batch.load(state["games"])
+        self.length.copy_(state["length"])
+        self.draws = state["draws"]
+        self._fill(self.obs, self._seen(self.batch.state))
+
+    def close(self) -> None:
+        """End the worker threads."""
+        self.batch.close()
+
+    def _seat(self, bots: Tensor) -> None:
+        self._open = bots < 0
+        self.batch.players.copy_(torch.where(self._open, bots.amax(1, keepdim=True).clamp_min(0), bots))
+        self._rows = self._open.flatten().nonzero().squeeze(1)
+        self._game, self._power = self._rows // SEATS, self._rows % SEATS
+        rank = (self._open.cumsum(1) - 1).flatten()[self._rows]  # orders of one game are written seat after seat
+        self._groups = [(rank == k).nonzero().squeeze(1) for k in range(int(self._open.sum(1).max()))]
+        games = {name: value.expand(len(self._rows), *value.shape[1:]) for name, value in self._opening.items()}
+        self._first_obs = observe(games, self._power, last_year=self.batch.last_year).flatten(1)
+        self._fill(self.obs, self._seen(self.batch.state))
+
+    def _seen(self, state: State) -> Tensor:
+        """Observations [R, D] of the open seats."""
+        games = {name: values[self._game] for name, values in state.items()}
+        return observe(games, self._power, last_year=self.batch.last_year).flatten(1)
+
+    def _fill(self, obs: Tensor, seen: Tensor) -> None:
+        obs.view(-1, obs.shape[-1]).index_copy_(0, self._rows, seen)
+
+    def _write(self, choices: Tensor) -> None:
+        """Write the orders of choices [N * 7, 17] for the open seats."""
+        seen = self.obs.flatten(0, 1)
+        for group in self._groups:
+            rows, games = self._rows[group], self._game[group]
+            orders = self.batch.orders[games]
+            write_orders(choices[rows], rows_of(seen[rows].unflatten(1, SHAPE)), orders)
+            self.batch.orders[games] = orders
+
+    def _draw(self) -> None:
+        self.draws += 1
+        self.batch.draw_orders((self.seed + DRAW_STRIDE * self.draws) % 2**31)
+
+    def _process_rest(self) -> None:
+        """Process a further phase of the games that are not in a movement phase again; the others wait."""
+        batch = self.batch
+        moving = (batch.phase == codes.SPRING) | (batch.phase == codes.FALL)
+        waiting = moving & (batch.done == 0)
+        if self.device.type == "cpu" and not (~moving & (batch.done == 0)).any():
+            return
+        batch.done.masked_fill_(waiting, 1)
+        self._draw()
+        batch.process()
+        batch.done.masked_fill_(waiting, 0)
+
+    def _note(self, over: Tensor) -> None:
+        """Set outcome and statistics of the games that have ended."""
+        centres = count_centres(self.batch.owner)
+        leads = centres == centres.amax(1, keepdim=True)
+        self.outcome = torch.where(over, (leads * self._bits).sum(1), -1)
+        values = (self.length.unsqueeze(1).expand(-1, SEATS), centres, sum_of_squares(self.batch.owner))
+        self._stats = torch.stack([value.float() for value in values], dim=2).double()
+
+    def _begin(self, which: Tensor) -> None:
+        """Restart games where `which` [N] says so."""
+        for name in STATE:
+            mine = getattr(self.batch, name)
+            chosen = which.view(-1, *[1] * (mine.dim() - 1))
+            mine.copy_(torch.where(chosen, self._opening[name], mine))
+        self.length.masked_fill_(which, 0.0)
