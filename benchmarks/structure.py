@@ -1,0 +1,197 @@
+"""Structure of the code in figures: `python benchmarks/structure.py`, or with `--root` those of another checkout.
+
+Counts lines, imports, classes and words in the product (`agents`, `configs`, `curriculum`, `envs`, `eval`, `train.py`),
+and runs a PPO update, a GRPO step and an evaluation of a checkpoint under a tracer to count the files that they enter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import re
+import subprocess
+import sys
+import tempfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.command import run_script
+from benchmarks.report import publish, table
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "train.py", "__init__.py")
+PROSE = ("docs", "checkpoints", "README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", ".ci/run")
+WORDS = ("nobody", "somebody", "anybody", "everybody", "whoever", "whom", "anew", "lately", "begun", "thereof")
+BANNED = re.compile(rf"\b({'|'.join(WORDS)})\b", re.IGNORECASE)
+NUMERICS = re.compile(r"^(gae|loss|kl|advantages|importance|elo|bayesian|learner|scoring|actor_critic|order_network)$")
+"""Names of files whose comments count beside those of kernels."""
+TARGETS = {
+    "largest folder, Python files": "<= 15",
+    "agents/ and curriculum/ modules that import a game": "<= 6",
+    "files entered by a PPO update": "<= 22",
+    "files entered by a GRPO step": "<= 40",
+    "files entered by an evaluation": "<= 18",
+    "training loops": "1",
+    "classes that save the state of a run": "1",
+    "members of the PPO task protocol": "<= 8",
+    "product lines": "<= 31,000",
+    "class names with several meanings": "0",
+    "banned words in code and docs": "< 20",
+    "comment lines on kernels and numerics": "3-5 %",
+}
+_COMMON = "device=cpu threads=1 logger.progress=false name=traced checkpoint_every=1000 evaluation.every=0"
+_PPO = (
+    "+run=quickstart env.num_envs=16 env.action_repeat=120 ppo.rollout_steps=24 ppo.minibatch_size=128 ppo.epochs=2 "
+    "ppo.precision=fp32 network.hidden=16 max_updates=3"
+)
+_GRPO = (
+    "+run=diplomacy_exp1_quick grpo.groups=2 grpo.samples_per_group=2 grpo.rollout_horizon_years=1 grpo.steps=3 "
+    "grpo.rollout_long_horizon_years=1 grpo.rollout_warmup_phases=2 grpo.minibatch_samples=8 grpo.buffer_depth=0 "
+    "env.last_year=1903 league.checkpoint_every=1000 league.cold_start_steps=1"
+)
+TRACED = {
+    "files entered by a PPO update": f"update train.py {_PPO} {_COMMON} checkpoint_dir={{out}}",
+    "files entered by a GRPO step": f"update train.py {_GRPO} {_COMMON} checkpoint_dir={{out}}",
+    "files entered by an evaluation": "all eval/run.py --ckpt released/dogfight_quickstart --games 2 --device cpu "
+    "--threads 1 --quiet --out {out}",
+}
+
+
+def main() -> int:
+    args = parse()
+    found = counts(args.root) | ({} if args.static else traced(args.root, args.files))
+    rows = [(name, found.get(name, "-"), target) for name, target in TARGETS.items()]
+    publish(table(("", "measured", "target"), rows), args.out)
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--root", type=Path, default=ROOT, help="checkout to measure")
+    parser.add_argument("--static", action="store_true", help="only what needs no run")
+    parser.add_argument("--files", action="store_true", help="also list the files that were entered")
+    parser.add_argument("--out", type=Path, help="markdown file to write as well")
+    return parser.parse_args()
+
+
+def counts(root: Path) -> dict[str, str]:
+    """What can be read off the files below `root`, by the names in `TARGETS`."""
+    sources = {path: path.read_text(encoding="utf-8") for path in _files(root, ROOMS, ".py")}
+    trees = {path: ast.parse(source) for path, source in sources.items()}
+    acting = {path: tree for path, tree in trees.items() if path.relative_to(root).parts[0] in ("agents", "curriculum")}
+    classes = [node for tree in acting.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    folders = Counter(path.parent for path in sources)
+    return {
+        "largest folder, Python files": str(max(folders.values())),
+        "agents/ and curriculum/ modules that import a game": str(sum(map(_imports_a_game, acting.values()))),
+        "training loops": str(sum(map(_loops, acting.values()))),
+        "classes that save the state of a run": str(sum("save_state" in _members(node) for node in classes)),
+        "members of the PPO task protocol": _protocol(classes),
+        "product lines": f"{sum(source.count(chr(10)) for source in sources.values()):,}",
+        "class names with several meanings": str(_shared_names(trees)),
+        "banned words in code and docs": str(_banned(root)),
+        "comment lines on kernels and numerics": _comment_share(sources),
+    }
+
+
+def _files(root: Path, places: tuple[str, ...], *endings: str) -> Iterator[Path]:
+    for place in places:
+        path = root / place
+        found = sorted(path.rglob("*")) if path.is_dir() else [path]
+        yield from (file for file in found if file.is_file() and (not endings or file.suffix in endings))
+
+
+def _imports_a_game(tree: ast.Module) -> bool:
+    """Whether a module imports from envs/dogfight or envs/diplomacy, anywhere in the file."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return any(re.match(r"(sparring\.)?envs\.(dogfight|diplomacy)\b", name) for name in names)
+
+
+def _loops(tree: ast.Module) -> int:
+    """`while` loops that end when the run is asked to stop."""
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.While)]
+    return sum("stop" in ast.unparse(loop.test) for loop in loops)
+
+
+def _members(node: ast.ClassDef) -> list[str]:
+    """Names of the methods and annotated attributes of a class."""
+    methods = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+    return methods + [ast.unparse(item.target) for item in node.body if isinstance(item, ast.AnnAssign)]
+
+
+def _protocol(classes: list[ast.ClassDef]) -> str:
+    """Members of the protocol between PPO and a game."""
+    found = [
+        node for node in classes if node.name in ("Task", "PPOTask") and "Protocol" in map(ast.unparse, node.bases)
+    ]
+    return ", ".join(str(len(_members(node))) for node in found) or "-"
+
+
+def _shared_names(trees: dict[Path, ast.Module]) -> int:
+    names = Counter(node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef))
+    return sum(count > 1 for count in names.values())
+
+
+def _banned(root: Path) -> int:
+    """Uses in the product, its run files, benchmarks and pages; the lists of these words are not uses."""
+    endings = (".py", ".md", ".yaml", ".html", ".txt", ".toml", "")
+    files = [file for file in _files(root, (*ROOMS, "benchmarks", *PROSE), *endings) if _is_page_or_code(file, root)]
+    return sum(len(BANNED.findall(file.read_text(encoding="utf-8"))) for file in files)
+
+
+def _is_page_or_code(file: Path, root: Path) -> bool:
+    inside = file.relative_to(root)
+    run = inside.parts[0] == "checkpoints" and inside.parts[1] not in ("README.md", "released")
+    return not run and file.name != Path(__file__).name
+
+
+def _comment_share(sources: dict[Path, str]) -> str:
+    """Lines with a comment, as a share of the code lines of kernels and of the files that hold formulas."""
+    chosen = [text for path, text in sources.items() if "@wp." in text or NUMERICS.match(path.stem)]
+    comments = sum(_comments(text) for text in chosen)
+    lines = sum(1 for text in chosen for line in text.splitlines() if line.strip())
+    return f"{100 * comments / lines:.1f} %"
+
+
+def _comments(source: str) -> int:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return len({token.start[0] for token in tokens if token.type == tokenize.COMMENT})
+
+
+def traced(root: Path, show: bool = False) -> dict[str, str]:
+    """Number of files that each command of `TRACED` enters, by name; "failed" where one does not run."""
+    found = {}
+    for name, command in TRACED.items():
+        files = entered(root, command)
+        found[name] = str(len(files)) if files else "failed"
+        if show:
+            print(f"{name}:", *files, sep="\n  ")
+    return found
+
+
+def entered(root: Path, command: str) -> list[str]:
+    """Files of the checkout whose functions the command calls; "{out}" in it is a temporary folder."""
+    tracer = Path(__file__).parent / "structure_parts" / "entered_files.py"
+    with tempfile.TemporaryDirectory() as out:
+        words = [word.format(out=out) for word in command.split()]
+        done = subprocess.run(
+            [sys.executable, str(tracer), str(root), *words], cwd=root, capture_output=True, text=True, check=False
+        )
+    if not done.stdout.strip():
+        print(done.stderr[-2000:], file=sys.stderr)
+    return done.stdout.split()
+
+
+if __name__ == "__main__":
+    sys.exit(run_script(main))

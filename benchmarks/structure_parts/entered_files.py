@@ -1,0 +1,79 @@
+"""Run a command line of a checkout and print the files of that checkout whose functions it calls, one per line.
+
+`python entered_files.py ROOT WINDOW SCRIPT ARGUMENT...`. WINDOW `update` counts calls between the first and second row
+of metrics, which is one whole update; `all` counts every call. Calls during imports do not count. This file imports
+nothing of the project, so that it can trace another version of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import runpy
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+
+ROOMS = ("agents", "configs", "curriculum", "envs", "eval", "train.py")
+
+
+class CallTrace:
+    """Profile function: collects the files entered within the window."""
+
+    def __init__(self, root: str, *, whole: bool) -> None:
+        self.entered: set[str] = set()
+        self.rows: set[object] = set()
+        self._whole, self._imports = whole, threading.local()
+        self._file = cache(lambda code: _file_of(code, root))
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if code.co_name == "<module>":
+            step = {"call": 1, "return": -1}.get(event, 0)
+            importing = 0 if frame.f_globals.get("__name__") == "__main__" else step
+            self._imports.depth = getattr(self._imports, "depth", 0) + importing
+        elif event == "call" and not getattr(self._imports, "depth", 0):
+            self._enter(frame, code)
+
+    def _enter(self, frame: FrameType, code: CodeType) -> None:
+        file = self._file(code)
+        if file is None:
+            return
+        if code.co_name == "log" and file.endswith("logger.py"):
+            self.rows.add(frame.f_locals[code.co_varnames[1]])  # the number of steps, which differs from row to row
+        if self._whole or len(self.rows) == 1:
+            self.entered.add(file)
+
+
+def _file_of(code: CodeType, root: str) -> str | None:
+    """Path of a function below `root`; None for class bodies, generated code and other projects."""
+    if not code.co_flags & inspect.CO_OPTIMIZED or code.co_filename.startswith("<"):
+        return None
+    path = os.path.realpath(code.co_filename)
+    inside = os.path.relpath(path, root)
+    return inside if inside.split(os.sep)[0] in ROOMS else None
+
+
+def main() -> None:
+    """Run the command line in `sys.argv`."""
+    root, window, script, *arguments = sys.argv[1:]
+    root = os.path.realpath(root)
+    path = str(Path(root) / script)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "sparring").symlink_to(root)
+        sys.argv, sys.path[:1] = [path, *arguments], [str(Path(path).parent), folder]
+        trace = CallTrace(root, whole=window == "all")
+        threading.setprofile(trace)
+        sys.setprofile(trace)
+        with contextlib.suppress(SystemExit), contextlib.redirect_stdout(sys.stderr):
+            runpy.run_path(path, run_name="__main__")
+        sys.setprofile(None)
+    print("\n".join(sorted(trace.entered)))
+
+
+if __name__ == "__main__":
+    main()

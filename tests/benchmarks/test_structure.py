@@ -1,0 +1,58 @@
+"""benchmarks/structure.py counts what it says, on a checkout of a few lines."""
+
+import pytest
+
+from benchmarks.structure import TARGETS, counts, entered
+
+FILES = {
+    "__init__.py": "",
+    "agents/ppo/task.py": (
+        "from typing import Protocol\nfrom sparring.envs.dogfight.rules import BOTS\n\n"
+        "class PPOTask(Protocol):\n    num_envs: int\n\n    def close(self) -> None: ...\n"
+    ),
+    "agents/loop.py": "def train(run, stop):\n    while not stop.asked:\n        run.update()\n",
+    "agents/same.py": "class Twin:\n    def save_state(self): ...\n",
+    "curriculum/gae.py": "class Twin:\n    x = 1  # seconds\n    y = 2\n",
+    "README.md": "Nobody is left, whoever asks.\n",
+    "agents/logger.py": "def log(steps, row):\n    pass\n",
+    "agents/late.py": "def used():\n    return 1\n\nVALUE = used()\n",
+    "train.py": (
+        "from sparring.agents import late\nfrom sparring.agents.logger import log\n"
+        "from sparring.curriculum import steps\n\n"
+        "def main():\n    log(1, {})\n    steps.advance()\n    log(2, {})\n    late.used()\n\nmain()\n"
+    ),
+    "curriculum/steps.py": "def advance():\n    pass\n",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_counts(checkout):
+    found = counts(checkout)
+    assert found.keys() <= TARGETS.keys()
+    assert found["largest folder, Python files"] == "4"
+    assert found["agents/ and curriculum/ modules that import a game"] == "1"
+    assert found["training loops"] == "1"
+    assert found["classes that save the state of a run"] == "1"
+    assert found["members of the PPO task protocol"] == "2"
+    assert found["product lines"] == str(sum(text.count("\n") for name, text in FILES.items() if name != "README.md"))
+    assert found["class names with several meanings"] == "1"
+    assert found["banned words in code and docs"] == "2"
+    assert found["comment lines on kernels and numerics"] == "33.3 %"
+
+
+def test_files_entered(checkout):
+    assert entered(checkout, "update train.py") == ["agents/logger.py", "curriculum/steps.py"]
+    assert entered(checkout, "all train.py") == [
+        "agents/late.py",
+        "agents/logger.py",
+        "curriculum/steps.py",
+        "train.py",
+    ]
