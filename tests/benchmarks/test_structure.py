@@ -14,12 +14,12 @@ FILES = {
     "agents/same.py": "class Twin:\n    def save_state(self): ...\n",
     "curriculum/gae.py": "class Twin:\n    x = 1  # seconds\n    y = 2\n",
     "README.md": "Nobody is left, whoever asks.\n",
-    "agents/logger.py": "def log(steps, row):\n    pass\n",
+    "agents/logger.py": "class Logger:\n    def log(self, steps, row):\n        pass\n",
     "agents/late.py": "def used():\n    return 1\n\nVALUE = used()\n",
     "train.py": (
-        "from sparring.agents import late\nfrom sparring.agents.logger import log\n"
+        "from sparring.agents import late\nfrom sparring.agents.logger import Logger\n"
         "from sparring.curriculum import steps\n\n"
-        "def main():\n    log(1, {})\n    steps.advance()\n    log(2, {})\n    late.used()\n\nmain()\n"
+        "def main():\n    Logger().log(1, {})\n    steps.advance()\n    Logger().log(2, {})\n    late.used()\n\nmain()\n"
     ),
     "curriculum/steps.py": "def advance():\n    pass\n",
 }
