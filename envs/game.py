@@ -59,7 +59,7 @@ class Game:
     ppo_task: str = ""
     """The adapter through which PPO trains on it (`agents/ppo/tasks`)."""
     evaluation: str = ""
-    """The command `main(arguments) -> exit code` that `eval/run.py` hands over to."""
+    """The command `main(arguments) -> exit code` behind `eval/run.py`."""
     language_models: bool = False
     """Whether language models can play it."""
 

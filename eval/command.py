@@ -1,4 +1,4 @@
-"""What the commands of this room share: exit codes, the machine, how games are set up and reported, and writing files.
+"""What the commands of this room share: exit codes, the machine, the bar, and writing files.
 
 Nothing here loads torch before it has to, so that a slip on the command line is answered at once.
 """
@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
+
+from tqdm import tqdm
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
-from sparring.eval.parser import PlayOptions
-from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.tables import MatchRecord, Report
-
-if TYPE_CHECKING:
-    from sparring.eval.dogfight.arena import ArenaPlan
-    from sparring.eval.dogfight.players import Entrant
+from sparring.configs.core.status import LOADING, say
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+Cell = TypeVar("Cell")
 
 
 def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str] | None) -> int:
@@ -41,56 +37,28 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
         return INTERRUPTED
 
 
-def use_machine(options: PlayOptions) -> tuple[str, int]:
-    """Load torch, once everything that can be refused without it was; returns the device and the number of threads."""
+def announce_loading(*, quiet: bool) -> None:
+    """Prepare the process for torch and say that loading it takes a while."""
     # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    say(LOADING, shown=not options.quiet)
+    say(LOADING, shown=not quiet)
+
+
+def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
+    """Load torch, once everything that can be refused without it was; returns the device and the number of threads."""
+    announce_loading(quiet=quiet)
     from sparring.agents.distributed.threads import set_threads
     from sparring.configs.core.device import choose_device
 
-    return str(choose_device(options.device)), set_threads(options.threads)
+    return str(choose_device(device)), set_threads(threads)
 
 
-def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> ArenaPlan:
-    """How the games are played, under conditions that suit all `entrants`; raises `InputError` where none do."""
-    from sparring.eval.dogfight.arena import ArenaPlan, make_setting
-
-    contestants = [entrant.contestant for entrant in entrants]
-    rules, bot_rate = options.rules, options.bot_rate
-    with said_if_long(COMPILING, shown=not options.quiet):
-        setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
-    return ArenaPlan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
-
-
-def make_report(
-    options: PlayOptions,
-    plan: ArenaPlan,
-    records: Sequence[MatchRecord],
-    entrants: Iterable[Entrant],
-    *,
-    anchor: Anchor | None = None,
-) -> Report:
-    """The records, what it takes to play the same games again, and what is to be said of the `entrants`."""
-    return Report(
-        player=None,
-        records=records,
-        games=plan.games,
-        seed=plan.seed,
-        rules=plan.setting.rules,
-        bot_rate=plan.setting.bot_rate,
-        action_repeat=plan.setting.action_repeat,
-        deterministic=not options.stochastic,
-        device=plan.setting.device,
-        command=options.command,
-        anchor=anchor,
-        notes=gather_notes(entrants),
-    )
-
-
-def gather_notes(entrants: Iterable[Entrant]) -> tuple[str, ...]:
-    """What has to be said of the players, each note once."""
-    return tuple(dict.fromkeys(note for entrant in entrants for note in entrant.notes))
+def show_cells(cells: Sequence[Cell], name: Callable[[Cell], str], *, shown: bool) -> Iterator[Cell]:
+    """Yield the cells of a table one by one, with a bar that names the one in progress."""
+    with tqdm(cells, unit="cell", disable=not shown) as bar:
+        for cell in bar:
+            bar.set_description(name(cell))
+            yield cell
 
 
 def make_folders(folders: Iterable[Path], *, files: Iterable[Path] = ()) -> None:
@@ -118,6 +86,11 @@ def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False
     if files and not quiet:
         first, *others = files
         print("Wrote", ", ".join([str(first), *(path.name for path in others)]))
+
+
+def publish_results(folder: Path | None, name: str, text: str, data: str, *, quiet: bool = False) -> None:
+    """Print the table `text`, and write it and its JSON `data` into `folder` if there is one."""
+    publish(text, {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}, quiet=quiet)
 
 
 def write(path: Path, writer: Callable[[Path], None]) -> None:

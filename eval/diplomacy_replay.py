@@ -7,7 +7,6 @@ stopped with Ctrl-C.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,15 +20,16 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.status import COMPILING, LOADING, said_if_long, say
+from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
-from sparring.eval.command import make_folders, run_command, write
+from sparring.eval.command import announce_loading, make_folders, run_command, write
+from sparring.eval.diplomacy.cast import STEWARD, find_cast, load_seats, read_cast
 from sparring.eval.diplomacy.page import UNKNOWN, write_replay
-from sparring.eval.diplomacy.players import STEWARD, find_cast, load_seats, read_cast
-from sparring.eval.find import BOT_PREFIX, Player, display_name, holds
 from sparring.eval.parser import SEED, Parser, add_results, check_number
+from sparring.eval.players import Player, display_name, holds
+from sparring.eval.suggestions import BOT_PREFIX
 
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord
@@ -48,7 +48,7 @@ examples:
 
 bots: {", ".join(BOTS)}
 A policy orders movements; its retreats and winters are left to the bot of the powers that are not named, or
-else to {STEWARD}. Language models do not play here, but in eval/run.py --env diplomacy --ckpt C --replay game.html.
+else to {STEWARD}. Language models do not play here, but in eval/run.py --ckpt C --replay game.html.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
@@ -115,8 +115,7 @@ def _run(arguments: Sequence[str]) -> int:
     if options.game is not None and not holds(options.game.is_file):
         raise InputError(f"--game {str(options.game)!r}: no such file")
     make_folders([], files=options.files)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    say(LOADING, shown=not options.quiet)
+    announce_loading(quiet=options.quiet)
     if options.game is None:
         game, players = play(options, cast), [display_name(player) for player in cast]
         _publish(options, game, phases_of(game), players)

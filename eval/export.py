@@ -16,10 +16,11 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
 from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight import GAME
 from sparring.eval.command import run_command
-from sparring.eval.find import BOT_PREFIX, find_checkpoint
-from sparring.eval.kind import check_dogfight
 from sparring.eval.parser import Parser
+from sparring.eval.players import find_checkpoint
+from sparring.eval.suggestions import BOT_PREFIX, check_game
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,8 +53,8 @@ def _read(arguments: Sequence[str]) -> tuple[Path, Path | None]:
         raise InputError("--ckpt is missing: give a path, a run's name, or final.pt for the newest run")
     if values["ckpt"].startswith(BOT_PREFIX):
         raise InputError(f"--ckpt {values['ckpt']}: a bot has no network to export; give a checkpoint")
-    checkpoint = find_checkpoint(values["ckpt"])
-    check_dogfight(checkpoint)
+    checkpoint = find_checkpoint(values["ckpt"], GAME)
+    check_game(GAME, checkpoint)
     return checkpoint, values["out"]
 
 

@@ -58,17 +58,22 @@ class PlayOptions:
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of the command `script`, whose complaints are `InputError`s, one line without the usage."""
+    """The parser of the command `script`, whose complaints are `InputError`s, one line without the usage.
 
-    def __init__(self, script: str, description: str, epilog: str = "") -> None:
+    `env` is the game, as --env names it, whose options `eval/run.py` then has.
+    """
+
+    def __init__(self, script: str, description: str, epilog: str = "", *, env: str = "") -> None:
         self.script = script
         super().__init__(
-            prog=f"python {script}",
+            prog=f"python {script} --env {env}" if env else f"python {script}",
             description=fill(description, WIDTH),
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        if env:
+            self.add_argument("--env", help="the game, where it is not that of --ckpt: dogfight, diplomacy, gymnasium")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing and leaving."""
@@ -82,7 +87,8 @@ class Parser(argparse.ArgumentParser):
             if text.startswith("-"):
                 choose("option", text.partition("=")[0], flags)
             self.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
-        return vars(values) | {"command": f"python {self.script} {shlex.join(arguments)}".strip()}
+        read = {name: value for name, value in vars(values).items() if name != "env"}
+        return read | {"command": f"python {self.script} {shlex.join(arguments)}".strip()}
 
     def read_play(self, arguments: Sequence[str]) -> dict[str, Any]:
         """`read`, with what `PlayOptions` holds checked and in its types; raises `InputError`."""

@@ -22,13 +22,15 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
 
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
-from sparring.eval.command import make_folders, make_plan, make_report, publish, run_command, use_machine
+from sparring.envs.dogfight import GAME
+from sparring.eval.command import make_folders, publish, run_command, use_machine
 from sparring.eval.dogfight.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
-from sparring.eval.find import Player, find_opponent, find_run
-from sparring.eval.kind import check_dogfight
+from sparring.eval.dogfight.plan import make_plan, make_report
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
 from sparring.eval.plots import check_matplotlib
+from sparring.eval.players import Player, find_player, find_run
 from sparring.eval.stats.ratings import Anchor
+from sparring.eval.suggestions import check_game
 
 if TYPE_CHECKING:
     from sparring.eval.dogfight.players import Entrant
@@ -75,7 +77,7 @@ def read_options(arguments: Sequence[str]) -> PayoffOptions:
 
 def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> Payoffs:
     """Load the players and let everyone play everyone; raises `InputError` where one of them cannot."""
-    device, threads = use_machine(options)
+    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.eval.dogfight.arena import ladder
     from sparring.eval.dogfight.players import load_entrant
     from sparring.eval.dogfight.snapshots import called_by_age, frozen_policies, thin
@@ -94,8 +96,9 @@ def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> P
 
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
-    folder, opponents = find_run(options.ckpt), [find_opponent(name) for name in options.opponents]
-    check_dogfight(folder / FINAL, *opponents)
+    folder = find_run(options.ckpt, GAME)
+    opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    check_game(GAME, folder / FINAL, *opponents)
     picture = options.out or folder / "payoff.png"
     make_folders([], files=[picture])
     check_matplotlib()

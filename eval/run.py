@@ -1,215 +1,101 @@
-"""Evaluate a policy: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
+"""Evaluate a player: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
-Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
-eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. An ONNX
-agent may stand wherever a checkpoint may. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad
-input or a package missing (one line on stderr), 130 stopped with Ctrl-C. `--env diplomacy` hands over to
-`eval/diplomacy/command.py`.
+The one entry for all games. The game is that of the player: a run's configuration, a policy's contract or a bot's name
+says it, language models play Diplomacy, and `--env` overrides it. Each game reads its own options: the dogfight in
+`eval/dogfight/command.py`, Diplomacy in `eval/diplomacy/command.py`, and any environment registered with Gymnasium in
+`eval/episodes.py`. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package
+missing (one line on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
 from pathlib import Path
 from runpy import run_path
-from typing import TYPE_CHECKING
 
 if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
-from sparring.agents.run.folder import FINAL
-from sparring.configs.core.errors import InputError
-from sparring.envs.dogfight.rules import ENV_ID
-from sparring.eval.command import (
-    gather_notes,
-    make_folders,
-    make_plan,
-    make_report,
-    publish,
-    run_command,
-    use_machine,
-    write,
-)
-from sparring.eval.find import ONNX, Player, display_name, display_path, find_opponent, find_player
-from sparring.eval.kind import check_dogfight
-from sparring.eval.options import DIPLOMACY, EvaluationOptions, read_options, split_env
-from sparring.eval.stats.ratings import Anchor
-from sparring.eval.stats.sprt import sprt_markdown
-from sparring.eval.stats.tables import MatchRecord, ladder_markdown, markdown, to_json
+from sparring.configs.core.errors import choose
+from sparring.envs.game import game_of, games, load
+from sparring.eval.command import run_command
+from sparring.eval.parser import Parser
+from sparring.eval.players import ONNX, Player, find_player
+from sparring.eval.suggestions import MODEL_FOLDER, RELEASED, current_id, trained_in
 
-if TYPE_CHECKING:
-    from sparring.eval.dogfight.arena import ArenaPlan
-    from sparring.eval.dogfight.players import Entrant
-    from sparring.eval.dogfight.replay import Recording
-
-FAILED = 1
+GYMNASIUM = "gymnasium"
+COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:main"}
+"""What `--env` may name, and the command that evaluates it."""
+HELP = ("-h", "--help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
-    return run_command("eval/run.py", _play, arguments)
-
-
-def _play(arguments: Sequence[str]) -> int:
-    """Hand over to the game that --env names."""
-    game, rest = split_env(arguments)
-    if game == DIPLOMACY:
-        from sparring.eval.diplomacy import command
-
-        return command.main(rest)
-    return _run(rest)
+    return run_command("eval/run.py", _run, arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = read_options(arguments)
-    players = _find(options)
-    files = [path for path in (options.replay, options.gif) if path is not None]
-    make_folders([options.out] if options.out else [], files=files)
-    entrants, plan = _seat(options, players)
-    failures = _command(options)(options, entrants, plan)
-    for line in failures:
-        print(f"eval/run.py: {line}", file=sys.stderr)
-    return FAILED if failures else 0
+    return int(load(COMMANDS[env_of(arguments)])(arguments))
 
 
-def _find(options: EvaluationOptions) -> list[Player]:
-    """Who plays, the evaluated player first, or last on a ladder; raises `InputError` for who cannot be found."""
-    player = [find_player(options.ckpt)] if options.ckpt else []
-    opponents = [find_opponent(name) for name in options.opponents]
-    players = opponents + player if options.ladder else player + opponents
-    check_dogfight(*players)
-    _check_names(options, [display_name(found) for found in (players if options.ladder else opponents)])
-    return players
+def env_of(arguments: Sequence[str]) -> str:
+    """Return the game that a command line is about, a key of `COMMANDS`; raises `InputError` for unknown names."""
+    parser = Parser("eval/run.py", "", env=games()[0].name)
+    for option in ("--ckpt", "--bot", "--league"):
+        parser.add_argument(option, default="")
+    parser.add_argument("--opponents", nargs="*", default=[])
+    known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
+    if known.env:
+        return choose("game", known.env, COMMANDS)
+    if known.ckpt and not set(HELP) & set(arguments):
+        return _env_of_player(find_player(known.ckpt))
+    if known.league:
+        return _of_language_models()
+    names = [known.bot, *(name for word in known.opponents for name in word.split(","))]
+    return next((game.name for game in games() for name in names if name in game.bots), games()[0].name)
 
 
-def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
-    """Raise `InputError` for who is there twice or alone, and for who is required or the anchor but does not play."""
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
-    if options.ladder:
-        if len(names) < 2:
-            raise InputError(f"--opponents {names[0]}: a ladder needs at least 2")
-        _anchor(options, names)
-    for requirement in options.require:
-        requirement.check_names(names, options.regimes)
+def _env_of_player(player: Player) -> str:
+    """Return the game of a player that was found."""
+    if isinstance(player, str):
+        return next((game.name for game in games() if player in game.bots), _of_language_models())
+    if player.is_dir():
+        run = player.parent if player.name == MODEL_FOLDER else player
+        return _named(trained_in(run / "config.yaml")) or _of_language_models()
+    if player.parent.name == RELEASED and (released := _prefix(player)):
+        return released
+    return _named(trained_in(player.parent / "config.yaml")) or _said_by(player) or games()[0].name
 
 
-def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[Entrant], ArenaPlan]:
-    """Load torch and the players, and see under what conditions they can meet."""
-    device, threads = use_machine(options)
-    from sparring.eval.dogfight.players import load_entrant
-
-    evaluated = _evaluated(options, players)
-    entrants = [
-        load_entrant(
-            player,
-            device,
-            deterministic=not options.stochastic,
-            old_version=options.env_version == 0 or index != evaluated,
-        )
-        for index, player in enumerate(players)
-    ]
-    return entrants, make_plan(options, entrants, device, threads)
+def _of_language_models() -> str:
+    return next(game.name for game in games() if game.language_models)
 
 
-def _evaluated(options: EvaluationOptions, players: Sequence[Player]) -> int | None:
-    """Where the player of --ckpt is among `players`, in the order of `_find`; None where there is none."""
-    if not options.ckpt:
-        return None
-    return len(players) - 1 if options.ladder else 0
+def _prefix(released: Path) -> str:
+    return next((game.name for game in games() if released.name.startswith(f"{game.name}_")), "")
 
 
-def _command(options: EvaluationOptions) -> Callable[[EvaluationOptions, list[Entrant], ArenaPlan], list[str]]:
-    if options.ladder:
-        return run_ladder
-    return run_sprt if options.sprt else run_evaluation
+def _named(env_id: str) -> str:
+    """Return the name of an environment's game; ids that are none of ours are Gymnasium's, an empty one is empty."""
+    game = game_of(current_id(env_id))
+    return game.name if game else GYMNASIUM if env_id else ""
 
 
-def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
-    assert options.sprt is not None
-    from sparring.eval.dogfight.arena import sequential
+def _said_by(file: Path) -> str:
+    """Return the game that the file of a policy without a run names, empty where it names none; loads torch."""
+    if file.suffix == ONNX:
+        return ""
+    from sparring.configs.core.tensor_file import TensorFileError, unpack
 
-    player, opponent = entrants
-    verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
-    notes = gather_notes(entrants)
-    text = sprt_markdown(player.name, opponent.name, verdict, options.sprt, notes)
-    names = {"player": player.name, "opponent": opponent.name, "command": options.command}
-    fields = {**names, "env": ENV_ID, "notes": list(notes)}
-    data = json.dumps(fields | asdict(options.sprt) | asdict(verdict), indent=1) + "\n"
-    _publish(options, _folder(options, player), _name("sprt", player), text, data)
-    return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
-
-
-def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
-    from sparring.eval.dogfight.arena import evaluate
-
-    player, *opponents = entrants
-    watched = options.replay is not None or options.gif is not None
-    records, recordings = evaluate(player, opponents, plan, record=watched)
-    report = replace(
-        make_report(options, plan, records, entrants),
-        player=player.name,
-        checkpoint=display_path(player.path) if player.path else None,
-        run=player.training.get("run"),
-        training=player.training,
-    )
-    _publish(options, _folder(options, player), _name("eval", player), markdown(report), to_json(report))
-    _write_recordings(options, records, recordings)
-    return [line for requirement in options.require for line in requirement.failures(records)]
-
-
-def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
-    from sparring.eval.dogfight.arena import ladder
-
-    anchor = _anchor(options, [entrant.name for entrant in entrants])
-    report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
-    _publish(options, options.out, "ladder", ladder_markdown(report), to_json(report))
-    return []
-
-
-def _anchor(options: EvaluationOptions, names: Sequence[str]) -> Anchor:
-    return (options.anchor or Anchor.among(names)).check(names)
-
-
-def _folder(options: EvaluationOptions, player: Entrant) -> Path | None:
-    """Where results go: as asked for, else beside the checkpoint; a bot has none."""
-    return options.out or (player.path.parent if player.path else None)
-
-
-def _name(kind: str, player: Entrant) -> str:
-    """The results' name: a run's other checkpoints and ONNX agents, beside final.pt, do not overwrite its results."""
-    if player.path is None or player.path.name == FINAL:
-        return kind
-    return f"{kind}.{player.path.name if player.path.suffix == ONNX else player.path.stem}"
-
-
-def _publish(options: EvaluationOptions, folder: Path | None, name: str, text: str, data: str) -> None:
-    """Print the markdown, and write it and the JSON into `folder` if there is one."""
-    files = {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}
-    publish(text, files, quiet=options.quiet)
-
-
-def _write_recordings(options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]) -> None:
-    if options.replay is not None:
-        from sparring.eval.dogfight.replay import write_replay
-
-        write(options.replay, lambda path: write_replay(path, recordings))
-    if options.gif is not None:
-        from sparring.eval.dogfight.gif import write_gif
-
-        # The last of the worst: opponents are usually named from easy to hard.
-        worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
-        write(options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet))
-    for path in (options.replay, options.gif):
-        if path is not None and not options.quiet:
-            print(f"Wrote {path}")
+    try:
+        content = unpack(file.read_bytes())
+    except (OSError, TensorFileError):
+        return ""
+    contract = content.get("contract")
+    if isinstance(contract, dict):
+        return _named(str(contract.get("id", "")))
+    return _of_language_models() if content.get("format") == "sparring-adapter" else ""
 
 
 if __name__ == "__main__":

@@ -1,59 +1,39 @@
-"""What is proposed to whoever names a checkpoint that is not there: runs and policies of the game in question.
+"""Answers to a player's name that does not exist, and to a player of another game.
 
 A run says its game and its trainer in its configuration, a released policy its game in its name; one that does not say
-may be of any game.
+may be of any game. Nothing here loads torch: to say that a policy is of another game would take many seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import FINAL
-from sparring.configs.core.errors import suggestion
-from sparring.configs.schema import DIPLOMACY, DOGFIGHT
+from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.retired import RETIRED
 from sparring.configs.serialization import read_yaml
 from sparring.configs.validate_language import LANGUAGE_TRAINERS
-from sparring.envs.diplomacy.board import codes
-from sparring.envs.dogfight import rules
+from sparring.envs.game import Game, game_of, games
 
 RELEASED = "released"
 BOT_PREFIX = "bot:"
+NAMED_MODELS = ("tiny", "smollm2")
+"""Language models that are known by their names."""
+MODEL_FILE, MODEL_FOLDER = "config.json", "final"
+"""What a language model's folder holds, and what a run that cloned a bot calls its model's folder."""
 
 
-@dataclass(frozen=True)
-class GameChoices:
-    """A game whose players are asked for."""
-
-    id: str
-    prefix: str
-    """Of the names of its released policies."""
-    bots: tuple[str, ...]
-    as_bot: str
-    """How a bot is asked for by its name, which comes after it."""
-    run: str
-    """The run that makes the first policy."""
-    language_models: bool = False
-    """Whether these may play."""
-
-
-DOGFIGHT_GAME = GameChoices(DOGFIGHT, "dogfight", tuple(rules.BOTS), f"write {BOT_PREFIX}", "quickstart")
-DIPLOMACY_GAME = GameChoices(DIPLOMACY, "diplomacy", codes.BOTS, "give --bot ", "diplomacy_ppo", language_models=True)
-DIPLOMACY_POLICIES = replace(DIPLOMACY_GAME, language_models=False)
-GAMES = (DOGFIGHT_GAME, DIPLOMACY_GAME)
-
-
-def not_found(text: str, game: GameChoices, checkpoints: Path, others: Sequence[str], named: Sequence[str] = ()) -> str:
-    """The line about `text`; `others` are the policies of a run that it names, `named` what else may be asked for."""
-    if text in game.bots:
-        return f"no checkpoint {text!r}: {game.as_bot}{text} for the bot"
+def not_found(text: str, game: Game | None, checkpoints: Path, others: Sequence[str]) -> str:
+    """Return the line about `text`, which is no player of `game` (None: of any); `others` are of the run it names."""
+    if any(text in one.bots for one in _choices(game)):
+        return f"no checkpoint {text!r}: write {BOT_PREFIX}{text} for the bot"
     if others:
         return f"no checkpoint {text!r}: choose from {', '.join(others)}{suggestion(text, others)}"
-    runs, released = runs_of(game, checkpoints), released_of(game, checkpoints)
-    start = f"train one first (python train.py +run={game.run})"
-    known = [*named, *released]
+    runs = runs_of(game, checkpoints)
+    known = [*(NAMED_MODELS if _models(game) else ()), *released_of(game, checkpoints)]
+    start = f"train one first (python train.py +run={_choices(game)[0].first_run})"
     if not runs + known:
         return f"no checkpoint {text!r} and none under {checkpoints}; {start}"
     if text == FINAL and not runs:
@@ -63,38 +43,71 @@ def not_found(text: str, game: GameChoices, checkpoints: Path, others: Sequence[
     return f"no checkpoint {text!r}: give a path or choose from {', '.join(choices)}{suggestion(text, choices)}"
 
 
-def runs_of(game: GameChoices, checkpoints: Path) -> list[str]:
-    """Runs that have saved their last policy, but for those of another game."""
-    models = [path.parent.parent for path in checkpoints.glob("*/final/config.json") if game.language_models]
+def runs_of(game: Game | None, checkpoints: Path) -> list[str]:
+    """List runs that have saved their last policy, but for those of another game."""
+    models = [path.parent.parent for path in checkpoints.glob(f"*/{MODEL_FOLDER}/{MODEL_FILE}") if _models(game)]
     runs = sorted({*models, *(path.parent for path in checkpoints.glob(f"*/{FINAL}"))})
     return [run.name for run in runs if _plays(game, run / "config.yaml")]
 
 
-def released_of(game: GameChoices, checkpoints: Path) -> list[str]:
-    """Released policies, but for those of another game."""
+def released_of(game: Game | None, checkpoints: Path) -> list[str]:
+    """List released policies, but for those of another game."""
     names = sorted(path.stem for path in (checkpoints / RELEASED).glob("*.pt"))
-    others = tuple(f"{other.prefix}_" for other in GAMES if other.id != game.id)
+    others = tuple(f"{other.name}_" for other in games() if game and other.id != game.id)
     return [f"{RELEASED}/{name}" for name in names if not name.startswith(others)]
 
 
 def trained_in(config: Path) -> str:
-    """The environment of a stored configuration, empty where there is none that can be read."""
+    """Return the environment of a stored configuration, empty where there is none that can be read."""
     env = _stored(config).get("env")
     return str(env.get("id", "")) if isinstance(env, dict) else ""
 
 
 def trains_language_model(config: Path) -> bool:
-    """Whether a stored configuration is that of a run which trains a language model."""
+    """Return whether a stored configuration is that of a run which trains a language model."""
     return _stored(config).get("trainer") in LANGUAGE_TRAINERS
 
 
-def _plays(game: GameChoices, config: Path) -> bool:
-    """Whether what the run of a stored configuration has trained may play, as far as that is known."""
+def check_game(game: Game, *players: str | Path) -> None:
+    """Raise `InputError` for a policy's file beside the configuration of a run of another game.
+
+    A run of an old version of the game passes: its loader says which of its policies may play.
+    """
+    for player in players:
+        env_id = trained_in(player.parent / "config.yaml") if isinstance(player, Path) else ""
+        if env_id and current_id(env_id) != game.id:
+            raise InputError(other_game(player, env_id, game))
+
+
+def other_game(path: str | Path, env_id: str, game: Game) -> str:
+    """Return the line about a policy of `env_id`, which does not play `game`."""
+    other = game_of(env_id)
+    hint = f"; its games are played by eval/run.py --env {other.name} --ckpt" if other else ""
+    return f"{path}: was trained in {env_id}; this command takes only {game.id}{hint}"
+
+
+def current_id(env_id: str) -> str:
+    """Return the id that has taken the place of a retired one, else `env_id` itself."""
+    return RETIRED[env_id].successor if env_id in RETIRED else env_id
+
+
+def _choices(game: Game | None) -> Sequence[Game]:
+    return [game] if game else games()
+
+
+def _models(game: Game | None) -> bool:
+    return any(one.language_models for one in _choices(game))
+
+
+def _plays(game: Game | None, config: Path) -> bool:
+    """Return whether what the run of a stored configuration has trained may play, as far as that is known."""
+    if game is None:
+        return True
     return trained_in(config) in ("", game.id) and (game.language_models or not trains_language_model(config))
 
 
 def _stored(config: Path) -> dict[str, Any]:
-    """A stored configuration, empty where there is none that can be read."""
+    """Read a stored configuration, empty where there is none that can be read."""
     try:
         plain = read_yaml(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -8,12 +8,14 @@ import pytest
 import yaml
 
 from sparring import train
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
 from sparring.configs.sweep import read_sweep
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
-from sparring.eval.diplomacy import command
-from sparring.eval.options import DIPLOMACY, read_options, split_env
+from sparring.eval.diplomacy.options import read_options as read_diplomacy
+from sparring.eval.dogfight.options import read_options as read_dogfight
+from sparring.eval.run import env_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "training.md", ROOT / "docs" / "evaluation.md"]
@@ -45,9 +47,12 @@ def test_commands_of_training(arguments, capsys, tmp_path):
 
 @pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)
 def test_commands_of_evaluation(arguments):
-    game, rest = split_env(arguments)
-    read = command.read_options if game == DIPLOMACY else read_options
-    assert read(rest).command.startswith("python eval/run.py")
+    try:
+        game = env_of(arguments)
+    except UnknownNameError:  # a run that the reader is to have trained
+        game = "dogfight"
+    read = {"dogfight": read_dogfight, "diplomacy": read_diplomacy}[game]
+    assert read(arguments).command.startswith("python eval/run.py")
 
 
 @pytest.mark.parametrize("module", [payoff, seeds, curves, diplomacy_replay], ids=lambda module: module.__name__)

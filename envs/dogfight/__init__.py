@@ -24,4 +24,5 @@ GAME = Game(
     mirror="sparring.envs.dogfight.mirror:Mirror",
     contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
+    evaluation="sparring.eval.dogfight.command:main",
 )

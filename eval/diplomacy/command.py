@@ -1,4 +1,4 @@
-"""Evaluate bots, policies and language models in Diplomacy: `python eval/run.py --env diplomacy --ladder`.
+"""Evaluate bots, policies and language models in Diplomacy: `python eval/run.py --ckpt bot:dumbbot`.
 
 One power is played by one player and six by another, each power equally often; a game that nobody has won by the end of
 the last year, which is that of the checkpoint's training unless --last-year names one, is a draw. Says for either side
@@ -12,21 +12,27 @@ with Ctrl-C.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparring.configs.core.errors import InputError
-from sparring.eval import find
-from sparring.eval.command import make_folders, publish, run_command, write
-from sparring.eval.diplomacy.candidates import beside, find_candidate
-from sparring.eval.diplomacy.games import Played, play, settle
+from sparring.configs.core.paths import CHECKPOINTS
+from sparring.curriculum.league.league import BASE_MODEL
+from sparring.envs.diplomacy import GAME
+from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
+from sparring.eval.diplomacy.games import Played, play_bots
+from sparring.eval.diplomacy.models import LanguagePlayer, load
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
+from sparring.eval.diplomacy.player_files import last_year_of
 from sparring.eval.diplomacy.rivals import find_rivals
 from sparring.eval.diplomacy.tables import references_json, references_markdown, to_json, to_markdown
+from sparring.eval.players import Player, find_folder, find_player, results_place, runs_with
 
 if TYPE_CHECKING:
+    from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.curriculum.league.league import League
 
 __all__ = ["main", "read_options"]
@@ -42,11 +48,19 @@ def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     if options.league:
         return _show_league(options, options.league)
-    found = find_candidate(options.ckpt) if options.ckpt else None
+    found = find_player(options.ckpt, GAME) if options.ckpt else None
     rivals = find_rivals(options, found)
     make_folders([options.out] if options.out else [], files=[options.replay] if options.replay else [])
-    options = settle(options, found)
-    played = play(options, found, rivals)
+    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    if isinstance(found, Path) and not options.last_year_given:
+        options = replace(options, last_year=last_year_of(found) or options.last_year)
+    player = _load(options, found, device, rivals)
+    if isinstance(player, LanguagePlayer):
+        from sparring.eval.diplomacy.language import play_language
+
+        played = play_language(options, player, device, threads)
+    else:
+        played = play_bots(options, player, device, threads)
     if played.records:
         _publish(options, found, played)
     if played.cut is not None:
@@ -55,28 +69,38 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _publish(options: DiplomacyOptions, found: Path | str | None, played: Played) -> None:
-    text = to_markdown(options, played.records, played.about)
-    data = to_json(options, played.records, played.about)
-    publish(text, _files(options, found, data, text, partial=played.cut is not None), quiet=options.quiet)
-    if options.replay:
-        _write_replay(options.replay, played, quiet=options.quiet)
+def _load(
+    options: DiplomacyOptions, found: Player | None, device: str, rivals: Mapping[str, Path]
+) -> LanguagePlayer | ActorCritic | None:
+    """Load who --ckpt means, None for bots; raises `InputError` for who cannot play, and for options it is not for."""
+    player = None
+    if found is not None:
+        temperature = options.temperature or 0.0
+        player = load(found, temperature=temperature, device=device, settings=options.settings, rivals=rivals)
+    language = isinstance(player, LanguagePlayer)
+    if BASE_MODEL in options.opponents and not (isinstance(player, LanguagePlayer) and BASE_MODEL in player.models):
+        what = "a model on a server" if language else "a policy, not an adapter"
+        raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
+    for name in () if language else options.rivals:
+        raise InputError(f"--opponents {name}: {options.ckpt} is a policy, not an adapter, and meets bots alone")
+    for name in () if language else options.language_only:
+        raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
+    return player
 
 
-def _files(
-    options: DiplomacyOptions, found: Path | str | None, data: str, text: str, *, partial: bool
-) -> dict[Path, str | bytes]:
-    """Where results go: as asked for, else beside the checkpoint; bots and models without a place have none.
+def _publish(options: DiplomacyOptions, found: Player | None, played: Played) -> None:
+    """Print the results, and write them where --out says, else beside the checkpoint.
 
     Those of a part of the games have names of their own, and so never take the place of those of all.
     """
-    place = None if found is None else beside(found)
-    if options.out:
-        place = options.out, "diplomacy"
-    if place is None:
-        return {}
-    name = f"{place[1]}.partial" if partial else place[1]
-    return {place[0] / f"{name}.json": data, place[0] / f"{name}.md": text}
+    text = to_markdown(options, played.records, played.about)
+    data = to_json(options, played.records, played.about)
+    place = None if found is None else results_place(found)
+    folder, name = (options.out, "diplomacy") if options.out else place or (None, "")
+    name = f"{name}.partial" if played.cut is not None else name
+    publish_results(folder, name, text, data, quiet=options.quiet)
+    if options.replay:
+        _write_replay(options.replay, played, quiet=options.quiet)
 
 
 def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
@@ -99,11 +123,8 @@ def _show_league(options: DiplomacyOptions, text: str) -> int:
     """Print a run's fixed references, and write them where --out says."""
     name, league = _read_league(text)
     make_folders([options.out] if options.out else [])
-    markdown, files = references_markdown(name, league), {}
-    if options.out:
-        data = references_json(name, league)
-        files = {options.out / "references.json": data, options.out / "references.md": markdown}
-    publish(markdown, files, quiet=options.quiet)
+    markdown, data = references_markdown(name, league), references_json(name, league)
+    publish_results(options.out, "references", markdown, data, quiet=options.quiet)
     return 0
 
 
@@ -111,9 +132,9 @@ def _read_league(text: str) -> tuple[str, League]:
     """A run's name and its league, the run given by its name or folder."""
     from sparring.curriculum.league.file import LeagueFile
 
-    folder = find.find_folder(text, find.CHECKPOINTS, holding=LEAGUE)
+    folder = find_folder(text, holding=LEAGUE)
     if folder is None:
-        runs = sorted(path.parent.name for path in find.CHECKPOINTS.glob(f"*/{LEAGUE}"))
-        choices = f"choose from {', '.join(runs)}" if runs else f"no run in {find.CHECKPOINTS} has one yet"
+        runs = runs_with(LEAGUE)
+        choices = f"choose from {', '.join(runs)}" if runs else f"no run in {CHECKPOINTS} has one yet"
         raise InputError(f"--league {text!r}: no {LEAGUE} there or in checkpoints/{text}; {choices}")
     return folder.name, LeagueFile(folder).read()

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.curriculum.league.league import BASE_MODEL
-from sparring.eval import find
-from sparring.eval.diplomacy.candidates import ADAPTER, MODEL_FOLDER, NAMED, config_of, content_of, has_config
-from sparring.eval.diplomacy.players import load_policy
+from sparring.envs.diplomacy.board.codes import ENV_ID
+from sparring.eval.diplomacy.player_files import ADAPTER, config_of, content_of, has_config, run_of
 from sparring.eval.diplomacy.rivals import load_rivals
-from sparring.eval.diplomacy.settings import Settings, configured, is_server, model_of
+from sparring.eval.diplomacy.settings import Settings, configured, model_of
+from sparring.eval.players import Player, display_path, is_server
+from sparring.eval.suggestions import NAMED_MODELS
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Backend
@@ -44,7 +45,7 @@ class LanguagePlayer:
 
 
 def load(
-    found: Path | str,
+    found: Player,
     *,
     temperature: float,
     device: str,
@@ -61,8 +62,7 @@ def load(
             return _served_model(found, temperature, given)
         return _plain_model(model_of(LanguageModelConfig(name=found), given), temperature, device)
     if found.is_dir():
-        run = found.parent if found.name == MODEL_FOLDER else found
-        config = config_of(run) if has_config(run) else LanguageModelConfig()
+        config = config_of(run_of(found)) if has_config(run_of(found)) else LanguageModelConfig()
         return _plain_model(model_of(replace(config, name=str(found)), given), temperature, device)
     if given:
         raise InputError(f"--set: {found} plays as it was trained; it is for models without an adapter, and servers")
@@ -72,6 +72,16 @@ def load(
     if not has_config(found.parent):
         raise InputError(f"{found}: has no config.yaml beside it, which names its model; leave it in its run's folder")
     return _adapted_model(found, content, temperature, device, rivals or {})
+
+
+def load_policy(path: Path) -> ActorCritic:
+    """Return the network of a checkpoint for Diplomacy; raises `InputError` where there is none."""
+    from sparring.agents.policies.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(path)
+    if checkpoint.contract["id"] != ENV_ID:
+        raise InputError(f"{checkpoint.path}: plays {checkpoint.contract['id']}, not {ENV_ID}; use eval/run.py")
+    return checkpoint.network
 
 
 def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
@@ -91,7 +101,7 @@ def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -
     from sparring.agents.llm.models.load import load_model
 
     model, tokenizer = load_model(config, device=device)
-    about = {"model": find.display_path(Path(config.name)) if config.name not in NAMED else config.name}
+    about = {"model": display_path(Path(config.name)) if config.name not in NAMED_MODELS else config.name}
     return _player({POLICY: nullcontext, BASE_MODEL: nullcontext}, model, tokenizer, config, temperature, about)
 
 

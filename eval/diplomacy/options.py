@@ -1,4 +1,4 @@
-"""Options of `eval/run.py --env diplomacy`."""
+"""Options of `eval/run.py` in Diplomacy."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.eval.diplomacy.settings import Settings, read_settings
 from sparring.eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
+from sparring.eval.suggestions import BOT_PREFIX
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
@@ -28,14 +29,14 @@ _EXAMPLES = f"""\
 examples:
   python eval/run.py --env diplomacy --ladder        each bot against six of each
   python eval/run.py --env diplomacy --ladder --games 210 --last-year 1920 --out docs/results
-  python eval/run.py --env diplomacy --bot dumbbot --opponents random,chaos --games 700
-  python eval/run.py --env diplomacy --ckpt final.pt --opponents random,chaos --last-year 1910
-  python eval/run.py --env diplomacy --ckpt final.pt --opponents dumbbot --replay game.html
-  python eval/run.py --env diplomacy --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
-  python eval/run.py --env diplomacy --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
-  python eval/run.py --env diplomacy --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
-  python eval/run.py --env diplomacy --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
-  python eval/run.py --env diplomacy --league quick-hawk-diplomacy_exp1   against the fixed references
+  python eval/run.py --ckpt bot:dumbbot --opponents random,chaos --games 700
+  python eval/run.py --ckpt final.pt --opponents random,chaos --last-year 1910
+  python eval/run.py --ckpt final.pt --opponents dumbbot --replay game.html
+  python eval/run.py --ckpt quick-hawk-diplomacy_exp1 --opponents dumbbot,base_model --games 70
+  python eval/run.py --ckpt RUN --opponents OTHER_RUN   two adapters on the same model
+  python eval/run.py --ckpt tiny --opponents dumbbot --temperature 0.8 --replay game.html
+  python eval/run.py --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
+  python eval/run.py --league quick-hawk-diplomacy_exp1   against the fixed references
 
 bots: {", ".join(BOTS)}
 language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
@@ -101,7 +102,10 @@ def read_options(arguments: Sequence[str]) -> DiplomacyOptions:
     values = parser.read(arguments)
     if values["league"]:
         _check_nothing_is_played(name for name in _OF_GAMES if values[name] != parser.get_default(name))
-    values["opponents"] = read_names("--opponents", values["opponents"])
+    if (values["ckpt"] or "").startswith(BOT_PREFIX) and not values["bot"]:
+        values["bot"], values["ckpt"] = values["ckpt"].removeprefix(BOT_PREFIX), None
+    names = read_names("--opponents", values["opponents"])
+    values["opponents"] = tuple(name.removeprefix(BOT_PREFIX) for name in names)
     values["settings"] = read_settings(values.pop("set"))
     values["last_year_given"] = values["last_year"] is not None
     values["last_year"] = values["last_year"] if values["last_year_given"] else LAST_YEAR
@@ -151,10 +155,11 @@ def _check_nothing_is_played(given: Iterable[str]) -> None:
 
 def _parser() -> Parser:
     parser = Parser(
-        "eval/run.py --env diplomacy",
+        "eval/run.py",
         "Let bots play Diplomacy, or a policy, or a language model: one of a kind against six of another, and print "
         "what either side got.",
         _EXAMPLES,
+        env="diplomacy",
     )
     players = parser.add_argument_group("who plays")
     players.add_argument("--bot", metavar="B", help="who plays one power")

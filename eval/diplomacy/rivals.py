@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparring.configs.core.errors import InputError, UnknownNameError, suggestion
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.league import BASE_MODEL
-from sparring.envs.diplomacy.board.codes import BOTS
-from sparring.eval.diplomacy.candidates import ADAPTER, config_of, content_of, find_candidate, has_config
+from sparring.envs.diplomacy import GAME
 from sparring.eval.diplomacy.options import DiplomacyOptions
+from sparring.eval.diplomacy.player_files import ADAPTER, config_of, content_of, has_config
+from sparring.eval.players import Player, find_player
 
 if TYPE_CHECKING:
     from sparring.agents.llm.models.adapter_file import AdapterFile
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 INSTEAD = "play each against the same bots and compare the tables"
 
 
-def find_rivals(options: DiplomacyOptions, found: Path | str | None) -> dict[str, Path]:
+def find_rivals(options: DiplomacyOptions, found: Player | None) -> dict[str, Path]:
     """The files of --opponents that are neither bots nor the base model; `found` is who --ckpt means.
 
     Raises `InputError` for what is not there, and for what is seen to be no adapter without reading it.
@@ -57,12 +58,7 @@ def load_rivals(
 
 
 def _find(name: str) -> Path:
-    try:
-        found = find_candidate(name)
-    except UnknownNameError as error:
-        known = (*BOTS, BASE_MODEL)
-        nobody = f"no bot of that name ({', '.join(known)}{suggestion(name, known)})"
-        raise UnknownNameError(f"unknown opponent {name!r}: {nobody} and {error}") from error
+    found = find_player(name, GAME, bare=(*GAME.bots, BASE_MODEL))
     if isinstance(found, str) or found.is_dir():
         raise InputError(
             f"--opponents {name}: is a model, and one evaluation has one in memory; name bots, adapters on the model of"

@@ -18,11 +18,6 @@ Settings = Mapping[str, Mapping[str, Any]]
 """Sections, options and values."""
 
 
-def is_server(text: str) -> bool:
-    """Whether a candidate is the address of a server."""
-    return text.startswith(("http://", "https://"))
-
-
 def read_settings(words: Sequence[str]) -> Settings:
     """`model.compact=false endpoint.model=NAME` as options and values; raises `InputError` for others."""
     found: dict[str, dict[str, Any]] = {}

@@ -19,6 +19,7 @@ from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
+from sparring.eval.command import show_cells
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import Recorder, Recording
 from sparring.eval.stats.tables import Counts, MatchRecord, Pairs
@@ -174,8 +175,4 @@ def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
 
 
 def _shown(cells: Sequence[tuple[str, Pair]], plan: ArenaPlan) -> Iterator[tuple[str, Pair]]:
-    """The cells one by one, with a bar that names the one in progress."""
-    with tqdm(cells, unit="cell", disable=not plan.progress) as bar:
-        for regime, pair in bar:
-            bar.set_description(f"{pair[0].name} vs {pair[1].name}, {regime}")
-            yield regime, pair
+    return show_cells(cells, lambda cell: f"{cell[1][0].name} vs {cell[1][1].name}, {cell[0]}", shown=plan.progress)

@@ -18,12 +18,13 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
 from sparring.agents.policies.policy import Policy
+from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
-from sparring.eval.find import ONNX, Player, display_name
-from sparring.eval.kind import other_game
 from sparring.eval.onnx_export.onnx_agent import contract_of, make_policy, notes_on
 from sparring.eval.onnx_export.onnx_file import read_onnx
+from sparring.eval.players import ONNX, Player, display_name
+from sparring.eval.suggestions import other_game
 
 SB3 = ".zip"
 """How the file of a model that Stable-Baselines3 saved ends."""
@@ -85,7 +86,7 @@ def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple
         note = f"{display_name(path)} was trained in {contract['id']}, whose bots differed"
         return admitted(contract, path), (note,)
     if contract["id"] != ENV_ID:
-        raise CheckpointError(other_game(path, contract["id"]))
+        raise CheckpointError(other_game(path, contract["id"], GAME))
     return contract, ()
 
 

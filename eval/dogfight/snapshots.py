@@ -19,7 +19,7 @@ from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import FINAL
 from sparring.curriculum.pool import INDEX, Pool
 from sparring.eval.dogfight.players import Entrant, load_policy
-from sparring.eval.find import display_name
+from sparring.eval.players import display_name
 
 POOL = "pool"
 

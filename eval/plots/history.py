@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from sparring.agents.run.logger import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.eval.find import CHECKPOINTS, find_folder
+from sparring.eval.players import find_folder, runs_with
 
 STEPS = "env_steps"
 MILLION = 1e6
@@ -129,7 +129,7 @@ def read_history(text: str, *, by_update: bool = False) -> RunHistory:
 
     `by_update` counts updates from 1 where env steps stand else, for runs whose updates are of unequal length.
     """
-    folder = find_folder(text, CHECKPOINTS, holding=METRICS)
+    folder = find_folder(text, holding=METRICS)
     if folder is None:
         raise HistoryError(_not_found(text))
     # Rows of one moment: the later stands. Runs of the first version have their events among the metrics.
@@ -143,7 +143,7 @@ def read_history(text: str, *, by_update: bool = False) -> RunHistory:
 
 
 def _not_found(text: str) -> str:
-    runs = sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{METRICS}"))
+    runs = runs_with(METRICS)
     choices = f"choose from {', '.join(runs)}{suggestion(text, runs)}" if runs else "train one first"
     return f"no run {text!r}: no {METRICS} there or in checkpoints/{text}; give a folder or {choices}"
 

@@ -13,7 +13,7 @@ import numpy as np
 from sparring.configs.core.errors import InputError
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY
-from sparring.eval import find
+from sparring.eval import players
 from sparring.eval.stats.tables import SCHEMA_VERSION
 from sparring.eval.suggestions import trained_in
 
@@ -117,11 +117,11 @@ def read_results(text: str) -> EvaluationResults:
 
 
 def _find(text: str) -> Path:
-    places = [place / text for place in (Path(), find.CHECKPOINTS)]
+    places = [place / text for place in (Path(), players.CHECKPOINTS)]
     for path in [*places, *(place / RESULTS for place in places)]:
-        if find.holds(path.is_file):
+        if players.holds(path.is_file):
             return path.resolve()
-    if (run := find.find_folder(text, find.CHECKPOINTS)) and trained_in(run / "config.yaml") == DIPLOMACY:
+    if (run := players.find_folder(text)) and trained_in(run / "config.yaml") == DIPLOMACY:
         raise ResultsError(f"{text}: {_OTHER_GAME}")
     raise ResultsError(f"{text}: no {RESULTS} there or in checkpoints/{text}; make one: eval/run.py --ckpt {text}")
 

@@ -7,7 +7,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.rules import ENV_ID, VERSION
-from sparring.eval import find
+from sparring.eval import players
 
 CONTRACT = {
     "id": ENV_ID,
@@ -26,8 +26,8 @@ CONTRACT = {
 def checkpoints(tmp_path, monkeypatch):
     folder = tmp_path / "checkpoints"
     folder.mkdir()
-    monkeypatch.setattr(find, "ROOT", tmp_path)
-    monkeypatch.setattr(find, "CHECKPOINTS", folder)
+    monkeypatch.setattr(players, "ROOT", tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", folder)
     return folder
 
 

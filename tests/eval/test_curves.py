@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sparring.eval import players
 from sparring.eval.curves import USUAL, main, read_options
-from sparring.eval.plots import history, panels
+from sparring.eval.plots import panels
 from sparring.eval.plots.history import Curve, PhaseMark, mean, read_history
 from sparring.eval.plots.panels import COLORS, Bundle, CurveChart, Panel, draw, open_gaps
 
@@ -25,7 +26,7 @@ STEPS = 1_000_000
 @pytest.fixture
 def make_run(tmp_path, monkeypatch):
     """A run's folder whose update i has the values[i] of `metric`; Ellipsis leaves it out."""
-    monkeypatch.setattr(history, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def make(name, values, metric=WIN, *, every=STEPS, end="", events=(), **more):

@@ -9,13 +9,19 @@ import pytest
 
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
-from sparring.eval import find
-from sparring.eval.find import display_name, find_checkpoint, find_opponent, find_player, find_run
-from sparring.eval.suggestions import DIPLOMACY_GAME, DIPLOMACY_POLICIES, DOGFIGHT_GAME
+from sparring.envs import diplomacy, dogfight
+from sparring.eval import players
+from sparring.eval.diplomacy.cast import POLICIES
+from sparring.eval.players import display_name, find_checkpoint, find_player, find_run
 
+DOGFIGHT_GAME, DIPLOMACY_GAME = dogfight.GAME, diplomacy.GAME
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {"run": "['--ckpt', 'no-name']", "payoff": "['--ckpt', 'no-name']", "export": "['--ckpt', 'no-name']"}
 COMMANDS["seeds"] = "['no-name', 'no-name-either']"
+
+
+def find_opponent(text, game=DOGFIGHT_GAME):
+    return find_player(text, game, bare=game.bots)
 
 
 def saved(path, seconds=None):
@@ -37,13 +43,13 @@ def root(tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    monkeypatch.setattr(find, "CHECKPOINTS", folder)
+    monkeypatch.setattr(players, "CHECKPOINTS", folder)
     return folder
 
 
 @pytest.fixture
 def empty(tmp_path, monkeypatch):
-    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path / "checkpoints")
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path / "checkpoints")
     return tmp_path / "checkpoints"
 
 
@@ -95,14 +101,15 @@ def test_each_game_is_offered_its_own(root):
     of_game(saved(root / "red-fox-diplomacy" / "final.pt").parent, DIPLOMACY)
     saved(root / "released" / "diplomacy_ppo.pt")
     lines = {}
-    for game, named in ((DOGFIGHT_GAME, ()), (DIPLOMACY_GAME, ("tiny",))):
+    for game in (DOGFIGHT_GAME, DIPLOMACY_GAME):
         with pytest.raises(UnknownNameError) as caught:
-            find_checkpoint("nobody", game, named)
+            find_checkpoint("nobody", game)
         lines[game] = str(caught.value).partition("choose from ")[2]
     assert lines[DOGFIGHT_GAME] == (
         "final.pt, calm-raven-quickstart, dark-ghost-quickstart, released/dogfight_quickstart"
     )
-    assert lines[DIPLOMACY_GAME] == "final.pt, calm-raven-quickstart, red-fox-diplomacy, tiny, released/diplomacy_ppo"
+    models = "tiny, smollm2, released/diplomacy_ppo"
+    assert lines[DIPLOMACY_GAME] == f"final.pt, calm-raven-quickstart, red-fox-diplomacy, {models}"
 
 
 def test_language_models_are_offered_where_they_may_play(root):
@@ -113,17 +120,18 @@ def test_language_models_are_offered_where_they_may_play(root):
         (root / run / "config.yaml").write_text(f"trainer: {trainer}\nenv: {{id: {DIPLOMACY}}}")
     saved(root / "released" / "diplomacy_ppo.pt")
     lines = {}
-    for game in (DIPLOMACY_GAME, DIPLOMACY_POLICIES):
+    for game in (DIPLOMACY_GAME, POLICIES):
         with pytest.raises(UnknownNameError) as caught:
             find_checkpoint("nobody", game)
         lines[game] = str(caught.value).partition("choose from final.pt, calm-raven-quickstart, ")[2]
-    policies = "red-fox-diplomacy, released/diplomacy_ppo"
-    assert lines[DIPLOMACY_GAME] == f"dark-ghost-quickstart, gray-wolf, pale-horse, {policies}"
-    assert lines[DIPLOMACY_POLICIES] == f"dark-ghost-quickstart, {policies}"
+    every, policies = lines[DIPLOMACY_GAME], lines[POLICIES]
+    released = "released/diplomacy_ppo"
+    assert every == f"dark-ghost-quickstart, gray-wolf, pale-horse, red-fox-diplomacy, tiny, smollm2, {released}"
+    assert policies == f"dark-ghost-quickstart, red-fox-diplomacy, {released}"
 
 
-def test_bots_are_asked_for_as_the_game_has_it(root):
-    for text, line in (("dumbbot", "give --bot dumbbot for the bot"), ("ace", "give a path or choose from final.pt, ")):
+def test_bots_are_of_their_game(root):
+    for text, line in (("dumbbot", "write bot:dumbbot for the bot"), ("ace", "give a path or choose from final.pt, ")):
         with pytest.raises(UnknownNameError, match=f"no checkpoint '{text}': {line}"):
             find_checkpoint(text, DIPLOMACY_GAME)
     with pytest.raises(UnknownNameError, match=r"opponent 'ace': no bot of that name \(random, chaos,.* and no checkp"):
@@ -132,14 +140,17 @@ def test_bots_are_asked_for_as_the_game_has_it(root):
 
 def test_without_any_policy_of_a_game_its_own_run_is_named(empty):
     for game, run in ((DOGFIGHT_GAME, "quickstart"), (DIPLOMACY_GAME, "diplomacy_ppo")):
-        with pytest.raises(UnknownNameError, match=rf"train one first \(python train\.py \+run={run}\)$"):
+        with pytest.raises(
+            UnknownNameError,
+            match=rf"train one first \(python train\.py \+run={run}\)( or choose from tiny, smollm2)?$",
+        ):
             find_checkpoint("final.pt", game)
         assert (ROOT / "configs" / "run" / f"{run}.yaml").is_file()
 
 
 def test_without_any_run_the_message_says_how_to_make_one(empty):
     with pytest.raises(UnknownNameError, match=r"no checkpoint 'final\.pt' and none under .*train one first"):
-        find_checkpoint("final.pt")
+        find_checkpoint("final.pt", DOGFIGHT_GAME)
 
 
 @pytest.mark.parametrize("text", ["x" * 300, "a\0b"])
@@ -152,7 +163,7 @@ def test_a_name_no_file_can_have_is_answered_like_any_other(empty, text):
 def test_final_pt_before_any_run_has_saved_one_says_so(empty):
     saved(empty / "released" / "good.pt")
     with pytest.raises(UnknownNameError) as caught:
-        find_checkpoint("final.pt")
+        find_checkpoint("final.pt", DOGFIGHT_GAME)
     assert "no checkpoint 'final.pt': no run in " in str(caught.value)
     assert str(caught.value).endswith("(python train.py +run=quickstart) or choose from released/good")
 

@@ -1,4 +1,4 @@
-"""A policy of another game is refused by the commands of the dogfight at once, and told who plays it."""
+"""Which game a command line is about, and policies of another game refused by the dogfight's commands at once."""
 
 import subprocess
 import sys
@@ -11,10 +11,15 @@ import yaml
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.tensor_file import pack
+from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, EnvConfig, NetworkConfig, RunConfig
 from sparring.configs.serialization import to_plain
+from sparring.envs import dogfight
+from sparring.eval import players
 from sparring.eval.dogfight.players import load_policy
-from sparring.eval.kind import check_dogfight
+from sparring.eval.run import env_of
+from sparring.eval.suggestions import check_game
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,20 +33,20 @@ def run_of(folder, env_id):
 
 
 def test_by_the_configuration_beside_it(tmp_path):
-    check_dogfight("ace", run_of(tmp_path / "one", DOGFIGHT))
+    check_game(dogfight.GAME, "ace", run_of(tmp_path / "one", DOGFIGHT))
     other, third = run_of(tmp_path / "other", DIPLOMACY), run_of(tmp_path / "third", "CartPole-v1")
     hint = "; its games are played by eval/run.py --env diplomacy --ckpt$"
     with pytest.raises(InputError, match=rf"was trained in {DIPLOMACY}; this command takes only {DOGFIGHT}{hint}"):
-        check_dogfight("ace", other)
+        check_game(dogfight.GAME, "ace", other)
     with pytest.raises(InputError, match=rf"was trained in CartPole-v1; this command takes only {DOGFIGHT}$"):
-        check_dogfight(third)
+        check_game(dogfight.GAME, third)
 
 
 @pytest.mark.parametrize("text", [None, "", "- 1", "env: 3", "{", "env: {num_envs: 4}"])
 def test_without_a_configuration_that_says_so_its_own_file_decides(tmp_path, text):
     if text is not None:
         (tmp_path / "config.yaml").write_text(text)
-    check_dogfight(tmp_path / "final.pt")
+    check_game(dogfight.GAME, tmp_path / "final.pt")
 
 
 def test_by_its_own_file(tmp_path):
@@ -53,7 +58,7 @@ def test_by_its_own_file(tmp_path):
         load_policy(tmp_path / "alone.pt", torch.device("cpu"))
 
 
-@pytest.mark.parametrize("command", ["run", "payoff", "export"])
+@pytest.mark.parametrize("command", ["payoff", "export"])
 def test_the_commands_say_so_without_torch(tmp_path, command):
     path = run_of(tmp_path / "run", DIPLOMACY)
     code = f"import sys; sys.modules['torch'] = None; from sparring.eval import {command}; sys.exit({command}.main())"
@@ -62,3 +67,53 @@ def test_the_commands_say_so_without_torch(tmp_path, command):
     )
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
     assert "its games are played by eval/run.py --env diplomacy --ckpt" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [
+        ("", "dogfight"),
+        ("--ladder", "dogfight"),
+        ("--help", "dogfight"),
+        ("--env diplomacy --help", "diplomacy"),
+        ("--env dogfight --ckpt dumb-fox", "dogfight"),
+        ("--ckpt no-such-run --env gymnasium", "gymnasium"),
+        ("--ckpt no-such-run --help", "dogfight"),
+        ("--ckpt bot:ace", "dogfight"),
+        ("--ckpt bot:dumbbot", "diplomacy"),
+        ("--bot chaos", "diplomacy"),
+        ("--ladder --opponents chaos,random", "diplomacy"),
+        ("--ladder --opponents ace brawler", "dogfight"),
+        ("--league RUN", "diplomacy"),
+        ("--ckpt tiny --opponents ace", "diplomacy"),
+        ("--ckpt http://127.0.0.1:8000/v1", "diplomacy"),
+        ("--ckpt gray-wolf", "diplomacy"),
+        ("--ckpt dumb-fox", "diplomacy"),
+        ("--ckpt dumb-fox/final.pt --seed 3", "diplomacy"),
+        ("--ckpt old-hawk", "dogfight"),
+        ("--ckpt cart", "gymnasium"),
+        ("--ckpt released/diplomacy_x", "diplomacy"),
+        ("--ckpt released/dogfight_x.pt", "dogfight"),
+        ("--ckpt agent.onnx", "dogfight"),
+        ("--ckpt bare.pt", "diplomacy"),
+    ],
+)
+def test_the_game_is_that_of_the_player(tmp_path, monkeypatch, arguments, env):
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
+    for run, env_id in (("dumb-fox", DIPLOMACY), ("old-hawk", DOGFIGHT_V0), ("cart", "CartPole-v1")):
+        run_of(tmp_path / run, env_id)
+    (tmp_path / "gray-wolf" / "final").mkdir(parents=True)
+    (tmp_path / "released").mkdir()
+    for name in ("gray-wolf/final/config.json", "released/diplomacy_x.pt", "released/dogfight_x.pt", "agent.onnx"):
+        (tmp_path / name).touch()
+    (tmp_path / "bare.pt").write_bytes(pack({"contract": {"id": DIPLOMACY}}))
+    assert env_of(arguments.split()) == env
+
+
+def test_a_name_of_no_game_is_answered_with_the_runs_of_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
+    run_of(tmp_path / "dumb-fox", DIPLOMACY)
+    with pytest.raises(InputError, match="did you mean 'dumb-fox'"):
+        env_of(["--ckpt", "dum-fox"])
+    with pytest.raises(InputError, match=r"unknown game 'dogfigt'.*did you mean 'dogfight'"):
+        env_of(["--env", "dogfigt"])

@@ -16,7 +16,7 @@ from sparring.eval import export, payoff, seeds
 from sparring.eval import run as run_module
 from sparring.eval.dogfight import arena
 from sparring.eval.dogfight.arena import make_setting
-from sparring.eval.options import read_options
+from sparring.eval.dogfight.options import read_options
 from sparring.eval.parser import REGIME_NAMES
 from sparring.eval.run import main
 

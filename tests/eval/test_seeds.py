@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from sparring.eval import find
+from sparring.eval import players
 from sparring.eval.seeds import main, read_options
 
 
 @pytest.fixture
 def make_results(tmp_path, monkeypatch):
-    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
 
     def make(name, wins, *, regimes=("none",), opponents=("ace", "brawler"), **changes):
         cells = [(regime, opponent) for regime in regimes for opponent in opponents]

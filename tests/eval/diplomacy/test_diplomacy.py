@@ -17,7 +17,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID
 from sparring.eval.diplomacy import single_power
 from sparring.eval.diplomacy.command import main, read_options
-from sparring.eval.diplomacy.last_year import last_year_of
+from sparring.eval.diplomacy.player_files import last_year_of
 
 QUICK = ["--games", "7", "--last-year", "1902", "--threads", "1", "--device", "cpu"]
 
@@ -50,7 +50,7 @@ def run(capsys, *arguments):
         (["--lader"], "did you mean '--ladder'?"),
         (["--ckpt", "nowhere"], "no checkpoint 'nowhere': give a path or choose from "),
         (["--ckpt", "tinny"], "did you mean 'tiny'?"),
-        (["--ckpt", "dumbbot"], "no checkpoint 'dumbbot': give --bot dumbbot for the bot"),
+        (["--ckpt", "dumbbot"], "no checkpoint 'dumbbot': write bot:dumbbot for the bot"),
     ],
 )
 def test_slips_are_answered_in_one_line(capsys, arguments, words):

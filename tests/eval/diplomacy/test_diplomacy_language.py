@@ -11,10 +11,12 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
 from sparring.curriculum.league.reference_players import reference_table
 from sparring.curriculum.ratings.game_results import GameResult
+from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.eval import find
+from sparring.eval import players
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.models import LanguagePlayer, load
+from sparring.eval.players import find_player, results_place
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
@@ -59,17 +61,15 @@ def test_every_power_is_played_as_often():
 
 
 def test_what_a_name_means(adapter, tmp_path, monkeypatch):
-    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "cloned" / "final").mkdir(parents=True)
     shutil.copytree(adapter.parent.parent / "model", tmp_path / "cloned" / "final", dirs_exist_ok=True)
-    from sparring.eval.diplomacy.candidates import beside, find_candidate
-
-    assert find_candidate("tiny") == "tiny"
-    assert beside("tiny") is None
-    assert find_candidate("cloned") == (tmp_path / "cloned" / "final").resolve()
-    assert beside(find_candidate("cloned")) == ((tmp_path / "cloned").resolve(), "eval")
-    assert beside(find_candidate(str(adapter))) == (adapter.parent.resolve(), "eval")
-    assert beside(adapter.with_name("step_000010.pt"))[1] == "eval.step_000010"
+    assert find_player("tiny", GAME) == "tiny"
+    assert results_place("tiny") is None
+    assert find_player("cloned", GAME) == (tmp_path / "cloned" / "final").resolve()
+    assert results_place(find_player("cloned", GAME)) == ((tmp_path / "cloned").resolve(), "eval")
+    assert results_place(find_player(str(adapter), GAME)) == (adapter.parent.resolve(), "eval")
+    assert results_place(adapter.with_name("step_000010.pt"))[1] == "eval.step_000010"
 
 
 def test_a_cloned_model_plays_with_its_runs_options_and_is_its_own_base_model(adapter, tmp_path):
@@ -210,7 +210,7 @@ def test_other_replays_have_no_odds(tmp_path):
 
 
 def test_a_runs_fixed_references_are_printed_and_written(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "run").mkdir()
     league = enter_checkpoint(new_league(("random", "dumbbot"), "base"), step=2, path="step_000002.pt")
     league = record(league, [GameResult(("checkpoint_000002", "base_model"), (1, 2))])

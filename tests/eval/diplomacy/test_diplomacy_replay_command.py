@@ -20,7 +20,7 @@ from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.launcher import Launcher
-from sparring.eval import diplomacy_replay, find
+from sparring.eval import diplomacy_replay, players
 from sparring.eval.diplomacy.page import encode
 from sparring.eval.diplomacy_replay import main, read_options
 from tests.envs.diplomacy.scenes import drawn_game, play
@@ -227,7 +227,7 @@ def test_the_page_tells_all_of_a_saved_game():
 
 @pytest.mark.parametrize("trainer", ["grpo", "clone"])
 def test_a_language_model_is_refused_with_the_command_that_plays_it(tmp_path, capsys, monkeypatch, trainer):
-    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     (tmp_path / "wolf").mkdir()
     (tmp_path / "wolf" / "config.yaml").write_text(f"trainer: {trainer}")
     (tmp_path / "wolf" / "step_000010.pt").touch()

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from sparring.agents.llm.backend import Request
-from sparring.eval import find
+from sparring.eval import players
 from sparring.eval.diplomacy.command import main
 from sparring.eval.diplomacy.models import POLICY, load
 from tests.agents.grpo.toy_folder import toy_folder
@@ -20,7 +20,7 @@ QUICK = ["--games", "7", "--last-year", "1901", "--threads", "1", "--device", "c
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
     """The runs `learner` and `other` on one model, called as no adapter may be and as a run would be."""
-    monkeypatch.setattr(find, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
     for name, seed in (("learner", 1), ("other", 2)):
         make_run(tmp_path, seed=seed)
         (tmp_path / "run").rename(tmp_path / name)

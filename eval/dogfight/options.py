@@ -1,4 +1,4 @@
-"""The options of `eval/run.py`, beyond those that every command that plays has (`parser.py`)."""
+"""The options of `eval/run.py` in the dogfight, beyond those that every command that plays has (`parser.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings.sprt import Hypotheses
 from sparring.envs.dogfight.rules import BOTS
 from sparring.eval.parser import (
@@ -38,15 +38,15 @@ examples:
   python eval/run.py --ckpt bot:ace                        a bot as the player
   python eval/run.py --ladder                              the bots against each other, with ratings
   python eval/run.py --ckpt final.pt --opponents other-run --sprt elo0=0 elo1=20
-  python eval/run.py --env diplomacy --ckpt final.pt --opponents dumbbot,base_model
-                                                           another game, whose options --env diplomacy --help lists
+
+other games: --ckpt is evaluated in the game it was trained in, bots in theirs; these options are the dogfight's
+  python eval/run.py --env diplomacy --help                the options of Diplomacy, whose language models play, too
+  python eval/run.py --env gymnasium --help                those of other environments, such as CartPole-v1
 
 bots: {", ".join(BOTS)}
 {fill(f"regimes: {', '.join(REGIME_NAMES)}; none is the same as default", WIDTH)}
 exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package missing,
 130 stopped with Ctrl-C"""
-
-DOGFIGHT, DIPLOMACY = ENVS = ("dogfight", "diplomacy")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,6 @@ class EvaluationOptions(PlayOptions):
 def read_options(arguments: Sequence[str]) -> EvaluationOptions:
     """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
     values = _parser().read_play(arguments)
-    del values["env"]
     check_number("--max-games", values["max_games"], GAMES)
     if values["gif"] is not None and values["gif"].suffix != ".gif":
         raise InputError(f"--gif {str(values['gif'])!r}: must end in .gif")
@@ -75,21 +74,13 @@ def read_options(arguments: Sequence[str]) -> EvaluationOptions:
     return EvaluationOptions(**values)
 
 
-def split_env(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """The game that --env names, the dogfight unless given, and the other arguments; raises `InputError`."""
-    parser = Parser("eval/run.py", "", "")
-    parser.add_argument("--env", default=DOGFIGHT)
-    known, rest = parser.parse_known_args([word for word in arguments if word not in ("-h", "--help")])
-    helped = [word for word in arguments if word in ("-h", "--help")]
-    return choose("game", known.env, ENVS), [*rest, *helped]
-
-
 def _parser() -> Parser:
     parser = Parser(
         "eval/run.py",
         "Play a policy against opponents in seat-swapped pairs of games and print wins, draws and losses with "
         "intervals. eval.json and eval.md are written beside final.pt, eval.NAME.json and .md beside NAME.pt.",
         _EXAMPLES,
+        env="dogfight",
     )
     ckpt = "a path (.pt, .onnx or .zip), a run's name, final.pt (the newest run's) or bot:NAME"
     opponents = "bots, checkpoints and ONNX agents (default: the five bots)"
@@ -97,7 +88,6 @@ def _parser() -> Parser:
     players.add_argument(
         "--ladder", action="store_true", help="play all opponents (and --ckpt, where given) against each other"
     )
-    players.add_argument("--env", choices=ENVS, default=DOGFIGHT, help="the game; diplomacy has options of its own")
     add_conditions(parser, games=400)
     _add_results(parser)
     return parser

@@ -7,21 +7,23 @@ powers that no other one plays. Names are read and files looked for without torc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.board.codes import ENV_ID
-from sparring.eval import find
-from sparring.eval.find import Player
+from sparring.eval.diplomacy.models import load_policy
 from sparring.eval.parser import read_names
-from sparring.eval.suggestions import DIPLOMACY_POLICIES, trains_language_model
+from sparring.eval.players import Player, find_folder, find_player
+from sparring.eval.suggestions import trains_language_model
 
 if TYPE_CHECKING:
     from sparring.agents.play.diplomacy_matches import Seat
-    from sparring.agents.policies.actor_critic import ActorCritic
 
+POLICIES = replace(GAME, language_models=False)
+"""Diplomacy without the players that are language models."""
 STEWARD = "dumbbot"
 """Gives a policy's retreats and winter orders, which it does not give itself, where no bot plays the other powers."""
 
@@ -68,8 +70,8 @@ def find_cast(names: Sequence[str]) -> list[Player]:
     """
     cast = []
     for name in names:
-        _check_policy(name, find.find_folder(name, find.CHECKPOINTS))
-        cast.append(player := find.find_opponent(name, DIPLOMACY_POLICIES))
+        _check_policy(name, find_folder(name))
+        cast.append(player := find_player(name, POLICIES, bare=GAME.bots))
         _check_policy(name, player.parent if isinstance(player, Path) else None)
     return cast
 
@@ -86,13 +88,3 @@ def load_seats(players: Sequence[Player]) -> list[Seat]:
     """Bots as they are, and the networks of files, each read once; raises `InputError` for what cannot play."""
     networks = {path: load_policy(path) for path in players if isinstance(path, Path)}
     return [player if isinstance(player, str) else networks[player] for player in players]
-
-
-def load_policy(path: Path) -> ActorCritic:
-    """The network of a checkpoint for Diplomacy; raises `InputError` where there is none."""
-    from sparring.agents.policies.checkpoint import load_checkpoint
-
-    checkpoint = load_checkpoint(path)
-    if checkpoint.contract["id"] != ENV_ID:
-        raise InputError(f"{checkpoint.path}: plays {checkpoint.contract['id']}, not {ENV_ID}; use eval/run.py")
-    return checkpoint.network

@@ -1,0 +1,175 @@
+"""Evaluate a policy in the dogfight: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
+
+Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
+eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. An ONNX
+agent may stand wherever a checkpoint may. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad
+input (one line on stderr), 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight import GAME
+from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
+from sparring.eval.dogfight.options import EvaluationOptions, read_options
+from sparring.eval.dogfight.plan import gather_notes, make_plan, make_report
+from sparring.eval.players import Player, display_name, display_path, find_player, results_place
+from sparring.eval.stats.ratings import Anchor
+from sparring.eval.stats.sprt import sprt_markdown
+from sparring.eval.stats.tables import MatchRecord, ladder_markdown, markdown, to_json
+from sparring.eval.suggestions import check_game
+
+if TYPE_CHECKING:
+    from sparring.eval.dogfight.arena import ArenaPlan
+    from sparring.eval.dogfight.players import Entrant
+    from sparring.eval.dogfight.replay import Recording
+
+FAILED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    return run_command("eval/run.py", _run, arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    players = _find(options)
+    files = [path for path in (options.replay, options.gif) if path is not None]
+    make_folders([options.out] if options.out else [], files=files)
+    entrants, plan = _seat(options, players)
+    failures = _command(options)(options, entrants, plan)
+    for line in failures:
+        print(f"eval/run.py: {line}", file=sys.stderr)
+    return FAILED if failures else 0
+
+
+def _find(options: EvaluationOptions) -> list[Player]:
+    """Who plays, the evaluated player first, or last on a ladder; raises `InputError` for who cannot be found."""
+    player = [find_player(options.ckpt, GAME)] if options.ckpt else []
+    opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
+    players = opponents + player if options.ladder else player + opponents
+    check_game(GAME, *players)
+    _check_names(options, [display_name(found) for found in (players if options.ladder else opponents)])
+    return players
+
+
+def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
+    """Raise `InputError` for who is there twice or alone, and for who is required or the anchor but does not play."""
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"--opponents names {twice[0]} twice; leave one out")
+    if options.ladder:
+        if len(names) < 2:
+            raise InputError(f"--opponents {names[0]}: a ladder needs at least 2")
+        _anchor(options, names)
+    for requirement in options.require:
+        requirement.check_names(names, options.regimes)
+
+
+def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[Entrant], ArenaPlan]:
+    """Load torch and the players, and see under what conditions they can meet."""
+    device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
+    from sparring.eval.dogfight.players import load_entrant
+
+    evaluated = _evaluated(options, players)
+    entrants = [
+        load_entrant(
+            player,
+            device,
+            deterministic=not options.stochastic,
+            old_version=options.env_version == 0 or index != evaluated,
+        )
+        for index, player in enumerate(players)
+    ]
+    return entrants, make_plan(options, entrants, device, threads)
+
+
+def _evaluated(options: EvaluationOptions, players: Sequence[Player]) -> int | None:
+    """Where the player of --ckpt is among `players`, in the order of `_find`; None where there is none."""
+    if not options.ckpt:
+        return None
+    return len(players) - 1 if options.ladder else 0
+
+
+def _command(options: EvaluationOptions) -> Callable[[EvaluationOptions, list[Entrant], ArenaPlan], list[str]]:
+    if options.ladder:
+        return run_ladder
+    return run_sprt if options.sprt else run_evaluation
+
+
+def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
+    """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
+    assert options.sprt is not None
+    from sparring.eval.dogfight.arena import sequential
+
+    player, opponent = entrants
+    verdict = sequential((player, opponent), plan, options.sprt, options.max_games)
+    notes = gather_notes(entrants)
+    text = sprt_markdown(player.name, opponent.name, verdict, options.sprt, notes)
+    names = {"player": player.name, "opponent": opponent.name, "command": options.command}
+    fields = {**names, "env": GAME.id, "notes": list(notes)}
+    data = json.dumps(fields | asdict(options.sprt) | asdict(verdict), indent=1) + "\n"
+    _publish(options, player, "sprt", text, data)
+    return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
+
+
+def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
+    """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
+    from sparring.eval.dogfight.arena import evaluate
+
+    player, *opponents = entrants
+    watched = options.replay is not None or options.gif is not None
+    records, recordings = evaluate(player, opponents, plan, record=watched)
+    report = replace(
+        make_report(options, plan, records, entrants),
+        player=player.name,
+        checkpoint=display_path(player.path) if player.path else None,
+        run=player.training.get("run"),
+        training=player.training,
+    )
+    _publish(options, player, "eval", markdown(report), to_json(report))
+    _write_recordings(options, records, recordings)
+    return [line for requirement in options.require for line in requirement.failures(records)]
+
+
+def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
+    """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
+    from sparring.eval.dogfight.arena import ladder
+
+    anchor = _anchor(options, [entrant.name for entrant in entrants])
+    report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
+    _publish(options, None, "ladder", ladder_markdown(report), to_json(report))
+    return []
+
+
+def _anchor(options: EvaluationOptions, names: Sequence[str]) -> Anchor:
+    return (options.anchor or Anchor.among(names)).check(names)
+
+
+def _publish(options: EvaluationOptions, player: Entrant | None, kind: str, text: str, data: str) -> None:
+    """Print the results, and write them where --out says, else beside the checkpoint; a bot has no such place."""
+    folder, name = (player and player.path and results_place(player.path, kind)) or (None, kind)
+    publish_results(options.out or folder, name, text, data, quiet=options.quiet)
+
+
+def _write_recordings(options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]) -> None:
+    if options.replay is not None:
+        from sparring.eval.dogfight.replay import write_replay
+
+        write(options.replay, lambda path: write_replay(path, recordings))
+    if options.gif is not None:
+        from sparring.eval.dogfight.gif import write_gif
+
+        # The last of the worst: opponents are usually named from easy to hard.
+        worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
+        write(options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet))
+    for path in (options.replay, options.gif):
+        if path is not None and not options.quiet:
+            print(f"Wrote {path}")

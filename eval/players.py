@@ -1,0 +1,159 @@
+"""From what a person writes (`bot:ace`, `brawler`, a path, a run's name, `final.pt`, `tiny`, an address) to a player.
+
+Files are only looked for, not read: torch is not needed, so a name that does not exist is answered at once, with the
+choices and the nearest match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sparring.agents.run.folder import FINAL
+from sparring.configs.core.errors import UnknownNameError, choose, suggestion
+from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
+from sparring.envs.game import Game, games
+from sparring.eval.suggestions import BOT_PREFIX, MODEL_FILE, MODEL_FOLDER, NAMED_MODELS, RELEASED, not_found
+
+ONNX = ".onnx"
+"""How the file of an ONNX agent ends."""
+
+Player = str | Path
+"""A bot, one of `NAMED_MODELS` or a server's address as text; a policy's file, an adapter or a model's folder."""
+
+
+def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()) -> Player:
+    """Find the player of `game`, or of any where it is None, that a person means by `text`.
+
+    A bot is written as bot:NAME; names in `bare` (an opponent's bots) need no prefix. Games of language models know
+    `NAMED_MODELS`, the folders of models and addresses of servers; every game knows the files of `find_checkpoint`.
+    Raises `UnknownNameError` with the choices and the nearest match.
+    """
+    if text in bare:
+        return text
+    if text.startswith(BOT_PREFIX):
+        bots = [bot for one in ([game] if game else games()) for bot in one.bots]
+        return choose("bot", text.removeprefix(BOT_PREFIX), bots)
+    if (game is None or game.language_models) and (model := _find_model(text)):
+        return model
+    try:
+        return find_checkpoint(text, game)
+    except UnknownNameError as error:
+        if not bare or Path(text).suffix or "/" in text:
+            raise
+        bots_known = f"no bot of that name ({', '.join(bare)}{suggestion(text, bare)})"
+        raise UnknownNameError(f"unknown opponent {text!r}: {bots_known} and {error}") from error
+
+
+def find_checkpoint(text: str, game: Game | None = None) -> Path:
+    """Find the file that a person means by `text`.
+
+    A file, ONNX agents included (`.pt` may be left out), or a run's folder (its final.pt), looked for from the working
+    directory, the repository and its checkpoints folder, so that a run's name and `released/<name>` are enough; the
+    bare word final.pt is that of the run that saved last. Raises `UnknownNameError` with what there is of this game
+    and the nearest match.
+    """
+    candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places(text)]
+    found = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
+    if found is None and text == FINAL:
+        found = _newest_final()
+    if found is None:
+        raise UnknownNameError(not_found(text, game, CHECKPOINTS, _others_of_run(text)))
+    return found.resolve()
+
+
+def find_run(text: str, game: Game | None = None) -> Path:
+    """Find the folder of a run given by its name, its folder or a checkpoint in it (final.pt is the newest run's).
+
+    Raises `UnknownNameError` where there is none, or where it holds no checkpoint.
+    """
+    folder = find_folder(text) or find_checkpoint(text, game).parent
+    if not any(folder.glob("*.pt")):
+        raise UnknownNameError(f"{folder}: holds no checkpoint; name a run that has saved one, or {FINAL}")
+    return folder
+
+
+def find_folder(text: str, *, holding: str = "") -> Path | None:
+    """Find the folder `text`, from the working directory or else a run's, that has a file `holding` in it, or None."""
+    places = (Path(text), CHECKPOINTS / text)
+    found = (place for place in places if holds(place.is_dir) and holds((place / holding).exists))
+    return next((place.resolve() for place in found), None)
+
+
+def runs_with(name: str) -> list[str]:
+    """List the runs in whose folder there is a file `name`."""
+    return sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{name}"))
+
+
+def is_server(text: str) -> bool:
+    """Return whether a player's text is the address of a server."""
+    return text.startswith(("http://", "https://"))
+
+
+def display_name(player: Player) -> str:
+    """Return what tables call a player: a bot's name, <run> for its final.pt, <run>/<file> for others, else a path.
+
+    An ONNX agent keeps its .onnx, since the checkpoint it was made from lies beside it under the same name.
+    """
+    if isinstance(player, str) or not player.is_relative_to(CHECKPOINTS):
+        return str(player)
+    inside = player.relative_to(CHECKPOINTS)
+    if inside.suffix == ONNX:
+        return str(inside)
+    name = str(inside.parent if inside.name == FINAL else inside.with_suffix(""))
+    return str(player) if any(name in game.bots for game in games()) else name
+
+
+def display_path(path: Path) -> str:
+    """Return a path from the repository on where it lies inside, so that files made on two machines agree."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None:
+    """Return the folder beside a player for its results, and their name; None for one that is no file or folder.
+
+    A run's other checkpoints and ONNX agents, beside final.pt, do not overwrite its results.
+    """
+    if isinstance(player, str):
+        return None
+    if player.name in (FINAL, MODEL_FOLDER):
+        return player.parent, kind
+    return player.parent, f"{kind}.{player.name if player.suffix == ONNX else player.stem}"
+
+
+def holds(check: Callable[[], bool]) -> bool:
+    """Return what a path's `is_file` or `is_dir` says, and False for a name that nothing can have."""
+    try:
+        return check()
+    except (OSError, ValueError):  # too long, or with a zero byte in it
+        return False
+
+
+def _find_model(text: str) -> Player | None:
+    """Find a language model: a server, a model's folder or the run that left one, or a model by its name."""
+    if is_server(text):
+        return text
+    folders = [place / path for path in (text, f"{text}/{MODEL_FOLDER}") for place in _places("")]
+    found = next((folder.resolve() for folder in folders if holds((folder / MODEL_FILE).is_file)), None)
+    return found or (text if text in NAMED_MODELS else None)
+
+
+def _places(text: str) -> tuple[Path, ...]:
+    """Return where to look for `text`; the package's own folder only for what it ships."""
+    places = Path(), CHECKPOINTS.parent, CHECKPOINTS
+    return (*places, SHIPPED) if text.startswith(f"{RELEASED}/") else places
+
+
+def _newest_final() -> Path | None:
+    """Find the final.pt written last, by modification time, then by name so that a tie has one answer."""
+    finals = CHECKPOINTS.glob(f"*/{FINAL}")
+    return max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
+
+
+def _others_of_run(text: str) -> list[str]:
+    """List the policies of the run whose folder, or a file in it, `text` names; none where it names no run's."""
+    for name in (text, str(Path(text).parent)):
+        for folder in (place / name for place in _places(name)):
+            if holds((folder / "config.yaml").is_file):
+                return sorted(f"{name}/{path.stem}" for path in folder.glob("*.pt"))
+    return []
