@@ -18,17 +18,14 @@ if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import numpy as np
-import torch
 from scipy import stats
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.loop import train
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
 from sparring.configs.load import load
-from sparring.configs.schema import RunConfig
-from sparring.configs.serialization import from_plain
+from sparring.eval.episodes import play
 
 EPISODES = 100
 SOURCES = (
@@ -130,31 +127,9 @@ def result(task: Task, seed: int, args: argparse.Namespace) -> tuple[float, floa
     """Train one seed, or go on where it was stopped; (recent training return, deterministic return, steps)."""
     place = [f"checkpoint_dir={args.folder}", f"name={task.id}-{seed}", "threads=1", "checkpoint_every=100000"]
     final = train(load([*task.options, f"env.id={task.id}", f"seed={seed}", *place, *args.overrides]))
-    training = load_checkpoint(final).training
-    return training["recent_return"], play(final, seed=1000 + seed), training["env_steps"]
-
-
-@torch.no_grad()
-def play(path: Path, *, seed: int) -> float:
-    """Mean return of the deterministic policy over the first `EPISODES` episodes, ten per copy of the environment."""
-    checkpoint = load_checkpoint(path)
-    config = played(from_plain(checkpoint.training["config"]))
-    statistics = checkpoint.contract["normalizer"]
-    envs = GymnasiumEnvs(config, torch.device("cpu"), seed=seed, statistics=statistics)
-    returns: list[list[float]] = [[] for _ in range(config.env.num_envs)]
-    while min(map(len, returns)) < EPISODES // len(returns):
-        actions, _ = checkpoint.network.act(envs.obs, deterministic=True)
-        envs.step(actions)
-        for copy, value, _ in envs.finished:
-            returns[copy].append(value)
-        envs.finished.clear()
-    return float(np.mean([row[: EPISODES // len(returns)] for row in returns]))
-
-
-def played(config: RunConfig) -> RunConfig:
-    """As in training, with as many copies as share the episodes evenly."""
-    config.env.num_envs, config.env.normalize_reward = 10, False
-    return config
+    checkpoint = load_checkpoint(final)
+    deterministic = play(checkpoint, EPISODES, 1000 + seed)[:, 0].mean()
+    return checkpoint.training["recent_return"], float(deterministic), checkpoint.training["env_steps"]
 
 
 def interval(values: np.ndarray) -> str:

@@ -137,8 +137,21 @@ def add_conditions(parser: Parser, *, games: int) -> None:
     group.add_argument(
         "--bot-rate", metavar="|".join(BOT_RATES), help="bots decide every tick (default) or as often as policies"
     )
+    add_machine(group)
+
+
+def add_machine(group: Group) -> None:
+    """Add where things are computed."""
     group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
     group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")
+
+
+def check_machine(values: dict[str, Any]) -> None:
+    """Raise `InputError` for a seed, threads or a device that cannot be."""
+    for name, allowed in {"seed": SEED, "threads": THREADS}.items():
+        check_number(f"--{name}", values[name], allowed)
+    if wrong := complaint(values["device"], DEVICE):
+        raise InputError(f"--device {values['device']!r}: {wrong}")
 
 
 def add_results(parser: Parser, *, out: str, metavar: str) -> Group:
@@ -157,16 +170,13 @@ def check_number(option: str, value: float, allowed: str) -> None:
 
 
 def _check_conditions(values: dict[str, Any]) -> None:
-    for name, allowed in {"games": GAMES, "seed": SEED, "threads": THREADS}.items():
-        check_number(f"--{name}", values[name], allowed)
+    check_number("--games", values["games"], GAMES)
+    check_machine(values)
     if values["games"] % 2:
         raise InputError(f"--games {values['games']}: must be even, since every match is played from both seats")
     for name, choices in {"rules": RULES, "bot_rate": BOT_RATES}.items():
         if values[name] is not None:
             choose(name, values[name], choices)
-    wrong = complaint(values["device"], DEVICE)
-    if wrong:
-        raise InputError(f"--device {values['device']!r}: {wrong}")
 
 
 def _regimes(words: Sequence[str]) -> tuple[str, ...]:

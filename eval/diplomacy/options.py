@@ -6,13 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.schema import DEVICE
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.eval.diplomacy.settings import Settings, read_settings
-from sparring.eval.parser import SEED, THREADS, Parser, add_results, check_number, read_names
+from sparring.eval.parser import Parser, add_machine, add_results, check_machine, check_number, read_names
 from sparring.eval.suggestions import BOT_PREFIX
 
 MOST_GAMES = 999_999
@@ -111,14 +109,13 @@ def read_options(arguments: Sequence[str]) -> DiplomacyOptions:
     values["last_year"] = values["last_year"] if values["last_year_given"] else LAST_YEAR
     options = DiplomacyOptions(**values)
     _check_who(options)
-    limits = {"games": GAMES, "last_year": YEARS, "seed": SEED, "threads": THREADS}
+    limits = {"games": GAMES, "last_year": YEARS}
     if options.temperature is not None:
         limits["temperature"] = TEMPERATURE
     _check_shared(options.games)
     for name, allowed in limits.items():
         check_number(f"--{name.replace('_', '-')}", values[name], allowed)
-    if wrong := complaint(options.device, DEVICE):
-        raise InputError(f"--device {options.device!r}: {wrong}")
+    check_machine(values)
     return options
 
 
@@ -202,5 +199,4 @@ def _add_conditions(parser: Parser) -> None:
     group.add_argument(
         "--set", nargs="+", default=[], metavar="K=V", help="options of a model or server: model.compact=false"
     )
-    group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
-    group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")
+    add_machine(group)

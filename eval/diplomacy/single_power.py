@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.rewards.final_score import ranks
 from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
-from sparring.eval.stats.aggregate import Estimate
+from sparring.eval.stats.aggregate import Estimate, mean_estimate
 from sparring.eval.stats.tables import wilson
 
 
@@ -123,10 +121,5 @@ def _share(happened: Tensor) -> Estimate:
 
 
 def _mean(scores: Tensor, *, least: float = 0.0, most: float = 1.0) -> Estimate:
-    """The mean of [G, n] and its t interval over games, within [least, most]; of one game all of that."""
-    values = scores.mean(dim=1).numpy()
-    mean = float(values.mean())
-    if len(values) < 2:
-        return Estimate(mean, (float(least), float(most)))
-    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return Estimate(mean, (max(mean - half, least), min(mean + half, float(most))))
+    """The mean of [G, n] and its interval over games."""
+    return mean_estimate(scores.mean(dim=1).numpy(), least=least, most=most)

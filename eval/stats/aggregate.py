@@ -6,6 +6,7 @@ drawn again from its own with replacement and independently of the other tasks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,6 +35,15 @@ class Spread:
     mean: float
     least: float
     """The lowest single score."""
+
+
+def mean_estimate(values: np.ndarray, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
+    """Return the mean of `values` [N] and its Student t interval within [`least`, `most`]; of one value all of that."""
+    mean = float(values.mean())
+    if len(values) < 2:
+        return Estimate(mean, (float(least), float(most)))
+    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return Estimate(mean, (max(mean - half, least), min(mean + half, float(most))))
 
 
 def spread(scores: np.ndarray, seed: int, resamples: int) -> Spread:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -52,11 +53,12 @@ class GymnasiumEnvs:
         seed: int,
         statistics: Mapping[str, Any] | None = None,
         processes: Processes = ALONE,
+        render_mode: str | None = None,
     ) -> None:
         env, self.device, self._processes = config.env, device, processes
         self.share = processes.share(env.num_envs)
         n = self.num_envs = self.share.count
-        self.envs = make_envs(env.id, n)
+        self.envs = make_envs(env.id, n, render_mode)
         self.observations = Normalizer((flatdim(self.envs.single_observation_space),), enabled=env.normalize_obs)
         if statistics is not None:
             self.observations.load_state_dict(statistics)
@@ -208,10 +210,11 @@ class GymnasiumTask:
         self.env.look_again()
 
 
-def make_envs(env_id: str, num_envs: int) -> SyncVectorEnv:
+def make_envs(env_id: str, num_envs: int, render_mode: str | None = None) -> SyncVectorEnv:
     """N copies of a registered environment; `ConfigError` where it is unknown or its spaces are not supported."""
     try:
-        envs = SyncVectorEnv([lambda: gymnasium.make(env_id)] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+        make = partial(gymnasium.make, env_id, **({"render_mode": render_mode} if render_mode else {}))
+        envs = SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     except (GymnasiumError, ImportError) as error:
         hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
         raise ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}") from error

@@ -1,0 +1,212 @@
+"""Evaluate a policy in an environment of Gymnasium's: `python eval/run.py --ckpt RUN`, RUN having been trained in one.
+
+Plays episodes with the deterministic policy, its observations normalized by the statistics of its training, which its
+checkpoint carries, and prints returns and lengths. Rewards are the environment's own. Writes eval.json and eval.md
+beside the checkpoint. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.game import game_of
+from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
+from sparring.eval.parser import Parser, add_machine, add_results, check_machine, check_number
+from sparring.eval.players import display_name, display_path, find_checkpoint, results_place
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from sparring.agents.policies.checkpoint import Checkpoint
+    from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+
+SCHEMA_VERSION = 1
+EPISODES = "[2, 1000000]"
+COPIES = 10
+"""Environments that are stepped side by side; each plays as many episodes, so that short ones are not preferred."""
+FPS = 30
+"""Pictures per second of an environment that does not say."""
+
+_EXAMPLES = """\
+examples:
+  python eval/run.py --ckpt quick-hawk-gymnasium                 100 episodes
+  python eval/run.py --ckpt final.pt --episodes 20 --seed 7 --video episode.gif
+
+exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
+
+
+@dataclass(frozen=True)
+class EpisodeOptions:
+    """What is to be played; every value has been checked, the policy has not been looked for."""
+
+    ckpt: str
+    episodes: int
+    seed: int
+    video: Path | None
+    device: str
+    threads: int
+    out: Path | None
+    quiet: bool
+    command: str
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    return run_command("eval/run.py", _run, arguments)
+
+
+def read_options(arguments: Sequence[str]) -> EpisodeOptions:
+    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    values = _parser().read(arguments)
+    options = EpisodeOptions(**values)
+    if not options.ckpt:
+        raise InputError("--ckpt is missing: give a path, a run's name, or final.pt for the newest run")
+    check_number("--episodes", options.episodes, EPISODES)
+    check_machine(values)
+    if options.video is not None and options.video.suffix != ".gif":
+        raise InputError(f"--video {str(options.video)!r}: must end in .gif")
+    return options
+
+
+def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") -> np.ndarray:
+    """Play with the deterministic policy; returns float64 [episodes, 2], returns and lengths, copy by copy."""
+    copies = min(COPIES, episodes)
+    quota = [episodes // copies + (copy < episodes % copies) for copy in range(copies)]
+    envs = make_envs(checkpoint, copies, seed, device)
+    finished: list[list[tuple[float, int]]] = [[] for _ in quota]
+    while any(len(done) < wanted for done, wanted in zip(finished, quota, strict=True)):
+        envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
+        for copy, value, length in envs.finished:
+            finished[copy].append((value, length))
+        envs.finished.clear()
+    envs.envs.close()
+    return np.array([row for done, wanted in zip(finished, quota, strict=True) for row in done[:wanted]], np.float64)
+
+
+def make_envs(
+    checkpoint: Checkpoint, copies: int, seed: int, device: str, render_mode: str | None = None
+) -> GymnasiumEnvs:
+    """Make copies of the environment in which a policy was trained, as it saw them; raises `ConfigError`."""
+    import torch
+
+    from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+    from sparring.configs.serialization import from_plain
+
+    config = from_plain(checkpoint.training["config"])
+    config.env.num_envs, config.env.normalize_reward = copies, False
+    statistics = checkpoint.contract["normalizer"]
+    return GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)
+
+
+def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> None:
+    """Write the first episode as an animated GIF; raises `InputError` for an environment that cannot be drawn."""
+    import gymnasium
+    from gymnasium.error import Error as GymnasiumError
+
+    metadata = gymnasium.make(checkpoint.contract["id"]).metadata
+    if "rgb_array" not in metadata.get("render_modes", ()):
+        raise InputError(f"--video: {checkpoint.contract['id']} cannot be drawn (no render mode rgb_array)")
+    envs = make_envs(checkpoint, 1, seed, device, render_mode="rgb_array")
+    pictures = _pictures(checkpoint, envs)
+    delay = 10 * max(2, round(100 / metadata.get("render_fps", FPS)))  # a GIF counts hundredths of a second
+    try:
+        first = next(pictures)
+        write(path, lambda file: first.save(file, save_all=True, append_images=pictures, duration=delay, loop=0))
+    except (GymnasiumError, ImportError) as error:
+        raise InputError(f"--video: {checkpoint.contract['id']} cannot be drawn: {error}") from error
+    envs.envs.close()
+
+
+def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:
+    """Play one episode; a picture before every step, since the last one already begins the next episode."""
+    from PIL import Image
+
+    while not envs.finished:
+        yield Image.fromarray(np.asarray(envs.envs.envs[0].render())).convert("P", palette=Image.Palette.ADAPTIVE)
+        envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    path = find_checkpoint(options.ckpt)
+    make_folders([options.out] if options.out else [], files=[options.video] if options.video else [])
+    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
+    checkpoint = _load(path, device)
+    content = _summarize(options, checkpoint, play(checkpoint, options.episodes, options.seed, device), device)
+    folder, name = results_place(path) or (None, "")
+    data = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    publish_results(options.out or folder, name, _markdown(content), data, quiet=options.quiet)
+    if options.video:
+        write_video(options.video, checkpoint, options.seed, device)
+        if not options.quiet:
+            print(f"Wrote {options.video}")
+    return 0
+
+
+def _load(path: Path, device: str) -> Checkpoint:
+    from sparring.agents.policies.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(path, device)
+    if game := game_of(checkpoint.contract["id"]):
+        raise InputError(f"{path}: plays {game.title}; evaluate it with eval/run.py --env {game.name}")
+    if "normalizer" not in checkpoint.contract or "config" not in checkpoint.training:
+        raise InputError(f"{path}: does not say how {checkpoint.contract['id']} was shown to it; train a new policy")
+    return checkpoint
+
+
+def _summarize(options: EpisodeOptions, checkpoint: Checkpoint, played: np.ndarray, device: str) -> dict[str, Any]:
+    """Return what eval.json says; equal arguments give equal content."""
+    from sparring.eval.stats.aggregate import mean_estimate
+
+    head: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "episodes",
+        "player": display_name(checkpoint.path),
+    }
+    head |= {"checkpoint": display_path(checkpoint.path), "run": checkpoint.training.get("run")}
+    head |= {"env": checkpoint.contract["id"], "deterministic": True, "device": device}
+    head |= {name: getattr(options, name) for name in ("episodes", "seed", "command")}
+    for name, values in zip(("return", "length"), played.T, strict=True):
+        mean = mean_estimate(values)
+        head[name] = {"mean": mean.value, "interval": mean.interval, "median": float(np.median(values))}
+        head[name] |= {"least": float(values.min()), "most": float(values.max())}
+    return head | {"training": checkpoint.training}
+
+
+def _markdown(content: dict[str, Any]) -> str:
+    from sparring.eval.stats.tables import table
+
+    head = ("", "mean", "95 % interval", "median", "least", "most")
+    rows = []
+    for name in ("return", "length"):
+        found = content[name]
+        low, high, *numbers = (f"{x:.2f}" for x in (*found["interval"], *(found[key] for key in head if key in found)))
+        rows.append([name, numbers[0], f"{low} to {high}", *numbers[1:]])
+    about = f"{content['episodes']} episodes of the deterministic policy, seed {content['seed']}; Student's t interval."
+    origin = f"Checkpoint: `{content['checkpoint']}`  \nCommand: `{content['command']}`"
+    return f"# {content['player']}: {content['env']}\n\n{about}\n\n{table(head, rows)}\n\n{origin}\n"
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "eval/run.py",
+        "Play episodes of an environment registered with Gymnasium with the deterministic policy that was trained in "
+        "it, and print returns and lengths. eval.json and eval.md are written beside final.pt.",
+        _EXAMPLES,
+        env="gymnasium",
+    )
+    parser.add_argument("--ckpt", default="", metavar="C", help="a path, a run's name, or final.pt (the newest run's)")
+    group = parser.add_argument_group("under what conditions")
+    group.add_argument("--episodes", type=int, default=100, metavar="N", help="so many (default: 100)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the environments (default: 0)")
+    add_machine(group)
+    results = add_results(parser, out="write the results there", metavar="DIR")
+    results.add_argument("--video", type=Path, metavar="GIF", help="the first episode as a picture")
+    return parser

@@ -1,0 +1,139 @@
+"""Policies of Gymnasium's environments: played as they were trained, summed up, written, and shown."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box
+from PIL import Image
+from scipy import stats
+
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.ppo.loop import train
+from sparring.configs.load import load
+from sparring.eval import players
+from sparring.eval.episodes import play
+from sparring.eval.run import main
+
+QUICK = ["--threads", "1", "--device", "cpu"]
+SMALL = "env.num_envs=2 ppo.rollout_steps=32 ppo.minibatch_size=32 network.hidden=8 device=cpu threads=1"
+
+
+class Countdown(gymnasium.Env):
+    """Observes 1000 + its step; the action is worth itself; drawn as a gray that grows brighter."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as Gymnasium has it
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+        self.observation_space = Box(0.0, 2000.0, (1,), np.float32)
+        self.action_space = Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.now, self.length = 0, 3 + int(self.np_random.integers(3))
+        return self._obs(), {}
+
+    def step(self, action):
+        self.now += 1
+        return self._obs(), float(action[0]), self.now == self.length, False, {}
+
+    def render(self):
+        return np.full((20, 30, 3), 40 * self.now, dtype=np.uint8)
+
+    def _obs(self):
+        return np.array([1000 + self.now], dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs in CartPole, and in an environment whose observations have to be normalized."""
+    gymnasium.register("Countdown-v0", Countdown)
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for run, options in (("cart", []), ("count", ["env.id=Countdown-v0", "env.normalize_obs=true"])):
+        place = [f"checkpoint_dir={folder}", f"name={run}", "phases.0.updates=2"]
+        train(load(["+run=gymnasium", *SMALL.split(), *place, *options]))
+    yield folder
+    del gymnasium.registry["Countdown-v0"]
+
+
+@pytest.fixture(autouse=True)
+def checkpoints(folder, monkeypatch):
+    monkeypatch.setattr(players, "CHECKPOINTS", folder)
+    monkeypatch.setattr(players, "ROOT", folder.parent)
+
+
+def test_a_run_is_evaluated_without_naming_its_game(folder, capsys):
+    assert main(["--ckpt", "cart", "--episodes", "13", "--seed", "3", *QUICK]) == 0
+    out = capsys.readouterr().out
+    content = json.loads((folder / "cart" / "eval.json").read_text())
+    assert (folder / "cart" / "eval.md").read_text() in out
+    assert (content["kind"], content["env"], content["run"]) == ("episodes", "CartPole-v1", "cart")
+    assert content["command"].startswith("python eval/run.py --ckpt cart")
+    returns, lengths = play(load_checkpoint(folder / "cart" / "final.pt"), 13, 3).T
+    assert np.array_equal(returns, lengths)  # in CartPole every step is worth 1
+    low, high = stats.t.interval(0.95, 12, loc=returns.mean(), scale=stats.sem(returns))
+    found = content["return"]
+    assert found == content["length"]
+    assert found["interval"] == pytest.approx([low, high])
+    assert (found["mean"], found["median"]) == (pytest.approx(returns.mean()), np.median(returns))
+    assert (found["least"], found["most"]) == (returns.min(), returns.max())
+
+
+def test_the_same_command_writes_the_same_bytes(folder, tmp_path):
+    for _ in range(2):
+        assert main(["--ckpt", "final.pt", "--episodes", "3", "--out", str(tmp_path), "--quiet", *QUICK]) == 0
+        (tmp_path / "eval.json").rename(tmp_path / f"{len(list(tmp_path.glob('*.kept')))}.kept")
+    first, second = (path.read_bytes() for path in sorted(tmp_path.glob("*.kept")))
+    assert first == second
+
+
+def test_observations_are_normalized_as_in_training(folder):
+    """By hand: (obs - mean) / std through the network, its action within the bounds."""
+    checkpoint = load_checkpoint(folder / "count" / "final.pt")
+    statistics = checkpoint.contract["normalizer"]
+    assert 1000 < statistics["mean"][0] < 1006
+    env, (played,) = gymnasium.make("Countdown-v0"), play(checkpoint, 1, 5)
+    obs, _ = env.reset(seed=5)
+    total, over = 0.0, False
+    while not over:
+        shown = (obs.astype(np.float64) - statistics["mean"]) / np.sqrt(np.array(statistics["variance"]) + 1e-8)
+        action = checkpoint.network.actor(torch.tensor(shown, dtype=torch.float32)[None]).detach().numpy()[0]
+        obs, reward, over, _, _ = env.step(np.clip(action, -1.0, 1.0))
+        total += reward
+    assert played == pytest.approx([total, env.unwrapped.length], abs=1e-5)
+
+
+def test_an_episode_is_shown(tmp_path, capsys):
+    path = tmp_path / "new" / "episode.gif"
+    assert main(["--ckpt", "count", "--episodes", "2", "--video", str(path), *QUICK]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"Wrote {path}"
+    picture = Image.open(path)
+    assert picture.size == (30, 20)
+    assert 3 <= picture.n_frames <= 5
+    assert picture.info["duration"] == 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ckpt", "cart", "--episodes", "1"], "--episodes 1: must be in [2, 1000000]"),
+        (["--ckpt", "cart", "--video", "a.mp4"], "must end in .gif"),
+        (["--ckpt", "cart", "--opponents", "ace"], "unknown option '--opponents'"),
+        (["--env", "gymnasium"], "--ckpt is missing"),
+        (["--ckpt", "crt"], "did you mean 'cart'"),
+        (["--ckpt", "cart", "--env", "dogfight"], "was trained in CartPole-v1; this command takes only"),
+        (["--ckpt", "released/dogfight_quickstart", "--env", "gymnasium"], "with eval/run.py --env dogfight"),
+    ],
+)
+def test_slips_are_answered_in_one_line(capsys, arguments, words):
+    assert main([*arguments, *QUICK]) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_cannot_be_drawn_is_said(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Countdown, "metadata", {"render_modes": []})
+    assert main(["--ckpt", "count", "--episodes", "2", "--video", str(tmp_path / "a.gif"), *QUICK]) == 2
+    assert "--video: Countdown-v0 cannot be drawn" in capsys.readouterr().err
