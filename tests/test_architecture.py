@@ -174,16 +174,6 @@ KNOWN_CYCLES = {
     "sparring.agents.llm.models.smollm2",
     "sparring.agents.ppo.run",
     "sparring.agents.ppo.training_state",
-    "sparring.eval.diplomacy.games",
-    "sparring.eval.diplomacy.language",
-    "sparring.eval.diplomacy.models",
-    "sparring.eval.diplomacy.options",
-    "sparring.eval.diplomacy.players",
-    "sparring.eval.diplomacy.rivals",
-    "sparring.eval.diplomacy.single_power",
-    "sparring.eval.parser",
-    "sparring.eval.stats.ratings",
-    "sparring.eval.stats.tables",
 }
 
 

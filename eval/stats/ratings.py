@@ -21,16 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.ratings.sprt import SCORES
 from sparring.envs.dogfight.rules import BOTS
-
-if TYPE_CHECKING:
-    from sparring.eval.stats.tables import MatchRecord
 
 ELO = 400.0 / np.log(10.0)
 """Elo per natural unit."""
@@ -47,6 +44,17 @@ _ITERATIONS = 200
 
 class RatingError(InputError):
     """Results that cannot be rated; the message is one line saying why and what to do."""
+
+
+class PairedResult(Protocol):
+    """What a rating needs of the games of two players; a `MatchRecord` has it."""
+
+    @property
+    def player(self) -> str: ...
+    @property
+    def opponent(self) -> str: ...
+    @property
+    def pairs(self) -> tuple[int, int, int, int, int]: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class Rating:
     """Whether the player won or lost everything that links it to the anchor and had to be given a virtual draw."""
 
 
-def rate(records: Iterable[MatchRecord], anchor: Anchor) -> list[Rating]:
+def rate(records: Iterable[PairedResult], anchor: Anchor) -> list[Rating]:
     """Rate everyone in `records`, the best first; a pair may be there once or as either of the two saw it.
 
     Raises `UnknownNameError` for an anchor that did not play, and `RatingError` where some players never met the
@@ -150,7 +158,7 @@ def standard_errors(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray, f
     return np.insert(np.sqrt(np.diag(covariance)), fixed, 0.0)
 
 
-def _tabulate(records: Iterable[MatchRecord]) -> tuple[list[str], np.ndarray]:
+def _tabulate(records: Iterable[PairedResult]) -> tuple[list[str], np.ndarray]:
     """The players, and their pairs of games [K, K, 5] by the row's points against the column."""
     records = list(records)
     players = list(dict.fromkeys(name for record in records for name in (record.player, record.opponent)))
