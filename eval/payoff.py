@@ -27,8 +27,8 @@ from sparring.eval.command import make_folders, publish, run_command, use_machin
 from sparring.eval.dogfight.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
 from sparring.eval.dogfight.plan import make_plan, make_report
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
-from sparring.eval.plots import check_matplotlib
 from sparring.eval.players import Player, find_player, find_run
+from sparring.eval.plots import check_matplotlib
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.suggestions import check_game
 

@@ -50,11 +50,16 @@ class PairedResult(Protocol):
     """What a rating needs of the games of two players; a `MatchRecord` has it."""
 
     @property
-    def player(self) -> str: ...
+    def player(self) -> str:
+        """The first player's name."""
+
     @property
-    def opponent(self) -> str: ...
+    def opponent(self) -> str:
+        """The second player's name."""
+
     @property
-    def pairs(self) -> tuple[int, int, int, int, int]: ...
+    def pairs(self) -> tuple[int, int, int, int, int]:
+        """Counts of seat-swapped pairs by the first player's points: 0, 1/2, 1, 3/2, 2."""
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,8 @@ class GymnasiumTask:
 def make_envs(env_id: str, num_envs: int, render_mode: str | None = None) -> SyncVectorEnv:
     """N copies of a registered environment; `ConfigError` where it is unknown or its spaces are not supported."""
     try:
-        make = partial(gymnasium.make, env_id, **({"render_mode": render_mode} if render_mode else {}))
+        options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
+        make = partial(gymnasium.make, env_id, **options)
         envs = SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
     except (GymnasiumError, ImportError) as error:
         hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
