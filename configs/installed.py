@@ -9,6 +9,7 @@ import sys
 from importlib.util import find_spec
 
 PACKAGES = {
+    "filelock": "filelock",
     "gymnasium": "gymnasium",
     "hydra-core": "hydra",
     "numpy": "numpy",

@@ -1,21 +1,19 @@
 """One process at a time, on one machine: a lock that dies with its owner.
 
-The operating system holds the lock (flock) and releases it when the process that took it ends, however it ends, so
-what a killed owner leaves behind never keeps anybody out. The file says who holds it, for the message; it stays when
-the lock is released, since two processes could else hold two files of one name. A process forked by the owner has no
-part in the lock: it lets go of its copy at once, and cannot keep the lock alive after the owner's death.
+The operating system holds the lock (flock, by way of filelock) and releases it when the process that took it ends,
+however it ends. The file names the owner, for the message; it stays when the lock is released. A process forked by the
+owner has no part in the lock and cannot keep it alive after the owner's death.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
-import time
-import weakref
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+import filelock
 
 PAUSE = 0.01
 """Seconds between two tries."""
@@ -36,28 +34,22 @@ class FileLock:
     """
 
     def __init__(self, path: Path, *, patience: float = 0.0) -> None:
-        self._handle: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        _OPEN.add(self)
+        path.touch()  # filelock itself would make a missing folder
+        # Without flock filelock would take a soft lock, which outlives its owner.
+        self._lock = filelock.UnixFileLock(
+            path, timeout=patience, poll_interval=PAUSE, thread_local=False, fallback_to_soft=False
+        )
         try:
-            self._wait(self._handle, time.monotonic() + patience)
-        except BaseException:
-            self.close()
-            raise
-        with suppress(OSError):  # a full disk: the lock holds without saying whose it is
-            os.ftruncate(self._handle, 0)
-            os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+            self._lock.acquire()
+        except filelock.Timeout as error:
+            owner = path.read_text(encoding="utf-8", errors="replace").strip()
+            raise LockBusyError(owner or "another process") from error
+        with suppress(OSError):  # a full disk: the lock holds without a name in it
+            path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
 
     def release(self) -> None:
-        """Let the next one in; again does nothing."""
-        if self._handle is not None:
-            fcntl.flock(self._handle, fcntl.LOCK_UN)  # closing alone would wait for copies in processes just forked
-            self.close()
-
-    def close(self) -> None:
-        """Let go of this process's copy of the file; the lock is released with the last of them."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        """Release the lock; calling it again does nothing."""
+        self._lock.release()
 
     def __enter__(self) -> FileLock:
         return self
@@ -66,25 +58,3 @@ class FileLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
-
-    def _wait(self, handle: int, deadline: float) -> None:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError as error:
-                if time.monotonic() >= deadline:
-                    owner = os.pread(handle, 200, 0).decode(errors="replace").strip()
-                    raise LockBusyError(owner or "another process") from error
-                time.sleep(PAUSE)
-
-
-_OPEN: weakref.WeakSet[FileLock] = weakref.WeakSet()
-
-
-def _close_copies() -> None:
-    for lock in list(_OPEN):
-        lock.close()
-
-
-os.register_at_fork(after_in_child=_close_copies)

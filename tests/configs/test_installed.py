@@ -21,7 +21,7 @@ def test_a_bare_python_is_told_what_to_do(script, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == (
-        f"{script}: gymnasium is not installed for {sys.executable}: "
+        f"{script}: filelock is not installed for {sys.executable}: "
         "run `make setup`, then `source .venv/bin/activate`\n"
     )
     assert done.stdout == ""
