@@ -19,8 +19,8 @@ FILES = {
     "train.py": (
         "from sparring.agents import late\nfrom sparring.agents.logger import Logger\n"
         "from sparring.curriculum import steps\n\n"
-        "def main():\n    Logger().log(1, {})\n"
-        "    steps.advance()\n    Logger().log(2, {})\n    late.used()\n\nmain()\n"
+        "def main():\n    Logger().log(1, {})\n    steps.advance()\n    Logger().log(2, {})\n"
+        "    late.used()\n\nmain()\n"
     ),
     "curriculum/steps.py": "def advance():\n    pass\n",
 }
