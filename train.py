@@ -1,6 +1,6 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
-Composes and checks the configuration, then hands it to `agents.ppo.loop.train`, which knows nothing of command lines.
+Composes and checks the configuration, claims the run's folder, then calls `agents.trainers.train`.
 `--multirun +run=quickstart seed=1,2,3` does a run per combination of values (agents/sweep.py).
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
 Exit codes: 0 done, 1 the guard ended the run (`guard_report.json` says why), 2 bad input or a package missing (one line
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from runpy import run_path
 
@@ -20,12 +21,13 @@ if __name__ == "__main__":  # Run as a script, perhaps before anything is instal
 
 import yaml
 
-from sparring.agents.run.preflight import check_early
-from sparring.agents.trainers import trainer
+from sparring.agents.run.preflight import FolderClaim
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.status import LOADING, say
 from sparring.configs.help import help_text
 from sparring.configs.load import load
+from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
@@ -59,14 +61,19 @@ def _run(arguments: Sequence[str]) -> int:
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
         return 0
-    check_early(config)
-    say(LOADING, shown=config.logger.progress and _first())
-    trainer(config.trainer)(config)  # imports late: a mistyped option is answered before torch and Warp load
+    with _claim(config) as claim:  # answers what it refuses before torch and Warp load
+        say(LOADING, shown=config.logger.progress and _first())
+        train(config, claim)
     return 0
 
 
+def _claim(config: RunConfig) -> AbstractContextManager[FolderClaim | None]:
+    """The run's folder; of several processes the first claims it later, when all are connected."""
+    return FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()
+
+
 def _first() -> bool:
-    """Whether this process is the one that speaks, of those that torchrun starts."""
+    """Return whether this process prints, of those that torchrun starts."""
     return os.environ.get("RANK", "0") == "0"
 
 

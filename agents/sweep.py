@@ -19,7 +19,7 @@ import hydra
 import yaml
 
 from sparring.agents.run.folder import RunFolder, made_up_name
-from sparring.agents.trainers import trainer
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.paths import ROOT
@@ -92,7 +92,7 @@ def _launch(folder: Path, wanted: Sweep) -> None:
 
 def _train(run: RunConfig) -> dict[str, Any]:
     try:
-        trainer(run.trainer)(run)
+        train(run)
         return {"outcome": DONE, **_result(run)}
     except SystemExit as stop:
         return {"outcome": f"stopped ({stop.code})", **_result(run)}

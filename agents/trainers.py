@@ -1,49 +1,65 @@
-"""Which function trains, by the name in `config.trainer`."""
+"""Train as a configuration says: choose the trainer by `config.trainer`, open the run's session, and fit.
+
+Torch and the trainer are imported only when `train` is called, so that a mistyped option is answered before they load.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any
 
+from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 
+FIT = "sparring.agents.run.fit:fit"
+PLACES = {
+    "ppo": ("sparring.agents.ppo.trainer:PPOTrainer", FIT),
+    "grpo": ("sparring.agents.grpo.trainer:GRPOTrainer", FIT),
+    "clone": ("sparring.agents.llm.cloning.trainer:CloneTrainer", FIT),
+    "sb3": ("sparring.agents.ppo.trainer:PPOTrainer", "sparring.agents.baselines.sb3:fit"),
+}
+"""The trainer and the loop of every `trainer=`."""
+EXTRAS = {"grpo": "llm", "clone": "llm", "sb3": "sb3"}
+"""The optional dependencies of all but the first, which alone learns in several processes."""
 
-def trainer(name: str) -> Callable[[RunConfig], Path]:
-    """The trainer of that name, imported only now; raises `InputError` where it cannot be used here."""
+
+def train(config: RunConfig, claim: FolderClaim | None = None) -> Path:
+    """Train as `config` says, which must have passed `configs.validate`; return the path of the final policy.
+
+    A relative `checkpoint_dir` lies in the repository. A run whose folder exists is continued; `claim` is that folder
+    if it is locked already. Raises `InputError` where the machine or the folder does not allow what the configuration
+    asks, and `SystemExit` where the run is stopped or the guard ends it (`agents.run.fit`).
+    """
+    make, fit = load_trainer(config.trainer)
+    from sparring.agents.distributed.processes import joined
+    from sparring.agents.run.session import RunSession
+
+    with joined(config) as processes, closing(make(config, processes)) as trainer:
+        size = {"total": trainer.updates, "unit": trainer.unit}
+        with RunSession(config, **size, processes=processes, claim=claim) as session:
+            final: Path = fit(trainer, session)
+            return final
+
+
+def load_trainer(name: str) -> tuple[Any, Any]:
+    """Import the trainer and the loop of that name; raises `InputError` where they cannot be used here."""
     # Threads that spin while they wait make training ten times slower on a machine that does anything else.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    if name == "sb3":
-        return _sb3()
-    if name == "grpo":
-        return _language("sparring.agents.grpo.loop", name)
-    if name == "clone":
-        return _language("sparring.agents.llm.cloning.loop", name)
-    from sparring.agents.ppo.loop import train
-
-    return train
-
-
-def _sb3() -> Callable[[RunConfig], Path]:
-    if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise InputError("trainer=sb3: learns in one process; start it without torchrun, or use trainer=ppo")
+    if name in EXTRAS and os.environ.get("WORLD_SIZE", "1") != "1":
+        other = ", or use trainer=ppo" if name == "sb3" else ""
+        raise InputError(f"trainer={name}: learns in one process; start it without torchrun{other}")
+    if EXTRAS.get(name) == "llm":
+        os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever downloaded
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
-        from sparring.agents.baselines.sb3 import train
+        trainer, fit = (import_module(place.partition(":")[0]) for place in PLACES[name])
     except ModuleNotFoundError as error:
-        raise InputError(f'trainer=sb3 needs {error.name}: pip install -e ".[sb3]"') from error
-    return train
-
-
-def _language(module: str, name: str) -> Callable[[RunConfig], Path]:
-    """The trainer of a language model, whose packages are in an extra."""
-    if os.environ.get("WORLD_SIZE", "1") != "1":
-        raise InputError(f"trainer={name}: learns in one process; start it without torchrun")
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever downloaded
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    try:
-        return cast(Callable[[RunConfig], Path], import_module(module).train)
-    except ModuleNotFoundError as error:
-        raise InputError(f'trainer={name} needs {error.name}: pip install -e ".[llm]"') from error
+        if name not in EXTRAS:
+            raise
+        raise InputError(f'trainer={name} needs {error.name}: pip install -e ".[{EXTRAS[name]}]"') from error
+    names = [place.partition(":")[2] for place in PLACES[name]]
+    return getattr(trainer, names[0]), getattr(fit, names[1])

@@ -31,18 +31,19 @@ COLUMNS = ("processes", "s per update", "env steps/s", "processor s per update",
 WORKER = """
 import sys, json, time
 sys.path.insert(0, sys.argv[1])
-from sparring.agents.ppo import loop
+from sparring.agents.run import fit
+from sparring.agents.trainers import train
 from benchmarks.command import run_script
 from sparring.configs.load import load
-update, times = loop._update, []
+update, times = fit._update, []
 def timed(*arguments):
     begun = time.perf_counter(), time.process_time()
     done = update(*arguments)
     times.append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
     return done
-loop._update = timed
+fit._update = timed
 def work():
-    loop.train(load(sys.argv[3:]))
+    train(load(sys.argv[3:]))
     open(sys.argv[2], "w").write(json.dumps(times))
 sys.exit(run_script(work, "benchmarks/scaling.py"))
 """

@@ -23,7 +23,7 @@ from scipy import stats
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
+from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.eval.episodes import play
 

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def samples(config: RunConfig) -> int:
 
 def ours(options: list[str], precision: str) -> list[Parts]:
     """Our trainer as people start it; the parts are its own `time/*`."""
-    from sparring.agents.ppo.loop import train
+    from sparring.agents.trainers import train
 
     config = configuration(options, f"ppo.precision={precision}")
     final = train(config)
@@ -146,29 +147,30 @@ def own_parts(update: dict[str, float], steps: int) -> Parts:
 def sb3(options: list[str]) -> list[Parts]:
     """SB3's PPO on the `VecEnv` of `agents/baselines/sb3.py`, timed where its callbacks stand."""
     from sparring.agents.baselines.sb3 import Curriculum, make_model
-    from sparring.agents.ppo.run import PPORun
+    from sparring.agents.ppo.trainer import PPOTrainer
+    from sparring.agents.run.session import RunSession
 
     class Timed(Curriculum):
         """Notes when rollouts begin and end."""
 
-        def __init__(self, run: PPORun) -> None:
-            super().__init__(run)
+        def __init__(self, trainer: PPOTrainer) -> None:
+            super().__init__(trainer)
             self.times: list[tuple[float, float, float]] = []
 
         def _on_rollout_start(self) -> None:
-            self.begun, run.task.env.simulator_seconds = time.perf_counter(), 0.0
+            self.begun, trainer.task.env.simulator_seconds = time.perf_counter(), 0.0
             super()._on_rollout_start()
 
         def _on_rollout_end(self) -> None:
-            self.times.append((self.begun, time.perf_counter(), run.task.env.simulator_seconds))
+            self.times.append((self.begun, time.perf_counter(), trainer.task.env.simulator_seconds))
             super()._on_rollout_end()
 
     config = configuration(options, "ppo.precision=fp32")
-    run = PPORun(config)
-    timed = Timed(run)
-    make_model(run).learn(run.updates * run.steps_per_update, callback=timed)
-    ends = [begun for begun, _, _ in timed.times[1:]] + [time.perf_counter()]
-    run.close()
+    with closing(PPOTrainer(config)) as trainer, RunSession(config, total=trainer.updates) as session:
+        trainer.restore_or_init(session)
+        timed = Timed(trainer)
+        make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=timed)
+        ends = [begun for begun, _, _ in timed.times[1:]] + [time.perf_counter()]
     return [
         {"steps": samples(config), "total": end - begun, "simulate": s, "act": done - begun - s, "learn": end - done}
         for (begun, done, s), end in zip(timed.times, ends, strict=True)
@@ -181,20 +183,20 @@ def plain(options: list[str]) -> list[Parts]:
 
     from benchmarks.plain_trainer import PlainTrainer
     from sparring.agents.distributed.threads import set_threads
-    from sparring.agents.ppo.run import PPORun
+    from sparring.agents.ppo.trainer import PPOTrainer
 
     config = configuration(options, "ppo.precision=fp32")
-    run = PPORun(config)
+    ours = PPOTrainer(config)
     set_threads(config.threads)
-    run.task.env.rehearse()
-    trainer = PlainTrainer(run.task.env, config.ppo, config.network.hidden)
+    ours.task.env.rehearse()
+    trainer = PlainTrainer(ours.task.env, config.ppo, config.network.hidden)
     updates = []
-    for _ in range(run.updates):
+    for _ in range(ours.updates):
         begun = time.perf_counter()
         parts = trainer.update()
         updates.append(dict(zip(("simulate", "act", "learn"), parts, strict=True)))
         updates[-1] |= {"steps": samples(config), "total": time.perf_counter() - begun}
-    run.close()
+    ours.close()
     assert np.isfinite([update["total"] for update in updates]).all()
     return updates
 

@@ -6,10 +6,10 @@ from math import isfinite
 import pytest
 import torch
 
-from sparring.agents.grpo.loop import train
 from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
 from sparring.agents.llm.models.adapters import Adapters
 from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER

@@ -10,7 +10,7 @@ import pytest
 
 from sparring import train as command
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
+from sparring.agents.trainers import train
 from sparring.configs.load import load, runs
 from sparring.configs.schema import DOGFIGHT
 from sparring.curriculum.schedule import Schedule, SchedulePosition

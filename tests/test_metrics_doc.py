@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.grpo.loop import train as train_by_grpo
+from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     DIPLOMACY,
@@ -70,12 +70,12 @@ def matches(documented_key, key):
 
 def trained(root, **options):
     """The rows of a run of two updates."""
-    from sparring.agents.trainers import trainer
+    from sparring.agents.trainers import train
 
     options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
     options |= {"network": NetworkConfig(hidden=8), "logger": LoggerConfig(progress=False)}
     config = RunConfig(**options)
-    trainer(config.trainer)(config)
+    train(config)
     lines = (root / "documented" / "metrics.jsonl").read_text().splitlines()
     return [row for row in map(json.loads, lines) if "event" not in row]
 

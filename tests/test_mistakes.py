@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.run import PPORun
+from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.batch import DogfightBatch
@@ -125,7 +125,7 @@ def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
     options = ["env.num_envs=6", "env.action_repeat=7", "env.bot_rate=agent", "env.observe_physics=false"]
     sizes = ["ppo.rollout_steps=4", "ppo.minibatch_size=8", "device=cpu", "threads=1", "logger.progress=false"]
     config = load(["+run=quickstart", *options, *sizes, "env.spawn=fixed", f"checkpoint_dir={tmp_path}"])
-    run = PPORun(config)
+    run = PPOTrainer(config)
     batch, fighters = run.task.batch, run.task.batch.snapshot()["fighters"]
     run.close()
     assert (batch.num_envs, batch.action_repeat, batch.bot_rate, batch.obs_dim) == (6, 7, "agent", 46)

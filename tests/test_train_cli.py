@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -21,9 +20,7 @@ SCRIPT = Path(train.__file__)
 def trained(monkeypatch):
     """Stand in for the trainer; the list receives the configurations it was called with."""
     calls = []
-    module = types.ModuleType("sparring.agents.ppo.loop")
-    module.train = calls.append
-    monkeypatch.setitem(sys.modules, "sparring.agents.ppo.loop", module)
+    monkeypatch.setattr(train, "train", lambda config, claim: calls.append(config))
     return calls
 
 
@@ -78,10 +75,10 @@ def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(argumen
 
 
 def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, capsys):
-    def refuse(config):
+    def refuse(config, claim):
         raise InputError("device=cuda: there is none here; use device=cpu")
 
-    monkeypatch.setattr(sys.modules["sparring.agents.ppo.loop"], "train", refuse)
+    monkeypatch.setattr(train, "train", refuse)
     assert train.main(["+run=quickstart", "logger.progress=false"]) == 2
     assert capsys.readouterr().err == "train.py: device=cuda: there is none here; use device=cpu\n"
 
@@ -94,24 +91,24 @@ def test_what_takes_a_while_is_said_before_the_trainer_loads(trained, monkeypatc
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
     seen = []
-    monkeypatch.setattr(train, "trainer", lambda name: seen.append(capsys.readouterr().err) or trained.append)
+    monkeypatch.setattr(train, "train", lambda config, claim: seen.append(capsys.readouterr().err))
     assert train.main(["+run=quickstart", *options]) == 0
     assert seen == [said]
 
 
 def test_ctrl_c_exits_with_130(trained, monkeypatch):
-    def interrupted(config):
+    def interrupted(config, claim):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["sparring.agents.ppo.loop"], "train", interrupted)
+    monkeypatch.setattr(train, "train", interrupted)
     assert train.main(["+run=quickstart"]) == 130
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(trained, monkeypatch):
-    def broken(config):
+    def broken(config, claim):
         raise ValueError("not the person's fault")
 
-    monkeypatch.setattr(sys.modules["sparring.agents.ppo.loop"], "train", broken)
+    monkeypatch.setattr(train, "train", broken)
     with pytest.raises(ValueError, match="not the person's fault"):
         train.main(["+run=quickstart"])
 

@@ -22,12 +22,10 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from sparring.agents.baselines.sb3_weights import ACTIVATIONS, to_actor_critic
 from sparring.agents.play.learner_env import LearnerEnv
-from sparring.agents.ppo.loop import anneal
-from sparring.agents.ppo.run import PPORun
-from sparring.agents.run.preflight import check_sb3
+from sparring.agents.ppo.trainer import PPOTrainer, anneal
+from sparring.agents.run.session import RunSession
 from sparring.agents.run.timer import Timer
-from sparring.configs.schema import EventConfig, PPOConfig, RunConfig
-from sparring.curriculum.schedule import TrainingPlan
+from sparring.configs.schema import EventConfig, PPOConfig
 from sparring.envs.game import load
 
 
@@ -80,30 +78,33 @@ class LearnerVecEnv(VecEnv):
 
 
 class Curriculum(BaseCallback):
-    """What happens between SB3's updates: events, opponents and physics before one; results and a policy after it."""
+    """What happens between SB3's updates: events, opponents and physics before one; results and a policy after it.
 
-    def __init__(self, run: PPORun) -> None:
+    `trainer` must have its session.
+    """
+
+    def __init__(self, trainer: PPOTrainer) -> None:
         super().__init__()
-        self.run = run
-        self.plan: TrainingPlan | None = None
-        """That of the update in progress."""
+        self.trainer, self.session = trainer, trainer.session
+        self.in_progress = False
 
-    def save(self, path: Path, plan: TrainingPlan, *, done: bool = True) -> None:
-        """Write the policy as an ordinary checkpoint, as it is after `plan`'s update or before it."""
-        run, weights = self.run, self.model.policy.state_dict()
-        run.network = to_actor_critic(weights, run.config.network.activation)
-        run.save(path, plan, done=done, contract=run.task.env.contract | {"continuous": 3, "binary": 0})
+    def save(self, path: Path, *, done: bool = True) -> None:
+        """Write the policy as an ordinary checkpoint, as it is after the plan's update or before it."""
+        trainer, weights = self.trainer, self.model.policy.state_dict()
+        trainer.network = to_actor_critic(weights, trainer.config.network.activation)
+        contract = trainer.task.env.contract | {"continuous": 3, "binary": 0}
+        trainer.write_policy(path, trainer.plan, done=done, contract=contract)
 
     def _on_rollout_start(self) -> None:
         """SB3 has learned from the last rollout, if there was one."""
         self._finish_update()
-        run = self.run
-        self.watch = Timer()
-        assert run.position is not None
-        self.plan = run.schedule.plan(run.position, run.task.status().win_rates)
-        for event in self.plan.events:
-            self._happen(event, self.plan)
-        run.task.prepare(self.plan, run.network)
+        trainer = self.trainer
+        self.timer = Timer()
+        assert trainer.position is not None
+        trainer.plan, self.in_progress = trainer.schedule.plan(trainer.position, trainer.task.status().win_rates), True
+        for event in trainer.plan.events:
+            self._apply(event)
+        trainer.task.prepare(trainer.plan, trainer.network)
 
     def _on_step(self) -> bool:
         return True
@@ -115,57 +116,50 @@ class Curriculum(BaseCallback):
     def _on_training_end(self) -> None:
         self._finish_update()
 
-    def _happen(self, event: EventConfig, plan: TrainingPlan) -> None:
-        """As in our own loop: a snapshot under its own name, and then exploration begun anew."""
+    def _apply(self, event: EventConfig) -> None:
+        """As our own trainer does: save a snapshot under its own name, then reset exploration."""
         if event.snapshot:
-            self.save(self.run.folder.named(event.snapshot), plan, done=False)
+            self.save(self.session.folder.named(event.snapshot), done=False)
         if event.log_std is not None:
             policy = self.model.policy
             policy.log_std.data.fill_(event.log_std)  # type: ignore[operator, union-attr]
             policy.optimizer.state.pop(policy.log_std, None)  # type: ignore[arg-type]
 
     def _finish_update(self) -> None:
-        """Say how the rollout went, keep the policy where that is due, and go on in the schedule."""
-        run, plan = self.run, self.plan
-        if plan is None:
+        """Log how the rollout went, keep the policy where that is due, and go on in the schedule."""
+        trainer = self.trainer
+        if not self.in_progress:
             return
-        speed = run.steps_per_update / self.watch.seconds()
-        metrics = {"rollout/reward": self.reward, "time/steps_per_second": speed} | run.task.results(plan)
-        run.logger.log(run.env_steps(plan), metrics)
-        run.updates_done, self.last, self.plan = plan.update + 1, plan, None
-        if run.updates_done % run.config.checkpoint_every == 0:
-            self.save(run.folder.step(run.env_steps(plan)), plan)
-        assert run.position is not None
-        run.position = run.schedule.next(run.position, run.task.status().win_rates)
-        run.progress.update(plan, run.task.status(plan).headline, speed)
+        speed = trainer.steps_per_update / self.timer.seconds()
+        metrics = {"rollout/reward": self.reward, "time/steps_per_second": speed} | trainer.task.results(trainer.plan)
+        self.session.logger.log(trainer.env_steps, metrics)
+        if (trainer.plan.update + 1) % trainer.config.checkpoint_every == 0:
+            self.save(self.session.folder.step(trainer.env_steps))
+        trainer.advance()
+        self.in_progress = False
+        self.session.progress.advance(*trainer.headline(metrics))
 
 
-def train(config: RunConfig) -> Path:
-    """Train with SB3 as `config` says; returns the path of the final checkpoint.
-
-    Raises `ConfigError` for what SB3 cannot do here, and `InputError` as our own trainer does.
-    """
-    check_sb3(config)
-    run = PPORun(config)
-    try:
-        curriculum = Curriculum(run)
-        make_model(run).learn(run.updates * run.steps_per_update, callback=curriculum)
-        curriculum.save(run.folder.final, curriculum.last)
-        run.say(f"done after {run.updates_done} updates: {run.folder.final}")
-    finally:
-        run.close()
-    return run.folder.final
+def fit(trainer: PPOTrainer, session: RunSession) -> Path:
+    """Train with SB3 on the matches and the schedule of `trainer`; return the path of the final checkpoint."""
+    trainer.restore_or_init(session)
+    session.report_resume(trainer.updates_done, trainer.summary())
+    curriculum = Curriculum(trainer)
+    make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=curriculum)
+    curriculum.save(trainer.final)
+    session.say(f"done after {trainer.updates_done} updates: {trainer.final}")
+    return trainer.final
 
 
-def make_model(run: PPORun) -> PPO:
-    """SB3's PPO with the run's options, as far as it has them."""
-    config, ppo = run.config, run.config.ppo
+def make_model(trainer: PPOTrainer) -> PPO:
+    """SB3's PPO with the options of the run, as far as it has them."""
+    config, ppo = trainer.config, trainer.config.ppo
     hidden = [config.network.hidden] * 2
-    assert run.game is not None
-    assert isinstance(run.task.env, LearnerEnv)
+    assert trainer.game is not None
+    assert isinstance(trainer.task.env, LearnerEnv)
     model = PPO(
         "MlpPolicy",
-        LearnerVecEnv(run.task.env, load(run.game.action_space)()),
+        LearnerVecEnv(trainer.task.env, load(trainer.game.action_space)()),
         learning_rate=lambda left: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - left),
         n_steps=ppo.rollout_steps,
         batch_size=ppo.minibatch_size,
@@ -184,7 +178,7 @@ def make_model(run: PPORun) -> PPO:
             "log_std_init": config.network.log_std_init,
         },
         seed=config.seed,
-        device=run.device,
+        device=trainer.device,
     )
     model.set_logger(Logger(folder=None, output_formats=[]))  # its own would leave a folder in the system's temp
     return model

@@ -112,8 +112,8 @@ class Processes:
             dist.all_gather_object(lists, items)
         return [item for part in lists for item in part]
 
-    def same(self, value: T) -> T:
-        """What process 0 has; the others' `value` is ignored."""
+    def broadcast(self, value: T) -> T:
+        """Send process 0's `value` to all; the others' is ignored."""
         if self.alone:
             return value
         box: list[Any] = [value]
@@ -121,21 +121,21 @@ class Processes:
             dist.broadcast_object_list(box, src=0)
         return box[0]
 
-    def led(self, action: Callable[[], T]) -> T:
-        """What `action` returns on process 0, where alone it is called; if it raises there, all others end quietly."""
+    def run_on_rank0(self, action: Callable[[], T]) -> T:
+        """Call `action` on process 0 and broadcast its result; if it raises there, the others exit quietly."""
         if self.alone:
             return action()
         if not self.first:
-            answer: tuple[T, ...] = self.same(())
+            answer: tuple[T, ...] = self.broadcast(())
             if not answer:
                 raise SystemExit(BAD_INPUT)
             return answer[0]
         try:
             result = action()
         except BaseException:
-            self.same(())
+            self.broadcast(())
             raise
-        return self.same((result,))[0]
+        return self.broadcast((result,))[0]
 
     @contextmanager
     def one_before_the_others(self) -> Iterator[None]:
@@ -185,7 +185,7 @@ def _join(config: RunConfig) -> Processes:
     patience = timedelta(seconds=config.patience_seconds)
     try:
         dist.init_process_group(backend(device, local_size), timeout=patience)
-        processes.same(None)  # connects everybody now, and not in the middle of the first update
+        processes.broadcast(None)  # connects everybody now, and not in the middle of the first update
     except (RuntimeError, ProcessLostError) as error:
         raise ConfigError(f"process {rank} of {size}: the others were not reached: {_first_line(error)}") from error
     return processes

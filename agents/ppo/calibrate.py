@@ -1,7 +1,7 @@
 """How long will a run take on this machine? A short trial on copies says so before the first update is done.
 
 The trial collects a few steps and learns from them once, in the precision of the long run, and scales both to the whole
-schedule. It touches nothing of the run, so the run's course does not depend on it. Checks are not counted.
+schedule. It touches nothing of the run, so the run's results do not depend on it. Evaluations are not counted.
 """
 
 from __future__ import annotations
@@ -12,40 +12,45 @@ from dataclasses import replace
 
 import torch
 
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
-from sparring.agents.ppo.run import PPORun, make_rollout
+from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import SEEDS, make_task
+from sparring.configs.schema import RunConfig
 
 FEWEST_STEPS = 16
 
 
-def estimate_seconds(run: PPORun) -> float:
-    """Estimate the time all updates of `run` take together, in seconds."""
-    trial = _Trial(run)
+def estimate_seconds(config: RunConfig, network: ActorCritic, rollout: Rollout, *, updates: int, threads: int) -> float:
+    """Estimate the time that `updates` take together, in seconds; `rollout` has the shape of this process's."""
+    trial = _Trial(config, network, rollout, threads)
     try:
         trial.once()  # the first time also compiles kernels, fills caches and wakes the device
         collecting, learning = trial.once()
     finally:
         trial.close()
-    samples = run.updates * run.rollout.steps * run.rollout.num_envs  # all processes do theirs at the same time
-    return samples * (collecting + run.config.ppo.epochs * learning)
+    samples = updates * rollout.steps * rollout.num_envs  # all processes do theirs at the same time
+    return samples * (collecting + config.ppo.epochs * learning)
 
 
 class _Trial:
-    """A small rollout of the run's matches, network and precision, and one pass of learning from it."""
+    """A small rollout with a copy of the network in the run's precision, and one pass of learning from it."""
 
-    def __init__(self, run: PPORun) -> None:
-        config = replace(run.config, env=replace(run.config.env, num_envs=run.task.env.num_envs))
-        device = run.device
-        self.task = make_task(config, device, run.threads, seeds=dict.fromkeys(SEEDS, 0))
+    def __init__(self, config: RunConfig, network: ActorCritic, rollout: Rollout, threads: int) -> None:
+        config = replace(config, env=replace(config.env, num_envs=rollout.num_envs))
+        device = network.log_std.device
+        self.task = make_task(config, device, threads, seeds=dict.fromkeys(SEEDS, 0))
         self.task.env.rehearse()
-        self.network = copy.deepcopy(run.network)
-        self.rollout = make_rollout(config, self.task, self.network, _steps(run))
+        self.network = copy.deepcopy(network)
+        # Enough steps for a whole minibatch, as far as the rollout has them.
+        steps = min(rollout.steps, max(FEWEST_STEPS, -(-config.ppo.minibatch_size // rollout.num_envs)))
+        longest = self.task.env.longest_episode
+        self.rollout = Rollout.of(self.network, steps, rollout.num_envs, longest_episode=longest)
         self.generator = torch.Generator(device).manual_seed(0)
         self.config = replace(config.ppo, epochs=1, target_kl=0.0)
         self.autocast = Autocast(config.ppo.precision, device)
-        self.learner = PPOLearner(self.network, self.config, self.autocast, seed=0, threads=run.threads)
+        self.learner = PPOLearner(self.network, self.config, self.autocast, seed=0, threads=threads)
 
     def once(self) -> tuple[float, float]:
         """Collect and learn; returns the seconds per sample of each."""
@@ -62,9 +67,3 @@ class _Trial:
         """End all threads."""
         self.learner.close()
         self.task.env.close()
-
-
-def _steps(run: PPORun) -> int:
-    """Enough steps for a whole minibatch, as far as the rollout has them."""
-    enough = -(-run.config.ppo.minibatch_size // run.task.env.num_envs)
-    return min(run.rollout.steps, max(FEWEST_STEPS, enough))

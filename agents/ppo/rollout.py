@@ -52,6 +52,13 @@ class Rollout:
     `max_truncations` is the most time limits one environment can reach within T steps.
     """
 
+    @classmethod
+    def of(cls, network: ActorCritic, steps: int, num_envs: int, *, longest_episode: int) -> Rollout:
+        """Storage for a network's observations and actions; an episode takes at most `longest_episode` steps."""
+        truncations = -(-steps // longest_episode)
+        sizes = (steps, num_envs, network.obs_dim, network.action_size)
+        return cls(*sizes, device=network.log_std.device, max_truncations=truncations)
+
     def __init__(
         self,
         steps: int,

@@ -20,9 +20,11 @@ import yaml
 from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import remove_leftovers, write_atomically
+from sparring.configs.core.locks import FileLock, LockBusyError
 from sparring.configs.schema import FOLDER, SNAPSHOT
 from sparring.configs.serialization import read_yaml
 
+LOCK = "lock"
 FINAL = "final.pt"
 """The policy of a run, as it is in the end."""
 ADJECTIVES = (
@@ -41,6 +43,31 @@ CALLSIGNS = (
 
 class RunFolderError(InputError):
     """A run name that cannot be used; the message is one line naming it and what to do."""
+
+
+class RunLockedError(InputError):
+    """The folder is another trainer's, or cannot be written; the message is one line saying which."""
+
+
+class RunLock:
+    """One trainer per run folder, on one machine: held until `release` or the end of the process.
+
+    Raises `RunLockedError` if another trainer has it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._lock = FileLock(folder / LOCK)
+        except OSError as error:
+            raise RunLockedError(f"{folder}: cannot be written ({error.strerror}); choose another name=") from error
+        except LockBusyError as error:
+            raise RunLockedError(
+                f"{folder}: {error.owner} is training there; stop it first or choose another name="
+            ) from error
+
+    def release(self) -> None:
+        """Release the lock; again does nothing."""
+        self._lock.release()
 
 
 @dataclass(frozen=True)

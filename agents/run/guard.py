@@ -89,6 +89,8 @@ class Guard:
         """What the scheduled learning rate is multiplied by."""
         self.sound = True
         """Whether the last update was; after one that was not, what it was taken back to is in doubt as well."""
+        self.verdict = GuardVerdict.GO_ON
+        """On the last update."""
         self.counts = dict.fromkeys(COUNTERS, 0)
         self._adaptive_kl = adaptive_kl
         self._broken: list[int] = []
@@ -102,7 +104,7 @@ class Guard:
             self._kept, self._kept_before = copy.deepcopy(self.learner.state_dict()), update
 
     def take_back(self, update: int) -> None:
-        """Set the learner back to what it was before update number `update`, if that has begun."""
+        """Set the learner back to what it was before update number `update`, if that was started."""
         if self._kept and self._kept_before == update:
             self.learner.load_state_dict(self._kept)
 
@@ -113,15 +115,14 @@ class Guard:
         self._follow_kl(metrics["train/approx_kl"])
         wrong = self._what_broke(metrics)
         self.sound = wrong is None
-        if wrong is None or not self.config.enabled:
-            return GuardVerdict.GO_ON
-        return self._climb(update, wrong)
+        self.verdict = self._climb(update, wrong) if wrong and self.config.enabled else GuardVerdict.GO_ON
+        return self.verdict
 
     def watch(self, metrics: Mapping[str, float], quarantined: int) -> dict[str, float]:
         """Let the detectors read an update's metrics; returns the `guard/...` counters."""
         if quarantined > self.counts["quarantined_matches"]:
             new = quarantined - self.counts["quarantined_matches"]
-            self.alert(f"{new} matches were not finite and were begun anew")
+            self.alert(f"{new} matches were not finite and were started again")
         self.counts["quarantined_matches"] = quarantined
         for text in self._detectors.alerts(metrics) if self.config.enabled else []:
             self.counts["alerts"] += 1
@@ -171,7 +172,7 @@ class Guard:
         return not moments or math.isfinite(float(get_total_norm(moments)))
 
     def _climb(self, update: int, wrong: str) -> GuardVerdict:
-        """Take the update back; how often that was needed lately decides what comes next."""
+        """Take the update back; how often that was needed within the window decides what comes next."""
         # The gradient scale stays as it is now: taken back with the rest, an overflow would come again and again.
         self.learner.load_state_dict(self._kept | {"scaler": self.learner.state_dict()["scaler"]})
         self._broken = [earlier for earlier in self._broken if update - earlier < self.config.window] + [update]

@@ -1,35 +1,70 @@
-"""What a run is refused for before torch and the simulator are loaded, which takes half a minute on a slow machine.
+"""Claim the folder of a run: lock it, and refuse what a continued run may not change or a new one cannot do.
 
-The trainers look at the same things again: who calls them directly has not passed here.
+This needs no torch, so the command line does it before torch and the simulator load, which takes half a minute on a
+slow machine. In several processes the first one does it once all are connected.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
-from sparring.agents.run.folder import RunFolder
-from sparring.agents.run.fresh_run import changes, is_unbegun
+from sparring.agents.run.folder import RunFolder, RunLock
+from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.paths import ROOT
 from sparring.configs.schema import DOGFIGHT, RunConfig
+from sparring.configs.serialization import to_plain
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 
 
-def check_early(config: RunConfig) -> None:
-    """Raise `InputError` for what the trainer cannot do, and for options that a continued run may not change."""
-    if config.trainer == "sb3":
-        check_sb3(config)
-    if os.environ.get("WORLD_SIZE", "1") == "1":  # One of several could find the folder before it has its contents.
-        existing = RunFolder.open(ROOT / config.checkpoint_dir, config.name)
-        if existing:
-            changes(existing, config)
-        if config.trainer == "grpo" and (existing is None or is_unbegun(existing)):
+class FolderClaim:
+    """The folder that `config` names, locked until `release` if it exists, else created by `folder`; also a context.
+
+    `existed` says whether it was there, `changed` maps options that differ from its own to (before, now).
+
+    Raises `InputError` where another trainer holds it, an option has changed on which its results depend, or what a
+    new run would start from is missing.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        if config.trainer == "sb3":
+            check_sb3(config)
+        self._config, self._root = config, ROOT / config.checkpoint_dir
+        self._folder = RunFolder.open(self._root, config.name)
+        self.existed = self._folder is not None
+        fresh = self._folder is None or is_fresh(self._folder)
+        if config.trainer == "sb3" and not fresh:
+            raise ConfigError(f"name={config.name}: was begun, and trainer=sb3 cannot resume; choose another name")
+        self.changed: dict[str, tuple[Any, Any]] = changes(self._folder, config) if self._folder else {}
+        if config.trainer == "grpo" and fresh:
             check_sources(config)
+        # The lock comes last: a command that is refused leaves nothing in the folder.
+        self._lock = RunLock(self._folder.path) if self._folder else None
+
+    def folder(self) -> RunFolder:
+        """The folder, created and locked with its config.yaml if it was not there."""
+        if self._folder is None:
+            self._folder = RunFolder.create(self._root, self._config.name, self._config.run)
+            self._lock = RunLock(self._folder.path)
+            self._folder.write_config(to_plain(self._config))
+        return self._folder
+
+    def release(self) -> None:
+        """Release the lock; again does nothing."""
+        if self._lock:
+            self._lock.release()
+
+    def __enter__(self) -> FolderClaim:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
 
 
 def check_sources(config: RunConfig) -> None:
-    """Refuse a GRPO run whose adapter or league to begin with is not there, before it has a folder of its own."""
+    """Refuse a new GRPO run whose adapter or league to start from is not there."""
     adapter, source = config.model.adapter, config.league.inherit
     if adapter and not Path(adapter).is_file():
         raise ConfigError(f"model.adapter={adapter}: is no file; give an adapter's, such as checkpoints/RUN/final.pt")
@@ -41,7 +76,7 @@ def check_sources(config: RunConfig) -> None:
 
 
 def check_sb3(config: RunConfig) -> None:
-    """Refuse what SB3's PPO cannot do here, and a run that was begun, which it would write over."""
+    """Refuse what SB3's PPO cannot do here."""
     if config.env.id != DOGFIGHT:
         raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {DOGFIGHT}; train others with SB3 itself")
     if config.network.blocks:
@@ -51,6 +86,3 @@ def check_sb3(config: RunConfig) -> None:
     for index, phase in enumerate(config.phases):
         if min(phase.scripted_start, phase.scripted_end) < 1.0:
             raise ConfigError(f"phases.{index}.scripted_end={phase.scripted_end}: trainer=sb3 has no self-play; use 1")
-    existing = RunFolder.open(ROOT / config.checkpoint_dir, config.name)
-    if existing and not is_unbegun(existing):
-        raise ConfigError(f"name={config.name}: was begun, and trainer=sb3 cannot resume; choose another name")

@@ -7,19 +7,13 @@ import time
 
 from tqdm import tqdm
 
-from sparring.curriculum.schedule import TrainingPlan
-
 WORTH_SAYING = 5.0
 
 
 class Progress:
-    """A bar over `updates` on stderr, or none where `shown` is false; lines go to stdout either way.
+    """A bar over `updates` on stderr, or none where `shown` is false; lines go to stdout either way."""
 
-    With `physics` the bar says which randomization an update has.
-    """
-
-    def __init__(self, updates: int, *, shown: bool, physics: bool = False, unit: str = "update") -> None:
-        self._physics = physics
+    def __init__(self, updates: int, *, shown: bool, unit: str = "update") -> None:
         self._bar = tqdm(total=updates, unit=unit, file=sys.stderr, disable=not shown, dynamic_ncols=True)
 
     def skip(self, updates: int) -> None:
@@ -33,11 +27,6 @@ class Progress:
         """Print a line without tearing the bar."""
         tqdm.write(text, file=sys.stdout)
         sys.stdout.flush()
-
-    def update(self, plan: TrainingPlan, headline: str, steps_per_second: float) -> None:
-        """Move the bar by one update and show phase, physics, how it stands (`headline`), and speed."""
-        physics = f" ({plan.randomization})" if self._physics else ""
-        self.advance(f"{plan.phase}{physics}", f"{headline}, {steps_per_second:,.0f} steps/s")
 
     def advance(self, name: str, headline: str) -> None:
         """Move the bar by one and show what is going on and how it stands."""

@@ -1,156 +1,240 @@
-"""Where a run lives: its folder, made or opened again, locked, with the newest good training state and the logs.
+"""The session of a run: its folder and lock, training states, logs, progress bar, stop requests and guard.
 
-`open_home` is for any trainer; `RunSession` adds the logs, the bar and a voice, for those that learn in one process.
+Of several processes, process 0 leads: it alone opens the folder and writes. What it found there is broadcast; the
+sessions of the other processes print and write nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
 
-from sparring.agents.run.folder import RunFolder
-from sparring.agents.run.fresh_run import changes, put_league_aside
-from sparring.agents.run.lock import RunLock
-from sparring.agents.run.logger import open_logger
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.run.folder import RunFolder, RunLock
+from sparring.agents.run.fresh_run import put_league_aside
+from sparring.agents.run.guard import Guard, Guarded, GuardVerdict, LearningFailed
+from sparring.agents.run.logger import open_logger, silent_logger
+from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.progress import Progress
-from sparring.agents.run.resume_fidelity import inexact
-from sparring.agents.run.states import StateFolder, TrainingState
-from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.paths import ROOT
+from sparring.agents.run.signals import StopRequest
+from sparring.agents.run.states import StateFolder, TrainingState, inexact
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
 
 NAMED = 5
-"""So many changed options are named in a line."""
+"""The most changed options that are named in a line."""
 
 
-@dataclass
-class Opened:
-    """A run's folder and what was in it: `found` is its newest state, `changed` the options that now differ."""
+@dataclass(frozen=True)
+class OpenedFolder:
+    """A run's folder as process 0 found it: `found` is its newest state, `changed` maps options to (before, now)."""
 
     folder: RunFolder
-    states: StateFolder
-    lock: RunLock
     existed: bool
     found: TrainingState | None
     changed: dict[str, tuple[Any, Any]]
-    fingerprint: str
-    alerts: list[str] = field(default_factory=list)
-
-
-def open_home(config: RunConfig) -> Opened:
-    """Make the folder that `config` asks for, or open it again, and lock it.
-
-    Raises `InputError` where it cannot be written, another trainer has it, its options have changed in a way that
-    matters, or all of its states are damaged.
-    """
-    root = ROOT / config.checkpoint_dir
-    existing = RunFolder.open(root, config.name)
-    folder = existing or RunFolder.create(root, config.name, config.run)
-    lock = RunLock(folder.path)
-    try:
-        changed = changes(folder, config) if existing else {}
-        if existing is None:
-            folder.write_config(to_plain(config))
-        return _look_around(config, folder, lock, existing is not None, changed)
-    except BaseException:
-        lock.release()
-        raise
-
-
-def _look_around(
-    config: RunConfig, folder: RunFolder, lock: RunLock, existed: bool, changed: dict[str, tuple[Any, Any]]
-) -> Opened:
-    """Tidy up after a killed process and find the newest state."""
-    alerts: list[str] = []
-    states = StateFolder(folder.state, config.keep_states, alerts.append)
-    folder.clean()
-    states.clean()
-    found = states.latest() if existed else None
-    if found is None and changed:  # the run begins anew, and with other options
-        put_league_aside(folder)
-        folder.write_config(to_plain(config))
-    fingerprint = folder.fingerprint()
-    if found and found.summary.get("config_sha256", fingerprint) != fingerprint:
-        raise ConfigError(
-            f"{folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
-            "a copy), and give what you want to change as options"
-        )
-    return Opened(folder, states, lock, existed, found, changed, fingerprint, alerts)
-
-
-def begins_anew(changed: Mapping[str, Any]) -> str:
-    """What a run says that found its folder and no state in it; `changed` are the options that are new."""
-    line = "there is no training state yet: the run begins anew"
-    named = [*list(changed)[:NAMED], *([f"{len(changed) - NAMED} more options"] if len(changed) > NAMED else [])]
-    return f"{line}, and config.yaml now has its {', '.join(named)}" if changed else line
+    alerts: list[str]
 
 
 class RunSession:
-    """The home of a run that learns in one process: `found` is the state to go on from, None to begin.
+    """Create the folder that `config` asks for, or open it again, and lock it until `close`; also a context.
 
-    `total` is what the bar counts to, in units called `unit`.
+    `found` is the state to continue from, None for a fresh start. `total` is the length of the bar, in `unit`s. `claim`
+    is the folder if the caller has claimed it already.
+
+    Raises `InputError` where the folder cannot be written, another trainer holds it, an option has changed on which
+    the results depend, or all of its states are damaged.
     """
 
-    def __init__(self, config: RunConfig, *, total: int, unit: str = "update") -> None:
-        opened = open_home(config)
-        self.folder, self.states, self.found = opened.folder, opened.states, opened.found
-        self.fingerprint = opened.fingerprint
-        self._lock, self._opened, self._deterministic = opened.lock, opened, config.deterministic
-        logs = opened.found.content["logger"] if opened.found else None
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        total: int,
+        unit: str = "update",
+        processes: Processes = ALONE,
+        claim: FolderClaim | None = None,
+    ) -> None:
+        self.config, self.unit, self.processes = config, unit, processes
+        self.leads = processes.first
+        self.peer_lost = False
+        """Whether another process is gone; nothing can be exchanged from then on."""
+        self.guard: Guard | None = None
+        self.on_state_saved: Callable[[], None] = lambda: None
+        """Called after a state is published, to delete files that no kept state needs."""
+        self._claim: FolderClaim | RunLock | None = claim
         try:
-            self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
+            opened = processes.run_on_rank0(lambda: self._open_folder(claim or FolderClaim(config)))
+            self.folder, self.existed, self.found = opened.folder, opened.existed, opened.found
+            self.changed = opened.changed
+            self.logger = silent_logger()
+            if self.leads:
+                logs = self.found.content["logger"] if self.found else None
+                self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
+                self.states.alert = self.alert
         except BaseException:
-            self._lock.release()
+            self._release()
             raise
-        self.progress = Progress(total, shown=config.logger.progress, unit=unit)
-        self.states.alert = self.alert
-
-    @property
-    def changed(self) -> dict[str, tuple[Any, Any]]:
-        """The options that are not what the run was begun with: (before, now)."""
-        return self._opened.changed
-
-    def greet(self, done: int, summary: Mapping[str, Any]) -> None:
-        """Say whether the run was resumed, after `done` updates, and what has changed since.
-
-        `summary` is what `save_state` would now be given.
-        """
-        for text in self._opened.alerts:
+        self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
+        self.stop = StopRequest(config.grace_seconds, self.folder.name)
+        self.hint = f"continue with: python train.py resume={self.folder.name}"
+        self._saved_at = time.monotonic()
+        for text in opened.alerts:
             self.alert(text)
+
+    def _open_folder(self, claim: FolderClaim) -> OpenedFolder:
+        """Lock the folder, remove what a killed process left, and read the newest state; on process 0 only."""
+        self._claim = claim
+        folder, changed = claim.folder(), claim.changed
+        alerts: list[str] = []
+        self.states = StateFolder(folder.state, self.config.keep_states, alerts.append)
+        folder.clean()
+        self.states.clean()
+        found = self.states.latest() if claim.existed else None
+        if found is None and changed:  # a fresh start with other options than the one before
+            put_league_aside(folder)
+            folder.write_config(to_plain(self.config))
+        self.fingerprint = folder.fingerprint()
+        if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
+            raise ConfigError(
+                f"{folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
+                "a copy), and give what you want to change as options"
+            )
+        return OpenedFolder(folder, claim.existed, found, changed, alerts)
+
+    def open_guard(self, learner: Guarded, *, adaptive_kl: float = 0.0) -> Guard:
+        """Create the guard of `learner`'s updates, which continues from the state that was found."""
+        self.guard = Guard(self.config.guard, learner, adaptive_kl=adaptive_kl, alert=self.alert)
+        if self.found:
+            self.guard.load_state_dict(self.found.content["guard"])
+        return self.guard
+
+    def report_resume(self, done: int, summary: Mapping[str, Any], *, cannot_save: str = "") -> None:
+        """Say whether the run was resumed, after `done` updates, what has changed since, and whether it is exact.
+
+        `summary` is what `save_state` would now be given; `cannot_save` names what no state holds.
+        """
         if self.found is None:
-            if self._opened.existed:
-                self.say(begins_anew(self._opened.changed))
+            if self.existed:
+                self.say(fresh_start(self.changed))
             return
         self.progress.skip(done)
         self.say(f"resumed after update {done} from {self.found.path.name}")
-        for key, (before, now) in self._opened.changed.items():
+        for key, (before, now) in self.changed.items():
             self.say(f"option changed: {key} was {before} and is {now}")
-        reasons = inexact(self.found.summary, summary, deterministic=self._deterministic)
+        reasons = inexact(self.found.summary, summary, deterministic=self.config.deterministic)
+        reasons += [cannot_save] if cannot_save else []
         if reasons:
             self.say(f"inexact resume: {'; '.join(reasons)}")
 
     def say(self, text: str) -> None:
-        """Tell the person at the terminal, and the log."""
-        self.progress.say(text)
-        self.logger.event(text)
+        """Print a line and log it."""
+        if self.leads:
+            self.progress.say(text)
+            self.logger.event(text)
 
     def alert(self, text: str) -> None:
-        """Say that something is wrong although training goes on."""
-        self.progress.say(f"alert: {text}")
-        self.logger.event(text, kind="alert")
+        """Print and log that something is wrong although training goes on."""
+        if self.leads:
+            self.progress.say(f"alert: {text}")
+            self.logger.event(text, kind="alert")
+
+    def asked_to_stop(self) -> bool:
+        """Whether any process of the run has received a signal."""
+        return self.stop.asked_of_any(self.processes.largest)
+
+    def keep(self, path: Path, save: Callable[[], None]) -> None:
+        """Save a policy if that is possible; a full or missing disk or a damaged manifest is an alert."""
+        if not self.leads:
+            return
+        try:
+            save()
+        except (OSError, InputError) as error:
+            self.alert(f"{path.name} is not saved ({getattr(error, 'strerror', error)}); training goes on")
+
+    def state_is_due(self, update: int) -> bool:
+        """Whether enough updates or minutes have passed for another state, and the last update was sound."""
+        minutes = self.config.checkpoint_minutes
+        late = minutes > 0 and time.monotonic() - self._saved_at >= 60.0 * minutes
+        due = late or update % self.config.checkpoint_every == 0
+        return (self.guard is None or self.guard.sound) and self.processes.broadcast(due)
 
     def save_state(self, update: int, content: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-        """Publish a training state, the logs' position with it; where that fails, training goes on."""
+        """Publish a training state, with the guard's and the position of the logs; a failure is an alert.
+
+        After the loss of a process a complete state of this update stays.
+        """
+        self._saved_at = time.monotonic()
+        if not self.leads or (self.peer_lost and self.states.has(update)):
+            return
+        content = {**content, **({"guard": self.guard.state_dict()} if self.guard else {})}
         about = {"run": self.folder.name, "update": update, "config_sha256": self.fingerprint, **summary}
         try:
             self.states.publish(update, {**content, "logger": self.logger.state_dict()}, about)
+            self.on_state_saved()
         except OSError as error:
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
 
+    def newest_state(self) -> TrainingState | None:
+        """Read the newest good state, on every process."""
+        return self.processes.run_on_rank0(lambda: self.states.latest())
+
+    def rewind(self, found: TrainingState, done: int) -> None:
+        """Set logs and bar back to a state after `done` updates."""
+        self.logger.rewind(found.content["logger"])
+        self.progress.skip(done)
+        self.alert(f"rolled back to {found.path.name}")
+
+    @property
+    def verdict(self) -> GuardVerdict:
+        """The guard's judgement of the last update."""
+        return self.guard.verdict if self.guard else GuardVerdict.GO_ON
+
+    def watch(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Let the guard's detectors read an update's metrics; return the `guard/...` counters."""
+        if self.guard is None:
+            return {}
+        return self.guard.watch(metrics, int(metrics.get("guard/quarantined_matches", 0)))
+
+    def give_up(self, update: int, metrics: Mapping[str, float], reason: str) -> NoReturn:
+        """End the run with a report; the last training state stays as it is. Raises `LearningFailed`."""
+        path = self.folder.path / "guard_report.json"
+        try:
+            if self.leads and self.guard:
+                self.guard.report(path, update, metrics, reason=reason)
+        except OSError as error:
+            self.alert(f"{path.name} is not written ({error.strerror})")
+        self.alert(f"the run ends after {self.unit} {update}: {reason}; see {path}")
+        raise LearningFailed(1)
+
+    def take_over(self, lock: RunLock) -> None:
+        """Lead from now on, in place of a process that is lost; `lock` is that of the folder."""
+        self._claim, self.leads = lock, True
+
     def close(self) -> None:
-        """End the logs and the bar, and let another trainer in."""
+        """Close bar and logs, and release the lock."""
         self.progress.close()
         self.logger.close()
-        self._lock.release()
+        self._release()
+
+    def __enter__(self) -> RunSession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _release(self) -> None:
+        if self._claim:
+            self._claim.release()
+
+
+def fresh_start(changed: Mapping[str, Any]) -> str:
+    """Describe a start in a folder without a state; `changed` are the options that are new."""
+    line = "there is no training state yet: the run starts from the beginning"
+    named = [*list(changed)[:NAMED], *([f"{len(changed) - NAMED} more options"] if len(changed) > NAMED else [])]
+    return f"{line}, and config.yaml now has its {', '.join(named)}" if changed else line

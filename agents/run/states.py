@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import discard, publish_folder, remove_leftovers
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
@@ -22,6 +24,8 @@ from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unp
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2
 """Raised with every change of what a state holds. 1: before the dogfight had a league; no longer read."""
+KEYS = ("num_envs", "processes", "device", "torch_threads", "halves", "torch")
+"""What the bits of a continued run depend on, of a summary: sums on device, threads and torch, batches on the rest."""
 STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
 
 
@@ -162,3 +166,22 @@ def _check_version(path: Path, manifest: dict[str, Any]) -> None:
 
 def _fingerprint(plain: Any) -> str:
     return sha256(json.dumps(plain, sort_keys=True).encode())
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """The part of a summary that describes this machine."""
+    return {"device": str(device), "torch_threads": torch.get_num_threads(), "torch": torch.__version__}
+
+
+def inexact(found: Mapping[str, Any], now: Mapping[str, Any], *, deterministic: bool) -> list[str]:
+    """Reasons why a run continued from a state with the summary `found` differs in its bits; empty where it does not.
+
+    `now` is the summary that a state would have here; keys that it lacks do not matter to this trainer.
+    """
+    keys = [key for key in KEYS if key in now and found.get(key) != now[key]]
+    reasons = [f"{key} was {found.get(key, 'not noted')} and is {now[key]}" for key in keys]
+    if not keys and not str(now["device"]).startswith("cpu") and not deterministic:
+        reasons.append("sums on an accelerator have no fixed order without deterministic=true")
+    if not found.get("episodes", True):
+        reasons.append("the matches were lost with a process and start again")
+    return reasons

@@ -51,7 +51,7 @@ def measure(options: PartOptions) -> Found:
 
 
 def _train(options: PartOptions, folder: str, steps: int) -> Path:
-    from sparring.agents.grpo.loop import train
+    from sparring.agents.trainers import train
 
     place = [f"device={options.device}", f"seed={options.seed}", f"checkpoint_dir={folder}", "logger.progress=false"]
     return train(load([f"+run={RUN}", *place, f"grpo.steps={steps}", *options.sized(SIZES, TINY)]))

@@ -37,7 +37,7 @@ PHASES = [
 
 def measure(options: PartOptions) -> Found:
     """Run A at once, run B in two sittings; compare policies and training states."""
-    from sparring.agents.ppo.loop import train
+    from sparring.agents.trainers import train
 
     found = Found()
     with tempfile.TemporaryDirectory() as folder:

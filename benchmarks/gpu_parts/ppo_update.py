@@ -48,7 +48,7 @@ def measure(options: PartOptions) -> Found:
 
 def train(precision: str, options: PartOptions) -> list[dict[str, Any]]:
     """The metrics of each update of a short run."""
-    from sparring.agents.ppo.loop import train as train_run
+    from sparring.agents.trainers import train as train_run
 
     with tempfile.TemporaryDirectory() as folder:
         changes = [f"ppo.precision={precision}", f"ppo.warmup_updates={WARM_UP}", f"max_updates={WARM_UP + MEASURED}"]

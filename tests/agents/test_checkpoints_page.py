@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparring.agents.policies.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
-from sparring.agents.ppo.loop import train
+from sparring.agents.trainers import train
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import EvaluationConfig
 from tests.agents.ppo.small_run import config

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import scaling, standard_tasks
 from benchmarks.command import run_script
-from sparring.agents.run.lock import RunLock
+from sparring.agents.run.folder import RunLock
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 SCRIPTS = [path.name for path in sorted(FOLDER.glob("*.py")) if "\nif __name__ ==" in path.read_text()]

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import time_to_win
 from benchmarks.time_to_win import Reached, clock, measure, verdict
-from sparring.agents.ppo.loop import train
+from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.envs.dogfight.rules import BOTS
 

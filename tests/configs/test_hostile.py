@@ -4,8 +4,6 @@ A stored configuration is as hostile as a command line: people resume runs that 
 """
 
 import os
-import sys
-import types
 
 import pytest
 import yaml
@@ -98,9 +96,7 @@ COMMAND_LINE = {
 @pytest.fixture(autouse=True)
 def watched(tmp_path, monkeypatch):
     """An empty working directory, a secret in the environment, and a trainer that must not be reached."""
-    module = types.ModuleType("sparring.agents.ppo.loop")
-    module.train = lambda config: pytest.fail(f"a run of {config} was begun")
-    monkeypatch.setitem(sys.modules, "sparring.agents.ppo.loop", module)
+    monkeypatch.setattr(train, "train", lambda config, claim: pytest.fail(f"a run of {config} was started"))
     monkeypatch.setattr(os, "system", lambda command: pytest.fail(f"{command} was run"))
     monkeypatch.setenv("SPARRING_CANARY", SECRET)
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ from PIL import Image
 from scipy import stats
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
+from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.eval import players
 from sparring.eval.episodes import play

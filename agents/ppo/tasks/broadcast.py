@@ -35,19 +35,19 @@ class BroadcastEnv:
 
     def assign(self, opponents: np.ndarray) -> None:
         """As `LearnerEnv.assign`; the others then go on."""
-        self._processes.same((None, opponents))
+        self._processes.broadcast((None, opponents))
         self._env.assign(opponents)
 
     def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
         """As `LearnerEnv.load_slot`."""
-        self._processes.same((slot, {name: tensor.cpu() for name, tensor in weights.items()}))
+        self._processes.broadcast((slot, {name: tensor.cpu() for name, tensor in weights.items()}))
         self._env.load_slot(slot, weights)
 
 
 def follow(env: LearnerEnv, processes: Processes) -> None:
     """In every other process: do to `env` what process 0 does, until all matches have their opponents."""
     while True:
-        told: tuple[int | None, Any] = processes.same((None, None))
+        told: tuple[int | None, Any] = processes.broadcast((None, None))
         slot, what = told
         if slot is None:
             env.assign(what)

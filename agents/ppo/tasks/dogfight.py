@@ -98,7 +98,7 @@ class DogfightTask:
         invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
         if self.processes.first:
             self.self_play.record(tally)
-        rates = self._win_rates = self.processes.same(self._rates())
+        rates = self._win_rates = self.processes.broadcast(self._rates())
         if not self.processes.first:
             return {}
         metrics = rollout_metrics(tally, BOTS) | curriculum_metrics(plan, rates) | league_metrics(self.self_play)

@@ -18,6 +18,7 @@ from sparring.agents.baselines.sb3_weights import SB3Error, read_zip, to_actor_c
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
@@ -35,7 +36,7 @@ def bots_only(folder, **options):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     root = tmp_path_factory.mktemp("sb3")
-    return sb3.train(bots_only(root)).parent
+    return train(bots_only(root)).parent
 
 
 def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_other(trained):
@@ -49,7 +50,7 @@ def test_it_trains_under_the_same_schedule_and_leaves_a_checkpoint_like_any_othe
 
 
 def test_every_update_is_timed_and_its_policy_kept_where_that_is_due(tmp_path):
-    folder = sb3.train(bots_only(tmp_path, checkpoint_every=1)).parent
+    folder = train(bots_only(tmp_path, checkpoint_every=1)).parent
     assert all(row["time/steps_per_second"] > 0 for row in metrics(tmp_path))
     assert all(row["rollout/reward"] != 0 for row in metrics(tmp_path))
     first, last = (load_checkpoint(folder / f"step_{steps}.pt") for steps in (128, 256))
@@ -64,7 +65,7 @@ def test_events_happen_before_their_update(tmp_path):
     events = [EventConfig(at=1, snapshot="before_ace", log_std=-1.5)]
     phases = [replace(phase, events=events) for phase in plain.phases]
     eventful = replace(plain, phases=phases, checkpoint_dir=str(tmp_path / "eventful"))
-    before, after = (sb3.train(options).parent for options in (plain, eventful))
+    before, after = (train(options).parent for options in (plain, eventful))
     first, snapshot = (load_checkpoint(path) for path in (before / "step_128.pt", after / "before_ace.pt"))
     assert snapshot.training["update"] == 1
     weights = first.network.state_dict()
@@ -78,19 +79,19 @@ def test_nothing_is_left_outside_the_run(tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    sb3.train(bots_only(tmp_path, max_updates=1))
+    train(bots_only(tmp_path, max_updates=1))
     assert list(temporary.iterdir()) == []
 
 
 def test_a_run_cut_short_says_how_far_it_came(tmp_path):
-    assert load_checkpoint(sb3.train(bots_only(tmp_path, max_updates=1))).training["update"] == 1
+    assert load_checkpoint(train(bots_only(tmp_path, max_updates=1))).training["update"] == 1
 
 
 def test_what_it_cannot_have_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"phases\.1\.scripted_end=1\.0: trainer=sb3 has no self-play"):
-        sb3.train(config(tmp_path, trainer="sb3"))
+        train(config(tmp_path, trainer="sb3"))
     with pytest.raises(ConfigError, match=r"network\.blocks=2: trainer=sb3 knows plain layers only"):
-        sb3.train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
+        train(replace(bots_only(tmp_path), network=NetworkConfig(hidden=16, blocks=2)))
 
 
 @pytest.fixture
@@ -203,5 +204,5 @@ def test_a_run_that_was_begun_is_left_as_it_is(trained):
     """There are no states to go on from; the run began anew over its own metrics."""
     before = {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()}
     with pytest.raises(ConfigError, match="name=small: was begun, and trainer=sb3 cannot resume; choose another name"):
-        sb3.train(bots_only(trained.parent))
+        train(bots_only(trained.parent))
     assert {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()} == before

@@ -12,7 +12,7 @@ from sparring.configs.serialization import to_plain
 ROOT = Path(__file__).resolve().parents[3]
 CODE = (
     "import sys, json; sys.path.insert(0, sys.argv[1])\n"
-    "from sparring.agents.ppo.loop import train\nfrom sparring.configs.serialization import from_plain\n"
+    "from sparring.agents.trainers import train\nfrom sparring.configs.serialization import from_plain\n"
     "train(from_plain(json.loads(sys.argv[2])))"
 )
 

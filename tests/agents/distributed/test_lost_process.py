@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
+from sparring.agents.trainers import train
 from sparring.configs.schema import PhaseConfig, StageConfig
 from tests.agents.distributed.launch_processes import end, start
 from tests.agents.ppo.small_run import config, metrics
@@ -49,7 +49,7 @@ def test_a_killed_process_ends_the_run_with_a_checkpoint_to_go_on_from(two, tmp_
     train(endless(tmp_path, max_updates=updates + 1))
     said = capsys.readouterr().out
     assert f"resumed after update {updates} from update_{updates:06d}" in said
-    assert "the matches were lost with a process and begin anew" in said
+    assert "the matches were lost with a process and start again" in said
     assert len(metrics(tmp_path)) == final(tmp_path)["update"] == updates + 1
 
 

@@ -11,10 +11,10 @@ import torch
 from sparring.agents.distributed.processes import ALONE, Processes, joined
 from sparring.agents.distributed.shards import Shard, ShardedGenerator, draw
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
 from sparring.agents.ppo.minibatches import Joint, minibatches
 from sparring.agents.ppo.rollout import Samples
 from sparring.agents.run.states import read_state
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EnvConfig, EvaluationConfig, PhaseConfig, PPOConfig, SelfPlayConfig
 from tests.agents.distributed.launch_processes import ROOT, end, start

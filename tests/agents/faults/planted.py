@@ -17,9 +17,10 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.policy import Policy
-from sparring.agents.ppo import loop
+from sparring.agents.ppo import trainer
 from sparring.agents.ppo.learner import PPOLearner
-from sparring.agents.ppo.run import PPORun
+from sparring.agents.ppo.trainer import PPOTrainer
+from sparring.agents.run import fit
 from sparring.agents.run.states import StateFolder
 from sparring.configs.schema import LoggerConfig, NetworkConfig
 from sparring.curriculum.pool import Pool
@@ -73,13 +74,13 @@ def save_and_die(folder, update, keep, at):
 def run(config):
     """As the command line runs it: exit codes and messages for a person."""
     train.load = lambda arguments: config
-    loop.estimate_seconds = lambda run: 0.0  # a trial would reach the places of faults first
+    trainer.estimate_seconds = lambda *_, **__: 0.0  # a trial would reach the places of faults first
     sys.exit(train.main([]))
 
 
 def run_telling(root, sender, **options):
     """The long small run, telling each update when its row is written."""
-    _after(loop, "_update", lambda *_: sender.send(True))
+    _after(fit, "_update", lambda *_: sender.send(True))
     run(long(root, **options))
 
 
@@ -92,7 +93,7 @@ def run_signalled(root, place, numbers, **options):
             for number in numbers:
                 os.kill(os.getpid(), number)
 
-    _after(loop, "_prepare", lambda run, plan: arm.update(now=plan.update == 5))
+    _after(PPOTrainer, "_prepare", lambda trainer: arm.update(now=trainer.plan.update == 5))
     owner, name = {
         "rollout": (LearnerEnv, "step"),
         "update": (PPOLearner, "_step"),
@@ -103,7 +104,7 @@ def run_signalled(root, place, numbers, **options):
     if not place.startswith("save"):
         _after(owner, name, lambda *_: strike())
     else:
-        saver = (PPORun, "save") if place.endswith("policy") else (StateFolder, "publish")
+        saver = (PPOTrainer, "write_policy") if place.endswith("policy") else (StateFolder, "publish")
         inside = _inside(*saver)
         _after(owner, name, lambda *_: strike() if inside else None)
     run(long(root, **options))
@@ -111,21 +112,21 @@ def run_signalled(root, place, numbers, **options):
 
 def run_on_a_full_disk(root, full_after, **options):
     """The long small run; after so many updates no file can grow beyond a few bytes."""
-    _once(full_after, lambda run: resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY)))
+    _once(full_after, lambda session: resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY)))
     run(long(root, **options))
 
 
 def run_without_folder(root, after, how, **options):
     """The long small run; after so many updates its folder is gone, a file, or one that cannot be entered."""
 
-    def lose(run):
-        run.folder.path.rename(root / "elsewhere")
+    def lose(session):
+        session.folder.path.rename(root / "elsewhere")
         if how == "a file":
-            run.folder.path.write_text("")
+            session.folder.path.write_text("")
         elif how == "another one":
-            shutil.copytree(root / "elsewhere", run.folder.path)
+            shutil.copytree(root / "elsewhere", session.folder.path)
             for name in ("state", "pool", "manifest.json"):
-                path = run.folder.path / name
+                path = session.folder.path / name
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 path.write_text("")
 
@@ -155,7 +156,7 @@ def _after(owner, name, action):
 
 def _once(updates, action):
     """Let `action` follow the update with that number, counted from 1, before anything is saved."""
-    _after(loop, "_learn", lambda run, plan, _: action(run) if plan.update + 1 == updates else None)
+    _after(PPOTrainer, "_learn", lambda one, _: action(one.session) if one.plan.update + 1 == updates else None)
 
 
 def _inside(owner, name):

@@ -15,9 +15,9 @@ import torch
 from sparring.agents.baselines.sb3_weights import LAYERS, SB3Error, read_zip
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
-from sparring.agents.ppo.loop import train
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateError, StateFolder, read_state
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.load import load

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.run.states import StateFolder, read_state
+from sparring.agents.trainers import train
 from sparring.curriculum.pool import Pool
 from tests.agents.faults import planted, victims
 from tests.agents.ppo.small_run import flat, long, metrics, state_of, untimed
@@ -109,7 +109,7 @@ def test_a_run_killed_again_and_again_goes_on_bit_for_bit(tmp_path):
     said = (tmp_path / "said").read_text()
     assert process.exitcode == 0, said
     assert kills >= 3
-    assert "begins anew" not in said
+    assert "starts from the beginning" not in said
     assert "damaged" not in said
     assert state_of(root) == state_of(tmp_path / "whole")
     assert untimed(metrics(root)) == untimed(metrics(tmp_path / "whole"))

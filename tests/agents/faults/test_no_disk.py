@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
 from sparring.agents.run.states import StateFolder
+from sparring.agents.trainers import train
 from tests.agents.faults import planted, victims
 from tests.agents.ppo.small_run import long, metrics, state_of, untimed
 

@@ -13,10 +13,11 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo import loop
+from sparring.agents.ppo import trainer
 from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.run.guard import LearningFailed
+from sparring.agents.trainers import train
 from sparring.envs.dogfight.batch import DogfightBatch
 from tests.agents.ppo.small_run import config, metrics
 
@@ -73,7 +74,7 @@ SEAMS = {
 @pytest.fixture(autouse=True)
 def no_trial(monkeypatch):
     """The estimate of a run's length plays and learns as well; faults are meant for the run itself."""
-    monkeypatch.setattr(loop, "estimate_seconds", lambda run: 0.0)
+    monkeypatch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
 
 
 def spoil(monkeypatch, seam, value, *, always=False):
@@ -93,7 +94,7 @@ def spoil(monkeypatch, seam, value, *, always=False):
 def ends_well(root):
     """Train; whether there is a finite policy. Without one there must be a report."""
     try:
-        loop.train(config(root, checkpoint_every=1))
+        train(config(root, checkpoint_every=1))
     except LearningFailed:
         report = json.loads((root / "small" / "guard_report.json").read_text())
         assert len(report["broken_updates"]) >= 3

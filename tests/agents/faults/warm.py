@@ -6,10 +6,10 @@ import tempfile
 
 import torch
 
-from sparring.agents.ppo import loop
+from sparring.agents.trainers import train
 from tests.agents.faults import planted  # noqa: F401
 from tests.agents.ppo.small_run import config
 
 torch.set_num_threads(1)
 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-    loop.train(config(folder, max_updates=1))
+    train(config(folder, max_updates=1))

@@ -16,9 +16,9 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
-from sparring.agents.ppo.loop import train
 from sparring.agents.run import session
 from sparring.agents.run.states import FORMAT_VERSION
+from sparring.agents.trainers import train
 from sparring.configs.schema import EnvConfig, NetworkConfig, PPOConfig, RunConfig, SelfPlayConfig
 from tests.agents.ppo import small_run
 

@@ -2,8 +2,8 @@
 
 import json
 
-from sparring.agents.grpo.loop import train
 from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.trainers import train
 from tests.agents.grpo.rollouts.small_games import small_config
 
 CLOCKS = ("_time_s", "_overlap_s", "_total_s", "time/")

@@ -5,12 +5,12 @@ import json
 import pytest
 import torch
 
-from sparring.agents.grpo import loop
 from sparring.agents.grpo.evaluation import OPPONENTS, ReferenceEvaluation, measured
 from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.llm.models.adapters import Adapters
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.trainers import train as train_run
 from sparring.configs.core.errors import InputError
 from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
@@ -25,7 +25,7 @@ def toy(tmp_path_factory):
 
 def train(toy, folder, name, *options):
     places = [f"model.name={toy}", f"checkpoint_dir={folder}", f"name={name}", "grpo.learning_rate=1e-2"]
-    return loop.train(small_config(*places, "grpo.steps=3", "env.last_year=1901", *options))
+    return train_run(small_config(*places, "grpo.steps=3", "env.last_year=1901", *options))
 
 
 def rows(final, name="metrics.jsonl"):

@@ -7,7 +7,7 @@ import torch
 
 from sparring import train
 from sparring.agents.grpo import learner
-from sparring.agents.grpo.loop import train as train_grpo
+from sparring.agents.trainers import train as train_grpo
 from tests.agents.grpo.rollouts.small_games import SMALL, small_config
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder

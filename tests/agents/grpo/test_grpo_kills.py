@@ -7,10 +7,10 @@ import time
 import pytest
 import torch
 
-from sparring.agents.grpo import loop
 from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
 from sparring.agents.grpo.rollouts.rollout_workers import InProcess
-from sparring.agents.grpo.run import GRPORun
+from sparring.agents.grpo.trainer import GRPOTrainer
+from sparring.agents.run import fit
 from tests.agents.faults import victims
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
@@ -20,21 +20,20 @@ OPTIONS = ("grpo.steps=5", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "gr
 
 def run_telling(toy, folder, name, sender):
     """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
-    GRPORun._players = lambda self: InProcess(
-        self.config, AdapterRolloutWorker
-    )  # as workers do, without starting processes
-    step, introduce = loop._step, loop._introduce
+    # as workers do, without starting processes
+    GRPOTrainer._new_players = lambda self: InProcess(self.config, AdapterRolloutWorker)
+    update, describe = fit._update, GRPOTrainer.describe
 
-    def ready(run):
-        introduce(run)
-        sender.send(run.done)
+    def ready(trainer):
+        yield from describe(trainer)
+        sender.send(trainer.updates_done)
 
-    def telling(run):
-        went_on = step(run)
-        sender.send(run.done)
+    def telling(trainer, session):
+        went_on = update(trainer, session)
+        sender.send(trainer.updates_done)
         return went_on
 
-    loop._introduce, loop._step = ready, telling
+    GRPOTrainer.describe, fit._update = ready, telling
     run(toy, folder, name, *OPTIONS)
 
 

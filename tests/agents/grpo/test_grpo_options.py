@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import GRPOLearner
-from sparring.agents.grpo.loop import train
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
 from sparring.agents.llm.models.adapters import AdapterError, Adapters
 from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.trainers import train
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.grpo.rollouts.small_games import small_config

@@ -105,13 +105,20 @@ def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, begu
     assert "it is kept as league.json.damaged, and the league of update_000001 is used" in events(heir)
 
 
-def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_the_corrected_command(toy, tmp_path):
-    with pytest.raises(InputError, match=r"league\.inherit=nobody"):
-        run(toy, tmp_path, "mine", "grpo.steps=1", "league.inherit=nobody")
+def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_the_corrected_command(
+    toy, half, tmp_path, monkeypatch
+):
+    def refuse(*_, **__):
+        raise InputError("refused late")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sparring.agents.grpo.trainer.inherit", refuse)
+        with pytest.raises(InputError, match="refused late"):
+            run(toy, tmp_path, "mine", "grpo.steps=1", "league.inherit=small")
     final = run(toy, tmp_path, "mine", "grpo.steps=1", "seed=7")
     assert len(rows(final)) == 1
     assert RunFolder(final.parent).read_config()["league"]["inherit"] == ""
-    assert "begins anew, and config.yaml now has its seed, league.inherit" in events(final)
+    assert "starts from the beginning, and config.yaml now has its seed, league.inherit" in events(final)
 
 
 def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(toy, half, capsys):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparring.agents.grpo.loop import _learn
 from sparring.agents.grpo.objective.groups import BeforeMove
 from sparring.agents.grpo.rollouts.rollout import DecisionRecord, RolloutBatch
+from sparring.agents.grpo.step import learn_from
 from sparring.agents.llm.backend import Decision
 from sparring.configs.language import GRPOConfig
 
@@ -30,14 +30,12 @@ def turn(game, fork, step=0, *, power=2, centres=3):
 
 def learned(turns, rewards, *, rate_scale=1.0, **options):
     """What the learner is given, as {number of the turn: advantage}, and the learner."""
-    run = SimpleNamespace(
-        grpo=GRPOConfig(**options), learner=Noting(), guard=SimpleNamespace(rate_scale=rate_scale, sound=True)
-    )
+    learner = Noting()
     plan = SimpleNamespace(policy_version=0, groups=())
     batch = RolloutBatch(plan, turns, np.array(rewards), endings=[], failed=0, years=0.0, seconds=0.0)
-    metrics = _learn(run, batch)
+    metrics = learn_from(batch, learner, GRPOConfig(**options), rate_scale=rate_scale)
     whose = {id(one.decision): number for number, one in enumerate(turns)}
-    return {whose[id(sample.decision)]: sample.advantage for sample in run.learner.samples}, run.learner, metrics
+    return {whose[id(sample.decision)]: sample.advantage for sample in learner.samples}, learner, metrics
 
 
 TWO_FORKS = [turn(0, 0), turn(1, 0), turn(2, 1), turn(3, 1)]

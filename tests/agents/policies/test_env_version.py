@@ -15,8 +15,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
 from sparring.agents.policies.policy import Policy, PolicyError
-from sparring.agents.run.preflight import check_early
-from sparring.agents.run.session import open_home
+from sparring.agents.run.session import RunSession
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
@@ -129,16 +128,15 @@ def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, capsys, begin):
 def test_every_process_of_a_run_is_refused_alike(old_run):
     """torchrun's processes do not look early."""
     config = load(["+run=quickstart", "name=small", f"checkpoint_dir={old_run.parent}"])
-    for start in (check_early, open_home):
-        with pytest.raises(ConfigError, match="cannot be resumed under"):
-            start(config)
+    with pytest.raises(ConfigError, match="cannot be resumed under"):
+        RunSession(config, total=1)
 
 
 def test_a_folder_in_which_the_old_version_trained_nothing_takes_a_new_run(tmp_path):
     folder = tmp_path / "small"
     folder.mkdir()
     shutil.copy(OLD_RUN / "config.yaml", folder)
-    home = open_home(load(["+run=quickstart", "name=small", f"checkpoint_dir={tmp_path}"]))
-    home.lock.release()
-    assert home.folder.read_config()["env"]["id"] == ENV_ID
-    assert home.changed["env.id"] == ("sparring/Dogfight-v0", ENV_ID)
+    config = load(["+run=quickstart", "name=small", "logger.progress=false", f"checkpoint_dir={tmp_path}"])
+    with RunSession(config, total=1) as session:
+        assert session.folder.read_config()["env"]["id"] == ENV_ID
+    assert session.changed["env.id"] == ("sparring/Dogfight-v0", ENV_ID)

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo import loop
+from sparring.agents.ppo import trainer
 from sparring.agents.ppo.evaluation import BotEvaluation
-from sparring.agents.ppo.loop import anneal, train
 from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.trainer import anneal
 from sparring.agents.run.folder import RunFolderError
 from sparring.agents.run.signals import Stopped
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EvaluationConfig, EventConfig, PhaseConfig, PPOConfig
 from sparring.configs.serialization import to_plain
@@ -113,12 +114,12 @@ def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch
 def asked_while_estimating(monkeypatch, times=1):
     """Ctrl-C while the run says how long it will take."""
 
-    def estimate(run):
+    def estimate(*_, **__):
         for _ in range(times):
             signal.raise_signal(signal.SIGINT)
         return 0.0
 
-    monkeypatch.setattr(loop, "estimate_seconds", estimate)
+    monkeypatch.setattr(trainer, "estimate_seconds", estimate)
 
 
 @pytest.mark.parametrize("done", [0, 2])
@@ -145,7 +146,7 @@ def test_stopped_at_once_there_is_the_policy_of_the_last_state(tmp_path, monkeyp
             signal.raise_signal(signal.SIGINT)
         return collect(*arguments)
 
-    monkeypatch.setattr(loop, "estimate_seconds", lambda run: 0.0)
+    monkeypatch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
     monkeypatch.setattr(Rollout, "collect", stopped_twice)
     with pytest.raises(Stopped):
         train(config(tmp_path))

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
-from sparring.agents.run.folder import RunFolder
-from sparring.agents.run.lock import RunLock, RunLockedError
+from sparring.agents.run.folder import RunFolder, RunLock, RunLockedError
 from sparring.agents.run.states import StateError
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.resume_changes import drift
 from tests.agents.ppo.small_run import LONG, config, flat, long, metrics, state_of, untimed
@@ -115,16 +114,16 @@ def test_a_state_of_a_newer_format_is_refused_and_kept(half):
     assert "update_000003" in states(half)
 
 
-def test_without_any_state_the_run_begins_anew_and_says_so(whole, half, capsys):
+def test_without_any_state_the_run_starts_from_the_beginning_and_says_so(whole, half, capsys):
     shutil.rmtree(half / "small" / "state")
     train(long(half))
-    assert "there is no training state yet: the run begins anew" in capsys.readouterr().out
+    assert "there is no training state yet: the run starts from the beginning" in capsys.readouterr().out
     assert state_of(half) == state_of(whole)
 
 
 def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_another_configuration(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("sparring.agents.ppo.run.Guard", refuse)
+        patch.setattr("sparring.agents.run.session.Guard", refuse)
         with pytest.raises(InputError, match="refused late"):
             train(long(tmp_path))
     train(long(tmp_path, seed=7, max_updates=1))

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from sparring.agents.distributed.threads import set_threads
-from sparring.agents.ppo import run as module
-from sparring.agents.ppo.run import SEED_USES, PPORun, derive_seeds
+from sparring.agents.ppo import trainer as module
 from sparring.agents.ppo.tasks import dogfight
+from sparring.agents.ppo.trainer import SEED_USES, PPOTrainer, derive_seeds
 from sparring.configs.core import status
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.core.errors import ConfigError
@@ -69,5 +69,5 @@ def test_a_simulator_that_takes_long_to_load_is_explained_where_progress_is_show
 
     monkeypatch.setattr(status, "PATIENCE", 0.05)
     monkeypatch.setattr(dogfight, "make_batch", slowly)
-    PPORun(config(tmp_path, logger=LoggerConfig(progress=progress))).close()
+    PPOTrainer(config(tmp_path, logger=LoggerConfig(progress=progress))).close()
     assert (status.COMPILING in capsys.readouterr().err) is progress

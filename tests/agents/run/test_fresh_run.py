@@ -1,10 +1,10 @@
-"""A start that was refused leaves a folder which takes the corrected command; one that was begun does not."""
+"""A start that was refused leaves a folder which takes the corrected command; one that was trained does not."""
 
 import pytest
 
 from sparring.agents.run.folder import RunFolder
-from sparring.agents.run.preflight import check_early
-from sparring.agents.run.session import RunSession, begins_anew, open_home
+from sparring.agents.run.preflight import FolderClaim
+from sparring.agents.run.session import RunSession, fresh_start
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.curriculum.league.file import LeagueFile
@@ -18,10 +18,9 @@ def config(root, *options):
 @pytest.fixture
 def refused(tmp_path):
     """What is left where the trainer was refused right after it had opened its folder, with seed 1."""
-    home = RunSession(config(tmp_path), total=1)
-    home.states.folder.mkdir()
-    home.folder.pool.mkdir()
-    home.close()
+    with RunSession(config(tmp_path), total=1) as session:
+        session.states.folder.mkdir()
+        session.folder.pool.mkdir()
     return tmp_path
 
 
@@ -31,18 +30,16 @@ def stored(root):
 
 def test_the_corrected_command_is_taken_and_its_options_are_kept(refused):
     corrected = config(refused, "seed=7", "model.name=smollm2", "logger.wandb_project=other")
-    check_early(corrected)
-    home = RunSession(corrected, total=1)
-    home.greet(0, {})
-    home.close()
+    with RunSession(corrected, total=1, claim=FolderClaim(corrected)) as session:
+        session.report_resume(0, {})
     assert (stored(refused)["seed"], stored(refused)["model"]["name"]) == (7, "smollm2")
     said = (refused / "mine" / "events.jsonl").read_text()
-    assert "begins anew, and config.yaml now has its seed, model.name, logger.wandb_project" in said
+    assert "starts from the beginning, and config.yaml now has its seed, model.name, logger.wandb_project" in said
 
 
 def test_what_it_would_begin_with_is_looked_for_again(refused):
     with pytest.raises(ConfigError, match=r"model\.adapter=nothing\.pt: is no file"):
-        check_early(config(refused, "model.adapter=nothing.pt"))
+        FolderClaim(config(refused, "model.adapter=nothing.pt"))
 
 
 def state(folder, name="update_000000"):
@@ -64,9 +61,8 @@ BEGUN = {
 @pytest.mark.parametrize("what", BEGUN)
 def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
     BEGUN[what](refused / "mine")
-    for start in (check_early, open_home):
-        with pytest.raises(ConfigError, match="seed=7: the run was begun with 1"):
-            start(config(refused, "seed=7"))
+    with pytest.raises(ConfigError, match="seed=7: the run was begun with 1"):
+        FolderClaim(config(refused, "seed=7"))
     assert stored(refused)["seed"] == 1
 
 
@@ -74,11 +70,11 @@ def test_the_league_of_the_refused_start_is_kept_aside(refused):
     """Its base model is that of the slip; the run makes one of its own."""
     LeagueFile(refused / "mine").begin(new_league(("random",), "slip"))
     written = (refused / "mine" / "league.json").read_bytes()
-    open_home(config(refused, "model.name=smollm2")).lock.release()
+    RunSession(config(refused, "model.name=smollm2"), total=1).close()
     assert not (refused / "mine" / "league.json").exists()
     assert (refused / "mine" / "league.json.before").read_bytes() == written
 
 
 def test_many_changed_options_are_counted_in_the_line():
-    line = begins_anew({f"option_{number}": (1, 2) for number in range(8)})
+    line = fresh_start({f"option_{number}": (1, 2) for number in range(8)})
     assert line.endswith("now has its option_0, option_1, option_2, option_3, option_4, 3 more options")

@@ -11,15 +11,17 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo import loop
+from sparring.agents.ppo import trainer
 from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
-from sparring.agents.ppo.run import PPORun
+from sparring.agents.ppo.trainer import PPOTrainer
 from sparring.agents.run.guard import Guard, GuardVerdict, LearningFailed
 from sparring.agents.run.progress import Progress
+from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.states import StateFolder
+from sparring.agents.trainers import train
 from sparring.configs.schema import GuardConfig, NetworkConfig, PPOConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from tests.agents.ppo.small_run import config, metrics
@@ -132,7 +134,7 @@ def test_its_state_comes_back():
 @pytest.fixture(autouse=True)
 def no_trial(monkeypatch):
     """The estimate of a run's length plays and learns as well; faults are meant for the run itself."""
-    monkeypatch.setattr(loop, "estimate_seconds", lambda run: 0.0)
+    monkeypatch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
 
 
 def events(folder):
@@ -156,11 +158,11 @@ def inject(monkeypatch, owner, name, fault, calls=(0,)):
 @pytest.mark.parametrize("tensor", ["obs", "reward"])
 def test_a_match_that_is_not_finite_is_begun_anew(tmp_path, monkeypatch, tensor):
     inject(monkeypatch, DogfightBatch, "step", lambda batch, _: getattr(batch, tensor)[3].fill_(NAN))
-    loop.train(config(tmp_path))
+    train(config(tmp_path))
     rows = metrics(tmp_path)
     assert [row["guard/quarantined_matches"] for row in rows] == [1, 1, 1]
     assert [row["guard/skipped_steps"] for row in rows] == [0, 0, 0]
-    assert events(tmp_path) == ["1 matches were not finite and were begun anew"]
+    assert events(tmp_path) == ["1 matches were not finite and were started again"]
     assert all(value is not None for row in rows for value in row.values())
 
 
@@ -171,14 +173,14 @@ def test_a_state_that_is_not_finite_is_begun_anew(tmp_path, monkeypatch):
         batch.load({"fighters": state["fighters"]})
 
     inject(monkeypatch, DogfightBatch, "step", spoil)
-    loop.train(config(tmp_path))
+    train(config(tmp_path))
     assert metrics(tmp_path)[-1]["guard/quarantined_matches"] == 1
 
 
 @pytest.mark.parametrize("tensor", ["log_prob", "value", "advantage", "returns"])
 def test_samples_that_are_not_finite_cost_their_minibatches_only(tmp_path, monkeypatch, tensor):
     inject(monkeypatch, Rollout, "finish", lambda rollout, _: getattr(rollout, tensor)[2, 3].fill_(NAN))
-    loop.train(config(tmp_path))
+    train(config(tmp_path))
     rows = metrics(tmp_path)
     assert [row["guard/skipped_steps"] for row in rows] == [2, 2, 2]  # one of two minibatches, in two epochs
     assert [row["guard/restored_updates"] for row in rows] == [0, 0, 0]
@@ -193,8 +195,8 @@ def test_a_broken_moment_is_left_behind_by_rolling_back(tmp_path, monkeypatch):
     """Taking updates back does not help when what they are taken back to is broken; an earlier state does."""
     inject(monkeypatch, StateFolder, "publish", lambda states, _: spoil_moment(runs[0].learner, None), calls=[1])
     runs = []
-    inject(monkeypatch, PPORun, "_open", lambda run, _: runs.append(run))
-    loop.train(config(tmp_path, checkpoint_every=1))
+    inject(monkeypatch, PPOTrainer, "restore_or_init", lambda trainer, _: runs.append(trainer))
+    train(config(tmp_path, checkpoint_every=1))
     last = metrics(tmp_path)[-1]
     assert (last["guard/restored_updates"], last["guard/rollbacks"]) == (2, 1)
     assert math.isfinite(last["train/weight_norm"])
@@ -205,7 +207,7 @@ def test_a_gradient_that_is_not_finite_is_never_applied(tmp_path, monkeypatch):
         learner.network.actor[0].weight.grad.fill_(math.inf)
 
     inject(monkeypatch, PPOLearner, "_value_gradient", spoil)
-    loop.train(config(tmp_path))
+    train(config(tmp_path))
     rows = metrics(tmp_path)
     assert [row["guard/skipped_steps"] for row in rows] == [1, 1, 1]
     assert all(math.isfinite(row["train/weight_norm"]) for row in rows)
@@ -217,7 +219,7 @@ def break_update(learner, result):
 
 def test_one_broken_update_is_taken_back_and_the_run_goes_on(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update)
-    loop.train(config(tmp_path))
+    train(config(tmp_path))
     rows = metrics(tmp_path)
     assert [row["guard/restored_updates"] for row in rows] == [1, 1, 1]
     assert [row["train/learning_rate"] for row in rows] == pytest.approx([3e-4, 1.65e-4 / 2, 3e-5 / 2])
@@ -227,7 +229,7 @@ def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2])
     moved = []
     inject(monkeypatch, Progress, "skip", lambda progress, _: moved.append(progress._bar.n))
-    loop.train(config(tmp_path, checkpoint_every=1))
+    train(config(tmp_path, checkpoint_every=1))
     assert moved == [1]  # from after the third update, which broke again, back to the first
     assert [row["env_steps"] for row in metrics(tmp_path)] == [128, 256, 384]
     assert [row["guard/rollbacks"] for row in metrics(tmp_path)] == [0, 1, 1]
@@ -241,7 +243,7 @@ def test_a_second_one_rolls_back_to_the_last_state(tmp_path, monkeypatch):
 def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2, 3])
     with pytest.raises(LearningFailed) as failed:
-        loop.train(config(tmp_path, checkpoint_every=1))
+        train(config(tmp_path, checkpoint_every=1))
     assert failed.value.code == 1
     report = json.loads((tmp_path / "small" / "guard_report.json").read_text())
     assert (report["update"], report["broken_updates"]) == (1, [1, 2, 1])
@@ -252,8 +254,8 @@ def test_a_third_one_ends_the_run_with_a_report(tmp_path, monkeypatch):
 
 def test_stopping_right_after_a_roll_back_saves_what_it_went_back_to(tmp_path, monkeypatch):
     inject(monkeypatch, PPOLearner, "update", break_update, calls=[1, 2])
-    inject(monkeypatch, PPORun, "roll_back", lambda run, _: signal.raise_signal(signal.SIGTERM))
+    inject(monkeypatch, RunSession, "rewind", lambda session, _: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(Stopped):
-        loop.train(config(tmp_path, checkpoint_every=1))
+        train(config(tmp_path, checkpoint_every=1))
     training = load_checkpoint(tmp_path / "small" / "final.pt").training
     assert (training["update"], training["phase"]) == (1, "curriculum")

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from sparring.agents.run.lock import RunLock, RunLockedError
+from sparring.agents.run.folder import RunLock, RunLockedError
 
-HOLD = "import sys; sys.path.insert(0, '.'); from sparring.agents.run.lock import RunLock; from pathlib import Path; "
+HOLD = "import sys; sys.path.insert(0, '.'); from sparring.agents.run.folder import RunLock; from pathlib import Path; "
 HOLD += "lock = RunLock(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.agents.run.preflight import check_early
+from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.curriculum.league.file import LeagueFile
@@ -10,7 +10,7 @@ from sparring.curriculum.league.league import new_league
 
 
 def early(folder, *options):
-    check_early(load(["+run=diplomacy_exp1_quick", f"checkpoint_dir={folder}", "name=mine", *options]))
+    FolderClaim(load(["+run=diplomacy_exp1_quick", f"checkpoint_dir={folder}", "name=mine", *options]))
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 import pytest
 
 from sparring.agents.run.progress import Progress, duration, forecast
-from sparring.configs.schema import PhaseConfig, StageConfig
-from sparring.curriculum.schedule import Schedule
 
 
 @pytest.mark.parametrize(
@@ -28,15 +26,9 @@ def test_a_run_of_a_moment_is_not_forecast(seconds, text):
     assert forecast(seconds) == text
 
 
-def plan():
-    phase = PhaseConfig("transition", 5, stages=[StageConfig(bots=["ace", "brawler"])], scripted_start=0.4)
-    schedule = Schedule([phase])
-    return schedule.plan(schedule.start(), {})
-
-
 def test_the_bar_shows_phase_opponents_win_rates_and_speed(capsys):
-    progress = Progress(5, shown=True, physics=True)
-    progress.update(plan(), "ace 93% brawler selfplay 60%", 31_250.4)
+    progress = Progress(5, shown=True)
+    progress.advance("transition (none)", "ace 93% brawler selfplay 60%, 31,250 steps/s")
     progress.say("something happened")
     progress.close()
     out, bar = capsys.readouterr()
@@ -48,7 +40,7 @@ def test_the_bar_shows_phase_opponents_win_rates_and_speed(capsys):
 def test_without_the_bar_only_lines_remain(capsys):
     progress = Progress(5, shown=False)
     progress.skip(2)
-    progress.update(plan(), "ace", 1.0)
+    progress.advance("transition", "ace, 1 steps/s")
     progress.say("something happened")
     progress.close()
     assert capsys.readouterr() == ("something happened\n", "")
@@ -59,10 +51,10 @@ def test_the_bar_goes_on_where_the_run_does(capsys, updates):
     """After resuming it begins later than at 0, after the guard went back earlier than it was; the speed is of now."""
     progress = Progress(6, shown=True)
     for _ in range(2):
-        progress.update(plan(), "ace", 1.0)
+        progress.advance("transition", "ace, 1 steps/s")
     capsys.readouterr()
     progress.skip(updates)
-    progress.update(plan(), "ace", 1.0)
+    progress.advance("transition", "ace, 1 steps/s")
     progress.close()
     states = capsys.readouterr().err.split("\r")
     assert f"{updates}/6" in states[1]

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sparring.agents.grpo.loop import train
 from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.grpo.rollouts.rollout_metrics import rollout_metrics
 from sparring.agents.llm.backend import FALLBACK, PromptError
 from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from sparring.agents.grpo.loop import _check
 from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
+from sparring.agents.grpo.step import check_batch
 from sparring.agents.llm.backend import Request
 from sparring.agents.llm.models.adapter_file import save_adapter
 from sparring.agents.llm.models.adapters import Adapters
@@ -88,10 +88,9 @@ def test_trap_22_every_sample_says_which_weights_played_it(config, tmp_path, ver
 )
 def test_trap_22_a_batch_that_is_too_old_or_of_another_step_stops_the_run(step, version, sound):
     """The trainer is at step 6 with version 6, the buffer two deep."""
-    run = SimpleNamespace(done=6, depth=2, learner=SimpleNamespace(version=6))
     batch = SimpleNamespace(plan=SimpleNamespace(step=step, policy_version=version), alerts=[], endings=[1])
     if sound:
-        _check(run, batch)
+        check_batch(batch, step=6, version=6, depth=2)
     else:
         with pytest.raises(RuntimeError, match="step 6 got the batch of step"):
-            _check(run, batch)
+            check_batch(batch, step=6, version=6, depth=2)

@@ -10,14 +10,14 @@ pytest.importorskip("transformers")
 
 from transformers import AutoModelForCausalLM
 
-from sparring.agents.llm.cloning import loop, run
+from sparring.agents.llm.cloning import trainer
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
-from sparring.agents.llm.cloning.loop import train
 from sparring.agents.llm.models.saved_model import verify_model
-from sparring.agents.run.lock import RunLock, RunLockedError
+from sparring.agents.run.fit import fit
+from sparring.agents.run.folder import RunLock, RunLockedError
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.states import read_state
-from sparring.agents.trainers import trainer
+from sparring.agents.trainers import load_trainer, train
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
 
@@ -136,10 +136,10 @@ def test_a_full_disk_is_an_alert_while_training_and_an_error_at_the_end(tmp_path
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run, "save_model", full)
+    monkeypatch.setattr(trainer, "save_model", full)
     with pytest.raises(InputError, match=r"final: cannot be written \(No space left on device\); free some space"):
         train(config(tmp_path))
-    assert capsys.readouterr().out.count("alert: nothing is saved (No space left on device); training goes on") == 3
+    assert capsys.readouterr().out.count("alert: final is not saved (No space left on device); training goes on") == 3
     assert len(metrics(tmp_path)) == 5
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_state_is_put_aside(tmp_path, capsys):
 
 
 def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch):
-    pack, packed = loop.pack, []
+    pack, packed = trainer.pack, []
 
     def spoiled(groups, *, pad_id):
         packed.append(groups)
@@ -163,7 +163,7 @@ def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch
             batch.attention_mask.fill_(float("nan"))
         return batch
 
-    monkeypatch.setattr(loop, "pack", spoiled)
+    monkeypatch.setattr(trainer, "pack", spoiled)
     train(config(tmp_path, "max_updates=2"))
     assert [row["train/skipped_steps"] for row in metrics(tmp_path)] == [1, 0]
     assert metrics(tmp_path)[0]["train/answer_loss"] is None
@@ -172,7 +172,7 @@ def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch
 
 def test_minutes_end_and_anneal_a_run(tmp_path, monkeypatch):
     """A clock that says a minute has passed with every update: of 4 minutes a quarter each."""
-    monkeypatch.setattr(loop.Timer, "seconds", lambda self: 60.0)
+    monkeypatch.setattr(trainer.Timer, "seconds", lambda self: 60.0)
     train(config(tmp_path, "clone.minutes=4", "clone.updates=1000", "evaluation.every=0"))
     rates = [row["train/learning_rate"] for row in metrics(tmp_path)]
     assert len(rates) == 4
@@ -182,10 +182,10 @@ def test_minutes_end_and_anneal_a_run(tmp_path, monkeypatch):
 def test_the_run_file_is_a_clone_of_dumbbot_and_learns_in_one_process(monkeypatch):
     chosen = load(["+run=diplomacy_clone"])
     assert (chosen.trainer, chosen.clone.bot) == ("clone", "dumbbot")
-    assert trainer("clone") is train
+    assert load_trainer("clone") == (trainer.CloneTrainer, fit)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="trainer=clone: learns in one process"):
-        trainer("clone")
+        load_trainer("clone")
 
 
 def test_states_hold_where_the_games_are(whole):
@@ -199,7 +199,7 @@ def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_anothe
         raise InputError("refused late")
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "build_tiny", refuse)
+        patch.setattr(trainer, "HeldOut", refuse)
         with pytest.raises(InputError, match="refused late"):
             train(config(tmp_path))
     train(config(tmp_path, "clone.updates=1", "seed=7"))

@@ -11,7 +11,7 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.networks import build_network
 from sparring.agents.policies.order_network import OrderNetwork
-from sparring.agents.ppo.loop import train
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig

@@ -7,8 +7,8 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.loop import train
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, make_envs
+from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
 from sparring.configs.schema import EnvConfig, RunConfig

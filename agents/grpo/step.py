@@ -1,0 +1,67 @@
+"""One GRPO step from a batch of games: rewards become advantages within groups, then a learner's step and metrics."""
+
+from __future__ import annotations
+
+import torch
+
+from sparring.agents.grpo.learner import GRPOLearner, Sample
+from sparring.agents.grpo.objective.advantages import advantages
+from sparring.agents.grpo.objective.groups import group_ids, mixed_share
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch
+from sparring.agents.grpo.rollouts.rollout_metrics import rollout_metrics
+from sparring.configs.core.errors import InputError
+from sparring.configs.language import GRPOConfig
+from sparring.curriculum.league.league import CHALLENGER, League
+from sparring.curriculum.league.matchmaking import Opponents
+from sparring.curriculum.league.metrics import league_metrics
+from sparring.curriculum.ratings.game_results import GameResult, ranks
+from sparring.envs.diplomacy.board.codes import SOLO
+
+
+def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:
+    """Refuse a batch of another step than `step`, or of weights more than `depth` versions older than `version`.
+
+    Raises `RuntimeError` for that, and `InputError` where every game failed.
+    """
+    lag = version - batch.plan.policy_version
+    if batch.plan.step != step or not 0 <= lag <= depth:
+        raise RuntimeError(f"step {step} got the batch of step {batch.plan.step}, {lag} versions old")
+    if not batch.endings:
+        raise InputError(f"step {step}: every game failed; {batch.alerts[0] if batch.alerts else 'no reason given'}")
+
+
+def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, rate_scale: float) -> dict[str, float]:
+    """Compute advantages, then take the learner's step; return its metrics."""
+    facts = [turn.before for turn in batch.turns]
+    ids = group_ids(facts, stratified=grpo.use_state_stratified_groups)
+    rewards = torch.tensor(batch.rewards, dtype=torch.float64)
+    found = advantages(rewards, ids, grpo)
+    values = found.values.tolist()
+    used = found.used.nonzero().flatten().tolist()
+    samples = [Sample(batch.turns[place].decision, values[place]) for place in used]
+    metrics = learner.learn(samples, rate_scale=rate_scale)
+    lag = learner.version - 1 - batch.plan.policy_version
+    extra = {"processing/mixed_share": mixed_share(facts, ids), "buffer/lag": float(lag)}
+    return found.metrics | metrics | extra | {"train/learning_rate": grpo.learning_rate * rate_scale}
+
+
+def league_results(batch: RolloutBatch) -> list[GameResult]:
+    """The games between different players, as the league records them."""
+    games = [GameResult(ending.players, ranks(ending.centres)) for ending in batch.endings]
+    return [game for game in games if len(set(game.players)) > 1]
+
+
+def step_metrics(batch: RolloutBatch, grpo: GRPOConfig, league: League, met: list[GameResult]) -> dict[str, float]:
+    """How the games of a batch went, and how the league stands after the results `met`."""
+    groups = batch.plan.groups
+    drawn = [
+        Opponents(tuple(name for name in group.players if name != CHALLENGER), group.categories)
+        for group in groups
+        if group.categories
+    ]
+    win_at = SOLO if grpo.use_position_scoring else grpo.winner_threshold_sc  # what earns the bonus
+    metrics = rollout_metrics(batch, [group.heroes for group in groups], win_at)
+    metrics |= league_metrics(league, drawn, met)
+    metrics["power_law/simulated_years_per_step"] = batch.years
+    metrics["power_law/reward_at_compute"] = metrics.get("benchmark/reward_mean", 0.0)
+    return metrics

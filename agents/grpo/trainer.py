@@ -1,0 +1,312 @@
+"""GRPO: play groups of games, compare their rewards within groups, and take policy gradient steps on the decisions.
+
+Step t plans the games of step t + `grpo.buffer_depth` before it trains, with the weights and the league of that moment,
+so that a run is a function of its seed. A training state holds all of it, the plans under way with their weights too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.grpo.evaluation import ReferenceEvaluation, ReferenceResult
+from sparring.agents.grpo.learner import GRPOLearner
+from sparring.agents.grpo.objective.importance import DisagreementError
+from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.plan import RolloutPlan, draw_plan
+from sparring.agents.grpo.rollouts.rollout import RolloutBatch
+from sparring.agents.grpo.rollouts.rollout_workers import InProcess, Workers
+from sparring.agents.grpo.rollouts.worker import RolloutJob
+from sparring.agents.grpo.step import check_batch, league_results, learn_from, step_metrics
+from sparring.agents.grpo.training_state import check_base, read_jobs, write_jobs
+from sparring.agents.llm.decoding.output_layer import check_finite
+from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
+from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters
+from sparring.agents.llm.models.identity import base_identity, first_identity
+from sparring.agents.llm.models.load import load_model
+from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.run.fit import save
+from sparring.agents.run.guard import GuardVerdict
+from sparring.agents.run.session import RunSession
+from sparring.agents.run.states import TrainingState, machine
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.tensor_file import pack, unpack
+from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.resume_changes import moving_shares
+from sparring.configs.schema import RunConfig
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.inheritance import inherit
+from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league
+from sparring.curriculum.league.matchmaking import draw_opponents
+from sparring.curriculum.league.serialization import read_league, write_league
+
+
+class GRPOTrainer:
+    """The model with its adapters, the learner, the league, and the rollout workers of one run."""
+
+    unit, cannot_save = "step", ""
+
+    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+        self.config, self.grpo = config, config.grpo
+        self.device = choose_device(config.device)
+        self.threads = set_threads(config.threads)
+        if config.deterministic:
+            make_deterministic()
+        keep_freed_memory()
+        self.updates = min(self.grpo.steps, config.max_updates or self.grpo.steps)
+        self.updates_done, self.decisions, self.years = 0, 0, 0.0
+        self.slowest = 0.0
+        """Seconds of the slowest rollout since this process started."""
+        model, tokenizer = load_model(config.model, device=config.device)
+        self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
+        if config.model.adapter:
+            self._start_from(Path(config.model.adapter))
+        check_finite(self.adapters.model)
+        self.base = base_identity(self.adapters.model)
+        self.evaluation = ReferenceEvaluation(config, self.adapters, tokenizer, threads=self.threads)
+        self.learner = GRPOLearner(
+            self.adapters.model,
+            self.adapters.parameters(),
+            config,
+            base=self.base,
+            without_adapters=lambda: self.adapters.playing(BASE),
+            seed=config.seed,
+        )
+        self.players: InProcess | Workers | None = None
+
+    def _start_from(self, path: Path) -> None:
+        """Make the adapter in a file the learner's."""
+        found = load_adapter(path, self.adapters.model)
+        try:
+            self.adapters.restore(found.weights, found.shape)
+        except AdapterError as error:
+            raise AdapterError(f"model.adapter={path}: {error}") from error
+
+    # ---- what `fit` calls
+
+    @property
+    def final(self) -> Path:
+        """The file of the adapter."""
+        return self.session.folder.final
+
+    @property
+    def over(self) -> bool:
+        """Whether all steps are done."""
+        return self.updates_done >= self.updates
+
+    @property
+    def env_steps(self) -> int:
+        """Decisions played."""
+        return self.decisions
+
+    def restore_or_init(self, session: RunSession) -> None:
+        """Open the guard, the league and the workers, and continue from the state that was found, if any."""
+        self.session = session
+        self.guard = session.open_guard(self.learner)
+        self.league_file = LeagueFile(session.folder.path)
+        if "grpo.steps" in session.changed:
+            session.hint += f" grpo.steps={self.grpo.steps}"
+        if session.found:
+            self.load_state_dict(session.found)
+        else:
+            self.league = self._first_league()
+            self._open_players()
+        if self.over:  # the policy may be lost, or of an earlier step if there was no room
+            session.keep(self.final, lambda: self.save_policy(self.final))
+
+    def nothing_left(self) -> str:
+        """Say why no step is done, and which option asks for more."""
+        line = f"nothing left to do: {self.updates_done} steps are done, {self.updates} were asked for"
+        if self.updates_done < self.grpo.steps:
+            return f"{line} by max_updates, and grpo.steps={self.grpo.steps} allows more"
+        moving = moving_shares(self.config.league)
+        if moving:
+            return (
+                f"{line} by grpo.steps, at which {moving[0]} is reached; to train on, start another run with "
+                f"model.adapter={self.final}"
+            )
+        return f"{line} by grpo.steps, whatever max_updates says; give grpo.steps=N to train on"
+
+    def describe(self) -> Iterator[str]:
+        """Sizes, the model, and the machine."""
+        trained = sum(parameter.numel() for parameter in self.learner.parameters.values())
+        yield (
+            f"{self.session.folder.path}: {self.updates} steps of {self.grpo.groups} groups x "
+            f"{self.grpo.samples_per_group} games, {self.config.model.name} with {trained:,} trained weights, "
+            f"{self.device}, {self.threads} threads"
+        )
+
+    def update(self) -> dict[str, float]:
+        """Learn from the oldest batch, and record in the league how its games ended.
+
+        Raises `LearningFailed` where trainer and sampler disagree.
+        """
+        assert self.players is not None
+        started = time.perf_counter()
+        self._plan_ahead()
+        job = self.players.tasks[0]
+        batch = self.players.next()
+        waited = time.perf_counter() - started
+        for text in batch.alerts:
+            self.session.alert(text)
+        check_batch(batch, step=self.updates_done, version=self.learner.version, depth=self.grpo.buffer_depth)
+        self.guard.before(self.updates_done)
+        started = time.perf_counter()
+        metrics = self._learn(job, batch)
+        metrics["benchmark/training_time_s"] = time.perf_counter() - started
+        self.guard.after(self.updates_done, metrics)
+        metrics |= self._results(batch)
+        metrics["benchmark/pipeline_overlap_s"] = max(batch.seconds - waited, 0.0)
+        self.updates_done += 1
+        return metrics
+
+    def evaluate(self) -> dict[str, float]:
+        """Play against the players that do not change, if due; a game that cannot be played is an alert."""
+        self._evaluation: ReferenceResult | None = None
+        if self.guard.verdict is GuardVerdict.GO_ON and self.evaluation.is_due(self.updates_done):
+            try:
+                self._evaluation = self.evaluation.check()
+            except InputError as error:
+                self.session.alert(f"no check after step {self.updates_done}: {error}")
+        return self._evaluation.metrics if self._evaluation else {}
+
+    def advance(self) -> None:
+        """Enter the learner into the league, if due, and show the evaluation's table beside its logged metrics."""
+        if is_due(self.updates_done, self.config.league.checkpoint_every):
+            self._join_league()
+        if self._evaluation:
+            self.session.logger.event(self._evaluation.table, kind="eval/summary_table")
+            for line in self._evaluation.table.splitlines():
+                self.session.progress.say(line)
+
+    def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
+        """Reward, centres and divergence."""
+        reward, centres = metrics.get("benchmark/reward_mean", 0.0), metrics.get("game/avg_sc_count", 0.0)
+        return "grpo", f"reward {reward:.2f}, {centres:.1f} centres, KL {metrics.get('kl/mean', 0.0):.4f}"
+
+    def save_policy(self, path: Path, *, interrupted: bool = False) -> None:
+        """Write the adapter; equal adapters give equal bytes, interrupted or not."""
+        made = {"run": self.session.folder.name, "seed": self.config.seed}
+        made |= {"step": self.updates_done, "decisions": self.decisions}
+        save_adapter(path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=made)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state between two steps."""
+        return {
+            "done": self.updates_done,
+            "decisions": self.decisions,
+            "years": self.years,
+            "base": self.base,
+            "learner": self.learner.state_dict(),
+            "league": write_league(self.league),
+            "tasks": write_jobs(self.players.tasks if self.players else []),
+        }
+
+    def load_state_dict(self, state: TrainingState) -> None:
+        """Continue from `state`, with new workers; a league file that cannot be read is kept, and replaced."""
+        content = state.content
+        check_base(state, self.adapters.model, self.config.model.name)
+        damaged = self.league_file.put_aside_damaged()
+        if damaged:
+            self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
+        self.updates_done, self.decisions, self.years = (content[key] for key in ("done", "decisions", "years"))
+        self.learner.load_state_dict(content["learner"])
+        self.league = read_league(content["league"])
+        self.league_file.restore(self.league)
+        players = self._open_players()
+        for job in read_jobs(content["tasks"]):
+            players.submit(job)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain data for the manifest of a state."""
+        return {"env_steps": self.decisions, "pool": [], **machine(self.device)}
+
+    def close(self) -> None:
+        """End the workers."""
+        if self.players:
+            self.players.close()
+
+    # ---- the parts of a step
+
+    def _open_players(self) -> InProcess | Workers:
+        """Start workers without anything to do, in place of those that there are."""
+        self.close()
+        self.players = self._new_players()
+        return self.players
+
+    def _new_players(self) -> InProcess | Workers:
+        if self.grpo.buffer_depth == 0:
+            return InProcess(self.config, AdapterRolloutWorker)
+        return Workers(self.config, AdapterRolloutWorker, self.session.alert)
+
+    def _plan_ahead(self) -> None:
+        """Hand out the plans of all steps up to `buffer_depth` from now that no worker has yet."""
+        assert self.players is not None
+        planned = self.updates_done + len(self.players.tasks)
+        for step in range(planned, min(self.updates_done + self.grpo.buffer_depth + 1, self.grpo.steps)):
+            self.players.submit(RolloutJob(self._plan(step), pack(self.adapters.weights())))
+
+    def _plan(self, step: int) -> RolloutPlan:
+        league, options = self.league, self.config.league
+        return draw_plan(
+            self.grpo,
+            step=step,
+            policy_version=self.learner.version,
+            seed=self.config.seed,
+            draw=lambda rng: draw_opponents(league, options, step=step, steps=self.grpo.steps, rng=rng),
+            league=league,
+            folder=self.session.folder.path,
+        )
+
+    def _learn(self, job: RolloutJob, batch: RolloutBatch) -> dict[str, float]:
+        """Learn from the batch of `job`, or end the run where that would be learning from wrong numbers."""
+        try:
+            agreed = self.learner.agreement([turn.decision for turn in batch.turns], unpack(job.weights))
+            return learn_from(batch, self.learner, self.grpo, rate_scale=self.guard.rate_scale) | agreed
+        except DisagreementError as error:
+            if self.guard.sound and self.players:  # nothing has moved in this step: all that was learned is saved
+                self.players.tasks.insert(0, job)
+                save(self, self.session)
+            reason = f"{error}; if they are meant to differ, use grpo.use_importance_correction=true"
+            self.session.give_up(self.updates_done, {}, reason)
+
+    def _results(self, batch: RolloutBatch) -> dict[str, float]:
+        """Record the games in the league, and say in numbers how they went."""
+        assert self.players is not None
+        met = league_results(batch)
+        try:
+            self.league = self.league_file.record(met)
+        except OSError as error:
+            self.session.alert(f"the league is not saved ({error.strerror}); training goes on")
+        self.decisions += len(batch.turns)
+        self.years += batch.years
+        self.slowest = max(self.slowest, batch.seconds)
+        metrics = step_metrics(batch, self.grpo, self.league, met)
+        metrics |= {"buffer/depth": float(self.grpo.buffer_depth), "rollout/restarts": float(self.players.restarts)}
+        metrics |= {"rollout/max_total_s": self.slowest, "power_law/cumulative_simulated_years": self.years}
+        return metrics
+
+    def _join_league(self) -> None:
+        """Enter the learner as it is now as a player to meet."""
+        path = self.session.folder.path / f"step_{self.updates_done:06d}.pt"
+        self.save_policy(path)
+        if f"checkpoint_{self.updates_done:06d}" not in self.league.agents:
+            self.league = self.league_file.change(
+                lambda league: enter_checkpoint(league, step=self.updates_done, path=path.name)
+            )
+
+    def _first_league(self) -> League:
+        """The league that is there; where there is none, a new one, or one that starts with another run's."""
+        config, folder = self.config.league, self.session.folder.path
+        if self.league_file.path.exists():
+            return self.league_file.read()
+        league = new_league(DIPLOMACY_BOTS, self.base, initial_elo=config.initial_elo)
+        if config.inherit:
+            also = (first_identity(self.adapters.model),)
+            league = inherit(league, folder, folder.parent / config.inherit, also=also)
+        return self.league_file.begin(league)

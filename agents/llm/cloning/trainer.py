@@ -1,0 +1,197 @@
+"""Behaviour cloning: bots play, a small language model learns to write what they ordered.
+
+Every update plays one phase of many games side by side, turns each power's position into a prompt and its bot's orders
+into an answer, and takes an optimizer step for every batch of them; no position is seen twice. The result is a folder
+that transformers loads. The model, the games it learns from and the held-out ones each have a seed of their own; the
+order of an update's batches depends on the seed and the update's number alone. On a CPU a continued run goes on bit for
+bit, unless `clone.minutes` lets the clock decide how it is annealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.llm.cloning.bot_games import BotGames
+from sparring.agents.llm.cloning.clone_dataset import CloneDataset
+from sparring.agents.llm.cloning.held_out import HeldOut
+from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
+from sparring.agents.llm.cloning.packing import batches, halve, pack
+from sparring.agents.llm.models.saved_model import save_model
+from sparring.agents.llm.models.tiny import build_tiny
+from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.run.session import RunSession
+from sparring.agents.run.states import TrainingState, machine
+from sparring.agents.run.timer import Timer
+from sparring.configs.core.device import choose_device, usable_cores
+from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import to_plain
+from sparring.envs.diplomacy.text.prompts import PromptRules
+
+SEED_USES = ("model", "games", "held_out")
+
+
+class CloneTrainer:
+    """Model, optimizer and games of one run.
+
+    With `halves` each batch is computed in two, on half of the threads each. `decisions` were learned from, and
+    `seconds` have been spent on it, saving apart.
+    """
+
+    unit, cannot_save = "update", ""
+
+    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+        self.config, clone = config, config.clone
+        self.device = choose_device(config.device)
+        self.threads = config.threads or usable_cores()
+        self.halves = self.threads > 1 and self.device.type == "cpu"
+        set_threads(self.threads // 2 if self.halves else self.threads)
+        if config.deterministic:
+            make_deterministic()
+        keep_freed_memory()
+        words = np.random.SeedSequence(config.seed).generate_state(len(SEED_USES))
+        self.seeds = dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
+        self.updates = min(clone.updates, config.max_updates or clone.updates)
+        self.updates_done, self.decisions, self.seconds = 0, 0, 0.0
+        self.tokenizer, self._rules = diplomacy_tokenizer(), PromptRules.of(config.model)
+        shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
+        self.model = build_tiny(self.tokenizer, **shape, seed=self.seeds["model"]).to(self.device)
+        self.imitator = Imitator(self.model, halves=self.halves)
+        self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer, self._rules)
+        self.held_out: HeldOut | None = None
+
+    def _games(self, games: int, use: str) -> BotGames:
+        clone, last_year = self.config.clone, self.config.env.last_year
+        return BotGames(games, bot=clone.bot, last_year=last_year, seed=self.seeds[use], threads=self.threads)
+
+    @property
+    def final(self) -> Path:
+        """The folder of the model."""
+        return self.session.folder.path / "final"
+
+    @property
+    def over(self) -> bool:
+        """Whether all updates, or all minutes, are done."""
+        return self.updates_done >= self.updates or self._fraction_done() >= 1.0
+
+    @property
+    def env_steps(self) -> int:
+        """Decisions learned from."""
+        return self.decisions
+
+    def _fraction_done(self, part: float = 0.0) -> float:
+        """The fraction of the training that is done after a part of the next update: of its updates or its minutes."""
+        clone = self.config.clone
+        spent = self.seconds / (60.0 * clone.minutes) if clone.minutes else 0.0
+        return min(1.0, max((self.updates_done + part) / clone.updates, spent))
+
+    def restore_or_init(self, session: RunSession) -> None:
+        """Play the held-out games, and continue from the state that was found, if any."""
+        self.session = session
+        if self.config.evaluation.every:
+            games = self._games(self.config.evaluation.games, "held_out")
+            self.held_out = HeldOut(CloneDataset(games, self.tokenizer, self._rules), self.tokenizer)
+            games.close()
+        if session.found:
+            self.load_state_dict(session.found)
+
+    def nothing_left(self) -> str:
+        """Say how many updates were asked for."""
+        return f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
+
+    def describe(self) -> Iterator[str]:
+        """Sizes, the bot, and the machine."""
+        clone, weights = self.config.clone, sum(p.numel() for p in self.model.parameters())
+        limit = f"at most {clone.minutes:g} minutes, " if clone.minutes else ""
+        yield (
+            f"{self.session.folder.path}: {self.updates} updates, {limit}{clone.layers} layers of {clone.hidden} "
+            f"({weights:,} weights), {clone.bot} in {clone.games_per_update} games, {self.device}, "
+            f"{self.threads} threads"
+        )
+
+    def update(self) -> dict[str, float]:
+        """Play one phase of all games, and take a step for each batch of it."""
+        clone, self._timer = self.config.clone, Timer()
+        with self._timer.part("games"):
+            groups = self.dataset.next()
+        dealt = batches(groups, clone.batch_tokens)
+        order = np.random.default_rng([self.config.seed, self.updates_done]).permutation(len(dealt))
+        parts = [self._fraction_done(number / len(dealt)) for number in range(1, len(dealt) + 1)]
+        rates = [learning_rate(clone.learning_rate, done) for done in parts]
+        losses, norms, self._tokens = [], [], 0
+        with self._timer.part("update"):
+            for number, rate in zip(order.tolist(), rates, strict=True):
+                halves = halve(dealt[number]) if self.halves else [dealt[number]]
+                packed = [pack(part, pad_id=self.tokenizer.pad_token_id).to(self.device) for part in halves]
+                loss, norm = self.imitator.learn(packed, rate)
+                losses.append(loss)
+                norms.append(norm)
+                self._tokens += sum(batch.input_ids.numel() for batch in packed)
+        self.updates_done += 1
+        self.decisions += sum(map(len, groups))
+        return {
+            "train/answer_loss": float(np.mean(losses)),
+            "train/grad_norm": float(np.mean(norms)),
+            "train/learning_rate": rates[-1],
+            "train/skipped_steps": float(np.sum(~np.isfinite(norms))),
+            "train/tokens": self._tokens,
+        }
+
+    def evaluate(self) -> dict[str, float]:
+        """Score held-out games, when that is due and when the training is done, and measure the speed of it all."""
+        found = {}
+        if self.held_out and (not self.updates_done % self.config.evaluation.every or self._fraction_done() >= 1.0):
+            found = self.held_out.check(self.model)
+            right, agreement = found["eval/held_out/accuracy"], found["eval/held_out/bot_agreement"]
+            self.session.say(
+                f"update {self.updates_done}: {right:.1%} of {self.held_out.orders} held-out orders are the bot's "
+                f"(its own, asked twice: {agreement:.1%}), {found['eval/held_out/order_loss']:.3f} nats an order"
+            )
+        return found | self._timer.parts() | {"time/tokens_per_second": self._tokens / self._timer.seconds()}
+
+    def advance(self) -> None:
+        """Count the time."""
+        self.seconds += self._timer.seconds()
+
+    def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
+        """The loss and the speed."""
+        speed = metrics["time/tokens_per_second"]
+        return "cloning", f"loss {metrics['train/answer_loss']:.3f}, {speed:,.0f} tokens/s"
+
+    def save_policy(self, path: Path, *, interrupted: bool) -> None:
+        """Write the model and its tokenizer."""
+        made = {"run": self.session.folder.name, "seed": self.config.seed, "updates": self.updates_done}
+        made |= {"decisions": self.decisions, "interrupted": interrupted, "config": to_plain(self.config)}
+        save_model(path, self.model, self.tokenizer, training=made)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state between two updates."""
+        return {
+            "updates": self.updates_done,
+            "decisions": self.decisions,
+            "seconds": self.seconds,
+            "imitator": self.imitator.state_dict(),
+            "games": self.dataset.games.state_dict(),
+        }
+
+    def load_state_dict(self, state: TrainingState) -> None:
+        """Continue from `state`."""
+        content = state.content
+        self.updates_done, self.decisions, self.seconds = (content[key] for key in ("updates", "decisions", "seconds"))
+        self.imitator.load_state_dict(content["imitator"])
+        self.dataset.games.load_state_dict(content["games"])
+
+    def summary(self) -> dict[str, Any]:
+        """Plain data for the manifest of a state."""
+        halves = {"halves": True} if self.halves else {}  # earlier states have no such key where there were none
+        return {"env_steps": self.decisions, **machine(self.device), "torch_threads": self.threads, **halves}
+
+    def close(self) -> None:
+        """End the threads of the simulator and of the optimizer."""
+        self.dataset.games.close()
+        self.imitator.close()

@@ -1,0 +1,325 @@
+"""PPO: collect a rollout, estimate advantages, take clipped surrogate steps, under a schedule of opponents and physics.
+
+Every use of randomness has a generator of its own, seeded from `config.seed`, so that drawing more of one kind (an
+extra evaluation, say) leaves all the others as they were. A training state holds network, optimizer and scaler, the
+place in the schedule, every generator, and what the task holds: on a CPU with the same number of torch threads a
+continued run goes on bit for bit. In several processes each trainer has its shard of the episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sparring.agents.distributed.generator_state import restore_generator
+from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.distributed.shards import ShardedGenerator
+from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
+from sparring.agents.policies.checkpoint import save_checkpoint
+from sparring.agents.policies.networks import build_network, shape_for
+from sparring.agents.ppo.calibrate import estimate_seconds
+from sparring.agents.ppo.learner import PPOLearner
+from sparring.agents.ppo.precision import Autocast
+from sparring.agents.ppo.rollout import Rollout
+from sparring.agents.ppo.tasks.task import make_task
+from sparring.agents.run.progress import forecast
+from sparring.agents.run.session import RunSession
+from sparring.agents.run.states import TrainingState, machine
+from sparring.agents.run.timer import Timer
+from sparring.configs.core.device import choose_device
+from sparring.configs.schema import EventConfig, RunConfig
+from sparring.configs.serialization import to_plain
+from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
+from sparring.envs.game import game_of
+
+SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
+"""Of these, `agents.ppo.tasks.task.SEEDS` are the task's."""
+
+
+class PPOTrainer:
+    """Network, learner, rollout storage, task and place in the schedule of one run.
+
+    `position` is the next update's place in the schedule, None at its end; `plan` is that of the latest update.
+    """
+
+    unit = "update"
+    plan: TrainingPlan
+
+    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+        self.config, self.processes = config, processes
+        self.device = choose_device(config.device, processes.local_rank)
+        self.threads = set_threads(config.threads, processes.local_size)
+        if config.deterministic:
+            make_deterministic()
+        keep_freed_memory()
+        seeds = derive_seeds(config.seed)
+        self.schedule = Schedule(config.phases)
+        self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
+        self.position: SchedulePosition | None = self.schedule.start()
+        self.updates_done, self.phase = 0, config.phases[0].name
+        self.steps_per_update = config.ppo.rollout_steps * config.env.num_envs
+        self.task = make_task(config, self.device, self.threads, seeds=seeds, processes=processes)
+        self.cannot_save = self.task.env.unsaved
+        self.game = game_of(config.env.id)
+        shard = processes.share(config.env.num_envs)
+        self.network = build_network(shape_for(self.task.env.contract, config.network), seed=seeds["network"])
+        self.network.to(self.device)
+        self.autocast = Autocast(config.ppo.precision, self.device, warmup_updates=config.ppo.warmup_updates)
+        self.learner = PPOLearner(
+            self.network,
+            config.ppo,
+            self.autocast,
+            seed=seeds["shuffle"],
+            threads=self.threads,
+            processes=processes,
+            share=shard,
+        )
+        steps = config.ppo.rollout_steps
+        env = self.task.env
+        self.rollout = Rollout.of(self.network, steps, env.num_envs, longest_episode=env.longest_episode)
+        self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
+        self.noise = ShardedGenerator.of(shard, self.actions)
+
+    # ---- what `fit` calls
+
+    @property
+    def final(self) -> Path:
+        """The checkpoint of the last update."""
+        return self.session.folder.final
+
+    @property
+    def over(self) -> bool:
+        """Whether the schedule has ended, or `max_updates` are done."""
+        return self.position is None or self.updates_done >= self.updates
+
+    @property
+    def env_steps(self) -> int:
+        """Decisions of the learner over all episodes, up to the end of the update that `plan` is for."""
+        return (self.plan.update + 1) * self.steps_per_update
+
+    def restore_or_init(self, session: RunSession) -> None:
+        """Open the task's files and the guard, and continue from the state that was found, if any."""
+        self.session = session
+        self.task_files = self.task.open(session.folder, session.alert)
+        self.guard = session.open_guard(self.learner, adaptive_kl=self.config.ppo.adaptive_kl)
+        session.on_state_saved = self._sweep
+        if session.found:
+            self.load_state_dict(session.found)
+        elif session.existed and self.task_files:
+            self.task_files.reset()
+        if self.position:
+            self.plan = self.schedule.plan(self.position, self.task.status().win_rates)
+
+    def nothing_left(self) -> str:
+        """Say how many updates were asked for."""
+        return f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
+
+    def describe(self) -> Iterator[str]:
+        """Sizes, the machine, and about how long it takes."""
+        network, weights = self.config.network, sum(p.numel() for p in self.network.parameters())
+        yield (
+            f"{self.session.folder.path}: {self.updates} updates, {self.updates * self.steps_per_update:,} env steps, "
+            f"network {network.hidden}h/{network.blocks}b ({weights:,} weights), {self.device}, {self.threads} threads"
+        )
+        if self.autocast.note:
+            yield self.autocast.note
+        seconds = estimate_seconds(self.config, self.network, self.rollout, updates=self.updates, threads=self.threads)
+        yield f"{forecast(seconds)}Ctrl-C stops it and keeps the policy"
+
+    def update(self) -> dict[str, float]:
+        """Set up opponents and physics, collect a rollout, learn from it, and take in its results."""
+        assert self.position is not None
+        self.plan = self.schedule.plan(self.position, self.task.status().win_rates)
+        self._timer = Timer()
+        self._prepare()
+        with self._timer.part("rollout"):
+            self._simulator_seconds = self._collect()
+        with self._timer.part("update"):
+            metrics = self._learn(self.position)
+        return metrics | self._results()
+
+    def evaluate(self) -> dict[str, float]:
+        """Play the evaluations that are due, keep the checkpoints that are due, and measure the speed of it all."""
+        plan, folder = self.plan, self.session.folder
+        metrics, improved = self.task.evaluate(plan, self.network)
+        self._report_evaluation(metrics)
+        if (plan.update + 1) % self.config.checkpoint_every == 0:
+            self._keep(folder.step(self.env_steps))
+        if improved:
+            self._keep(folder.best)
+        speed = self._timer.metrics(steps=self.steps_per_update, simulator_seconds=self._simulator_seconds)
+        return (
+            metrics
+            | speed
+            | {"guard/quarantined_matches": float(self.processes.add_up(self.task.env.quarantined.clone()))}
+        )
+
+    def advance(self) -> None:
+        """Move on in the schedule."""
+        assert self.position is not None
+        self.phase, self.updates_done = self.plan.phase, self.plan.update + 1
+        self.position = self.schedule.next(self.position, self.task.status().win_rates)
+
+    def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
+        """Phase and physics; the task's standing and the speed."""
+        physics = f" ({self.plan.randomization})" if self._randomized else ""
+        speed = f"{metrics['time/steps_per_second']:,.0f} steps/s"
+        return f"{self.plan.phase}{physics}", f"{self.task.status(self.plan).headline}, {speed}"
+
+    def save_policy(self, path: Path, *, interrupted: bool) -> None:
+        """Write the policy as it is after the last finished update."""
+        # `plan` may be the next update's already, or that of one from which the guard went back.
+        self.write_policy(path, replace(self.plan, update=self.updates_done - 1, phase=self.phase), interrupted)
+
+    def write_policy(
+        self,
+        path: Path,
+        plan: TrainingPlan,
+        interrupted: bool = False,
+        *,
+        done: bool = True,
+        contract: dict[str, Any] | None = None,
+    ) -> None:
+        """Write the policy as it is after `plan`'s update, or before it where `done` is false.
+
+        `contract` defaults to the task's.
+        """
+        updates = plan.update + done
+        training = {
+            "run": self.session.folder.name,
+            "seed": self.config.seed,
+            "update": updates,
+            "env_steps": updates * self.steps_per_update,
+            "phase": plan.phase,
+            "randomization": str(plan.randomization),
+            "interrupted": interrupted,
+            "config": to_plain(self.config),
+        }
+        training |= self.task.status().summary
+        save_checkpoint(path, self.network, contract=contract or self.task.env.contract, training=training)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state between two updates; without the episodes once another process is lost."""
+        return {
+            "updates": self.updates_done,
+            "position": asdict(self.position) if self.position else None,
+            "learner": self.learner.state_dict(),
+            "actions": self.actions.get_state(),
+            **self.task.state_dict(episodes=not self.session.peer_lost),
+        }
+
+    def load_state_dict(self, state: TrainingState) -> None:
+        """Continue from `state`; its episodes start again where it has none, or another number of them."""
+        content, about = state.content, state.summary
+        self.updates_done, self.phase = content["updates"], about["phase"]
+        self.position = SchedulePosition(**content["position"]) if content["position"] else None
+        self.learner.load_state_dict(content["learner"])
+        restore_generator(self.actions, content["actions"])
+        episodes = bool(about["episodes"]) and about["num_envs"] == self.config.env.num_envs
+        self.task.load_state_dict(content, episodes=episodes)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain data for the manifest of a state."""
+        return {
+            "env_steps": self.updates_done * self.steps_per_update,
+            "phase": self.phase,
+            "num_envs": self.config.env.num_envs,
+            "episodes": not self.session.peer_lost,
+            "processes": self.processes.size,
+            **machine(self.device),
+            "pool": self.task_files.files() if self.task_files else [],
+        }
+
+    def close(self) -> None:
+        """End all threads."""
+        self.learner.close()
+        self.task.env.close()
+
+    # ---- the parts of an update
+
+    @property
+    def _randomized(self) -> bool:
+        """Whether the randomization of a plan means anything in this game."""
+        return self.game is not None and self.game.randomized
+
+    def _prepare(self) -> None:
+        """Do what the plan wants done once, then set the game up."""
+        plan = self.plan
+        if plan.bots and (plan.phase_update == 0 or plan.events):
+            physics = f", physics {plan.randomization}" if self._randomized else ""
+            self.session.say(f"phase {plan.phase}, update {plan.update}: {', '.join(plan.bots)}{physics}")
+        for event in plan.events:
+            self._apply(event)
+        self.task.prepare(plan, self.network)
+
+    def _apply(self, event: EventConfig) -> None:
+        """Save a snapshot under its own name, then reset exploration."""
+        if event.snapshot:
+            self._keep(self.session.folder.named(event.snapshot), done=False)
+        if event.log_std is not None:
+            self.learner.reset_log_std(event.log_std)
+
+    def _collect(self) -> float:
+        """Play a rollout and compute its advantages; return the seconds spent in the simulator."""
+        ppo = self.config.ppo
+        self.task.env.simulator_seconds = 0.0
+        with self.autocast.context(self.plan.update):
+            self.rollout.collect(self.task.env, self.network, self.noise)
+            self.rollout.finish(self.network, ppo.gamma, ppo.gae_lambda)
+        return self.task.env.simulator_seconds
+
+    def _learn(self, position: SchedulePosition) -> dict[str, float]:
+        """Improve the policy on the rollout, and let the guard judge; both coefficients are annealed over the run."""
+        ppo, done = self.config.ppo, position.clock / max(self.schedule.total_updates - 1, 1)
+        final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
+        learning_rate = anneal(ppo.learning_rate, final, done) * self.guard.rate_scale
+        entropy_coefficient = anneal(ppo.entropy_coefficient, ppo.final_entropy_fraction, done)
+        self.guard.before(self.plan.update)
+        metrics = self.learner.update(
+            self.rollout.flat(),
+            number=self.plan.update,
+            learning_rate=learning_rate,
+            entropy_coefficient=entropy_coefficient,
+        )
+        self.guard.after(self.plan.update, metrics)
+        return metrics | {"train/learning_rate": learning_rate, "train/entropy_coefficient": entropy_coefficient}
+
+    def _results(self) -> dict[str, float]:
+        """Record how the rollout's episodes ended, as metrics."""
+        metrics = {"rollout/reward": float(self.rollout.reward.mean())}
+        if self.network.continuous:
+            metrics["rollout/action_size"] = float(self.rollout.actions[..., : self.network.continuous].abs().mean())
+        metrics = dict(zip(metrics, self.processes.means(list(metrics.values())), strict=True))
+        return metrics | self.task.results(self.plan)
+
+    def _report_evaluation(self, metrics: Mapping[str, float]) -> None:
+        """Say the win rates against the bots, if they were played."""
+        plan = self.plan
+        rates = {bot: metrics[key] for bot in plan.bots if (key := f"eval/{bot}/win_rate") in metrics}
+        if rates and self.game:
+            found = ", ".join(f"{bot} {rate:.0%}" for bot, rate in rates.items())
+            self.session.say(f"check after update {plan.update}, {self.game.win}: {found}")
+
+    def _keep(self, path: Path, *, done: bool = True) -> None:
+        self.session.keep(path, lambda: self.write_policy(path, self.plan, done=done))
+
+    def _sweep(self) -> None:
+        """Delete the task's files that no kept state needs."""
+        if self.task_files:
+            self.task_files.delete_unused(name for state in self.session.states.summaries() for name in state["pool"])
+
+
+def anneal(start: float, final_fraction: float, done: float) -> float:
+    """Interpolate a coefficient from `start` to `final_fraction` of it, linearly in `done` in [0, 1]."""
+    return start * (1.0 - done * (1.0 - final_fraction))
+
+
+def derive_seeds(seed: int) -> dict[str, int]:
+    """One number in [0, 2^31) for each of `SEED_USES`."""
+    words = np.random.SeedSequence(seed).generate_state(len(SEED_USES))
+    return dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))

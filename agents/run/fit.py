@@ -1,0 +1,92 @@
+"""The training loop, for every trainer: update, evaluate, log, ask the guard, save.
+
+The policy is always saved before the training state, so that where there is a state there is a policy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparring.agents.run.guard import GAVE_UP, GuardVerdict
+from sparring.agents.run.peer_loss import saving_on_peer_loss
+from sparring.agents.run.session import RunSession
+from sparring.agents.run.signals import Stopped
+from sparring.agents.run.trainer import Trainer
+from sparring.configs.core.errors import InputError
+
+
+def fit(trainer: Trainer, session: RunSession) -> Path:
+    """Train until nothing is left to do or the run is asked to stop; return the path of the final policy.
+
+    On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted; then `Stopped` is raised,
+    a `SystemExit`. Raises `LearningFailed` where the guard gives up, `InputError` where the policy cannot be written.
+    """
+    trainer.restore_or_init(session)
+    session.report_resume(trainer.updates_done, trainer.summary(), cannot_save=trainer.cannot_save)
+    try:
+        with session.stop, saving_on_peer_loss(trainer, session):
+            if trainer.over:
+                session.say(trainer.nothing_left())
+            else:
+                _train(trainer, session)
+    except Stopped:  # in the middle of an update
+        session.progress.say(f"{trainer.final} is the policy of the last training state; {session.hint}")
+        raise
+    if session.stop.asked:
+        raise Stopped(session.stop.exit_code)
+    return trainer.final
+
+
+def save(trainer: Trainer, session: RunSession) -> None:
+    """Save the policy, marked as interrupted until `fit` ends, then the state; a failure is an alert."""
+    session.keep(trainer.final, lambda: trainer.save_policy(trainer.final, interrupted=True))
+    session.save_state(trainer.updates_done, trainer.state_dict(), trainer.summary())
+
+
+def _train(trainer: Trainer, session: RunSession) -> None:
+    if trainer.updates_done == 0 or not session.processes.run_on_rank0(trainer.final.exists):
+        save(trainer, session)  # so that the guard can always go back, and there is always a policy
+    for line in trainer.describe():
+        session.say(line)
+    while not trainer.over and not session.asked_to_stop():
+        if _update(trainer, session) and session.state_is_due(trainer.updates_done):
+            save(trainer, session)
+    _finish(trainer, session)
+
+
+def _update(trainer: Trainer, session: RunSession) -> bool:
+    """Do one update; return False where the guard went back to an earlier state instead."""
+    metrics = trainer.update()
+    metrics |= trainer.evaluate()
+    metrics |= session.watch(metrics)
+    session.logger.log(trainer.env_steps, metrics)
+    session.progress.advance(*trainer.headline(metrics))
+    if session.verdict is GuardVerdict.GO_ON:
+        trainer.advance()
+        return True
+    if session.verdict is GuardVerdict.GIVE_UP or not _roll_back(trainer, session):
+        session.give_up(trainer.updates_done, metrics, GAVE_UP)
+    return False
+
+
+def _roll_back(trainer: Trainer, session: RunSession) -> bool:
+    """Go back to the newest good state, but keep what the guard learned; return False where there is none."""
+    found = session.newest_state()
+    if found is None:
+        return False
+    trainer.load_state_dict(found)
+    session.rewind(found, trainer.updates_done)
+    return True
+
+
+def _finish(trainer: Trainer, session: RunSession) -> None:
+    stopped = session.stop.asked
+    try:
+        if session.leads:
+            trainer.save_policy(trainer.final, interrupted=stopped)
+    except OSError as error:
+        raise InputError(f"{trainer.final}: cannot be written ({error.strerror}); free some space, resume") from error
+    session.save_state(trainer.updates_done, trainer.state_dict(), trainer.summary())
+    session.say(f"{'interrupted' if stopped else 'done'} after {trainer.updates_done} {session.unit}s: {trainer.final}")
+    if stopped:
+        session.say(session.hint)
