@@ -22,10 +22,10 @@ def run_telling(toy, folder, name, sender):
     """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
     # as workers do, without starting processes
     GRPOTrainer._new_players = lambda self: InProcess(self.config, AdapterRolloutWorker)
-    update, describe = fit._update, GRPOTrainer.describe
+    update, restore = fit._update, GRPOTrainer.restore_or_init
 
-    def ready(trainer):
-        yield from describe(trainer)
+    def ready(trainer, session):
+        restore(trainer, session)
         sender.send(trainer.updates_done)
 
     def telling(trainer, session):
@@ -33,7 +33,7 @@ def run_telling(toy, folder, name, sender):
         sender.send(trainer.updates_done)
         return went_on
 
-    GRPOTrainer.describe, fit._update = ready, telling
+    GRPOTrainer.restore_or_init, fit._update = ready, telling
     run(toy, folder, name, *OPTIONS)
 
 
