@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sparring.configs.core.errors import choose
+from sparring.configs.core.errors import InputError, choose
+
+if TYPE_CHECKING:
+    from sparring.envs.text import TextGame
 
 ROOMS = ("dogfight", "diplomacy")
 """Packages beside this file that define a `GAME`."""
@@ -62,6 +65,8 @@ class Game:
     """The command `main(arguments) -> exit code` behind `eval/run.py`."""
     language_models: bool = False
     """Whether language models can play it."""
+    text_game: str = ""
+    """What language models need to play and learn it, an `envs.text.TextGame`."""
 
 
 @cache
@@ -79,6 +84,23 @@ def game_named(name: str) -> Game:
     """The game with this name; raises `UnknownNameError`."""
     choose("game", name, [game.name for game in games()])
     return next(game for game in games() if game.name == name)
+
+
+def game_with_id(env_id: str) -> Game:
+    """The game with this id; raises `InputError` where it is none of ours."""
+    game = game_of(env_id)
+    if game is None:
+        raise InputError(f"env.id={env_id}: is no game of this project; choose from {', '.join(g.id for g in games())}")
+    return game
+
+
+def text_game(env_id: str) -> TextGame:
+    """What the game with this id offers in text; raises `InputError` where it has nothing to read."""
+    game = game_with_id(env_id)
+    if not game.text_game:
+        raise InputError(f"env.id={env_id}: language models cannot play it")
+    found: TextGame = load(game.text_game)
+    return found
 
 
 def load(reference: str) -> Any:

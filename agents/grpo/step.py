@@ -15,7 +15,6 @@ from sparring.curriculum.league.league import CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents
 from sparring.curriculum.league.metrics import league_metrics
 from sparring.curriculum.ratings.game_results import GameResult, ranks
-from sparring.envs.diplomacy.board.codes import SOLO
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:
@@ -47,11 +46,11 @@ def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, r
 
 def league_results(batch: RolloutBatch) -> list[GameResult]:
     """The games between different players, as the league records them."""
-    games = [GameResult(ending.players, ranks(ending.centres)) for ending in batch.endings]
+    games = [GameResult(ending.players, ranks(ending.scores)) for ending in batch.endings]
     return [game for game in games if len(set(game.players)) > 1]
 
 
-def step_metrics(batch: RolloutBatch, grpo: GRPOConfig, league: League, met: list[GameResult]) -> dict[str, float]:
+def step_metrics(batch: RolloutBatch, league: League, met: list[GameResult]) -> dict[str, float]:
     """How the games of a batch went, and how the league stands after the results `met`."""
     groups = batch.plan.groups
     drawn = [
@@ -59,8 +58,7 @@ def step_metrics(batch: RolloutBatch, grpo: GRPOConfig, league: League, met: lis
         for group in groups
         if group.categories
     ]
-    win_at = SOLO if grpo.use_position_scoring else grpo.winner_threshold_sc  # what earns the bonus
-    metrics = rollout_metrics(batch, [group.heroes for group in groups], win_at)
+    metrics = rollout_metrics(batch)
     metrics |= league_metrics(league, drawn, met)
     metrics["power_law/simulated_years_per_step"] = batch.years
     metrics["power_law/reward_at_compute"] = metrics.get("benchmark/reward_mean", 0.0)

@@ -17,7 +17,7 @@ from sparring.agents.grpo.evaluation import ReferenceEvaluation, ReferenceResult
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.objective.importance import DisagreementError
 from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
-from sparring.agents.grpo.rollouts.plan import RolloutPlan, draw_plan
+from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.grpo.rollouts.rollout_workers import InProcess, Workers
 from sparring.agents.grpo.rollouts.worker import RolloutJob
@@ -36,7 +36,6 @@ from sparring.agents.run.states import TrainingState, machine
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
-from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.league.file import LeagueFile
@@ -44,6 +43,8 @@ from sparring.curriculum.league.inheritance import inherit
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league
 from sparring.curriculum.league.matchmaking import draw_opponents
 from sparring.curriculum.league.serialization import read_league, write_league
+from sparring.envs.game import game_with_id
+from sparring.envs.text import RolloutPlan
 
 
 class GRPOTrainer:
@@ -52,7 +53,7 @@ class GRPOTrainer:
     unit, cannot_save = "step", ""
 
     def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
-        self.config, self.grpo = config, config.grpo
+        self.config, self.grpo, self.game = config, config.grpo, game_with_id(config.env.id)
         self.device = choose_device(config.device)
         self.threads = set_threads(config.threads)
         if config.deterministic:
@@ -255,6 +256,7 @@ class GRPOTrainer:
         league, options = self.league, self.config.league
         return draw_plan(
             self.grpo,
+            seats=self.game.seats,
             step=step,
             policy_version=self.learner.version,
             seed=self.config.seed,
@@ -286,7 +288,7 @@ class GRPOTrainer:
         self.decisions += len(batch.turns)
         self.years += batch.years
         self.slowest = max(self.slowest, batch.seconds)
-        metrics = step_metrics(batch, self.grpo, self.league, met)
+        metrics = step_metrics(batch, self.league, met)
         metrics |= {"buffer/depth": float(self.grpo.buffer_depth), "rollout/restarts": float(self.players.restarts)}
         metrics |= {"rollout/max_total_s": self.slowest, "power_law/cumulative_simulated_years": self.years}
         return metrics
@@ -305,7 +307,7 @@ class GRPOTrainer:
         config, folder = self.config.league, self.session.folder.path
         if self.league_file.path.exists():
             return self.league_file.read()
-        league = new_league(DIPLOMACY_BOTS, self.base, initial_elo=config.initial_elo)
+        league = new_league(self.game.bots, self.base, initial_elo=config.initial_elo)
         if config.inherit:
             also = (first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)

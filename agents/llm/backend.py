@@ -1,12 +1,12 @@
 """What a language model is asked for, and what it answers: the same for every kind of model.
 
-A request is one decision, one power in one phase: a prompt, and the choices it may make. An answer always is legal; a
-backend that could not get one from its model falls back on the first option of each line and says so.
+A request is one decision, a prompt of `envs.text` with its menu. An answer from a menu always is legal; a backend that
+could not get one from its model falls back on the first option of each line and says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.envs.text import Option, Prompt
 
 TEMPERATURES = "[0, 10]"
 STOP, FALLBACK = "stop", "fallback"
@@ -32,19 +32,6 @@ def _no_ids() -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Request:
-    """A decision to be made; `seed` decides its draws, whatever else is asked at the same time.
-
-    `position` is the game as it stands, a row of each array of `envs.diplomacy.batch.STATE`, for who reads no prompt.
-    """
-
-    prompt: str
-    choices: Choices
-    seed: int
-    position: Mapping[str, np.ndarray] | None = None
-
-
-@dataclass(frozen=True)
 class Decision:
     """What was decided, and everything a trainer needs to know of how.
 
@@ -53,7 +40,8 @@ class Decision:
     lists these, step by step; a step with one allowed id has the log-probability 0.
 
     Attributes:
-        chosen: one option for every line of the choices.
+        chosen: one option for every line of the menu; none for free text.
+        free_text: what was written where there was no menu.
         prompt_ids: int32 [P]; token_ids: int32 [T]; logprobs: float32 [T].
         allowed_ids: int32 [A]; allowed_counts: int32 [T].
         policy_version: of the weights that decided.
@@ -73,11 +61,12 @@ class Decision:
     finish_reason: str = STOP
     exact: bool = False
     why_inexact: str = ""
+    free_text: str = ""
 
     @property
     def text(self) -> str:
-        """The orders, a line each."""
-        return "\n".join(option.text for option in self.chosen)
+        """The lines that were chosen, or the free text."""
+        return self.free_text or "\n".join(option.text for option in self.chosen)
 
 
 class PromptError(InputError):
@@ -101,7 +90,7 @@ class Backend(Protocol):
         """Whether the log-probabilities in its decisions are exact; the trainer refuses those that are not."""
         ...
 
-    def decide(self, requests: Sequence[Request]) -> list[Decision]:
+    def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
         """One decision for each request, in order.
 
         Raises `InputError` where the model cannot be reached at all, or a prompt is too long for it: `PromptError`,

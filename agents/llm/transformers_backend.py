@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.llm.backend import Decision, PromptError, Request, check_temperature
+from sparring.agents.llm.backend import Decision, PromptError, check_temperature
 from sparring.agents.llm.decoding.constraint import Constraint, Steps, Walks
 from sparring.agents.llm.decoding.dropout import without_dropout
 from sparring.agents.llm.decoding.kv_cache import check_context
-from sparring.agents.llm.decoding.line_tokens import beginning, encode
+from sparring.agents.llm.decoding.line_tokens import beginning, decode, encode
 from sparring.agents.llm.decoding.option_logprobs import LineOdds, line_odds
 from sparring.agents.llm.decoding.output_layer import check_head, plain
 from sparring.agents.llm.decoding.prefill import CacheCounts
 from sparring.agents.llm.decoding.sampling import sample
 from sparring.agents.llm.decoding.seeded_sampling import seeds_of
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.text import FreeText, Menu, Prompt
 
 
 class TransformersBackend:
@@ -32,14 +32,14 @@ class TransformersBackend:
     Args:
         model: in evaluation mode while it decides, whatever it was before.
         tokenizer: the model's.
+        constraint: the legal answers in the tokens of that tokenizer; backends may share one.
         temperature: of the draws; 0 takes the likeliest token each time, for evaluation; such decisions are not exact.
         batch_size: decisions sampled at once.
         max_prompt_tokens: a longer prompt is refused.
-        constraint: one to share with other backends of the same tokenizer.
         playing: entered while the model decides, to switch to the adapter that is to play.
         name: what messages and tables call it.
 
-    Raises `TokenizerError` and `ModelError` where exact orders cannot be had, `InputError` for a temperature outside
+    Raises `ModelError` where exact answers cannot be had, `InputError` for a temperature outside
     [0, 10]. `policy_version` is stamped on decisions
     and is the trainer's to set. Nothing of a model is kept between calls, so its weights may change.
 
@@ -50,17 +50,17 @@ class TransformersBackend:
         model: Any,
         tokenizer: Any,
         *,
+        constraint: Constraint,
         temperature: float = 1.0,
         batch_size: int = 128,
         max_prompt_tokens: int = 2048,
-        constraint: Constraint | None = None,
         playing: Callable[[], AbstractContextManager[Any]] = nullcontext,
         name: str = "model",
     ) -> None:
         check_temperature(temperature)
         check_head(model)
         check_context(model)
-        self.constraint = constraint or Constraint(tokenizer)
+        self.constraint = constraint
         self.temperature, self.batch_size, self.max_prompt_tokens = temperature, batch_size, max_prompt_tokens
         self.name, self.policy_version, self.counts = name, 0, CacheCounts()
         self._model, self._tokenizer, self._playing = model, tokenizer, playing
@@ -78,17 +78,17 @@ class TransformersBackend:
         """Whether log-probabilities are those of the distribution that was drawn from."""
         return self.temperature > 0
 
-    def decide(self, requests: Sequence[Request]) -> list[Decision]:
+    def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
         """One decision for each request, in order; those without a line to write are answered without the model.
 
         Raises `PromptError` for prompts that are too long or empty, before anything is drawn.
         """
-        places = [place for place, request in enumerate(requests) if request.choices.lines]
+        places = [place for place, request in enumerate(requests) if request.is_open]
         asked = [requests[place] for place in places]
         prompts = self._encode(asked)
         self._check_prompts(asked, prompts, places)
-        automaton = self.constraint.compile([request.choices for request in asked])
-        order = sorted(range(len(asked)), key=lambda row: (-asked[row].choices.lines, -len(prompts[row]), row))
+        automaton = self.constraint.compile([request.menu for request in asked])
+        order = sorted(range(len(asked)), key=lambda row: (-asked[row].menu.lines, -len(prompts[row]), row))
         decisions = [self._nothing()] * len(requests)
         with self._playing(), without_dropout(self._model):
             for begin in range(0, len(order), self.batch_size):
@@ -96,14 +96,14 @@ class TransformersBackend:
                 walks, seeds = Walks(automaton, rows), seeds_of([asked[row].seed for row in rows])
                 sample(self._model, walks, [prompts[row] for row in rows], seeds, self.temperature, self.counts)
                 for row, steps in zip(rows, walks.steps(), strict=True):
-                    decisions[places[row]] = self._decision(prompts[row], steps)
+                    decisions[places[row]] = self._decision(prompts[row], steps, asked[row].menu)
         return decisions
 
-    def odds(self, request: Request, decision: Decision) -> list[LineOdds]:
-        """How likely every option of every line was; at temperature 0, at temperature 1."""
-        if not request.choices.lines:
+    def odds(self, request: Prompt, decision: Decision) -> list[LineOdds]:
+        """How likely every option of every line was; at temperature 0, at temperature 1. None for free text."""
+        if not request.menu.lines:
             return []
-        automaton = self.constraint.compile([request.choices])
+        automaton = self.constraint.compile([request.menu])
         ids, temperature = (decision.prompt_ids, decision.token_ids), self.temperature or 1.0
         with self._playing(), without_dropout(self._model):
             return line_odds(self._model, automaton, *ids, temperature=temperature, batch_size=self.batch_size)
@@ -115,39 +115,41 @@ class TransformersBackend:
     def close(self) -> None:
         """Nothing of its own to release."""
 
-    def _encode(self, requests: Sequence[Request]) -> list[np.ndarray]:
+    def _encode(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
         """Token ids int64 of each prompt."""
-        unlike = list(dict.fromkeys(request.prompt for request in requests))
+        unlike = list(dict.fromkeys(request.text for request in requests))
         encoded = (np.array([*self._begin, *ids], dtype=np.int64) for ids in encode(self._tokenizer, unlike))
         ids = dict(zip(unlike, encoded, strict=True))
-        return [ids[request.prompt] for request in requests]
+        return [ids[request.text] for request in requests]
 
-    def _check_prompts(self, requests: Sequence[Request], prompts: Sequence[np.ndarray], places: Sequence[int]) -> None:
+    def _check_prompts(self, requests: Sequence[Prompt], prompts: Sequence[np.ndarray], places: Sequence[int]) -> None:
         found = [self._complaint(request, len(prompt)) for request, prompt in zip(requests, prompts, strict=True)]
         wrong = {place: complaint for place, complaint in zip(places, found, strict=True) if complaint}
         if wrong:
             raise PromptError(next(iter(wrong.values())), tuple(wrong))
 
-    def _complaint(self, request: Request, tokens: int) -> str:
+    def _complaint(self, request: Prompt, tokens: int) -> str:
         """What is wrong with a prompt of so many tokens; nothing where it can be read."""
-        power = POWERS[request.choices.power]
+        name, menu = request.menu.name, request.menu
         if not tokens:
-            return f"the prompt for {power} is empty: it ends with the line that begins the orders"
+            return f"the prompt for {name} is empty: it ends with the line that begins the answer"
         if tokens > self.max_prompt_tokens:
             return (
-                f"model.max_prompt_tokens={self.max_prompt_tokens}: the prompt for {power} has {tokens} tokens;"
+                f"model.max_prompt_tokens={self.max_prompt_tokens}: the prompt for {name} has {tokens} tokens;"
                 " allow more, or show less of the board"
             )
-        answer = request.choices.lines * int(self.constraint.lines.lengths.max()) + len(self.constraint.lines.closing)
+        lines = self.constraint.lines
+        answer = menu.lines * int(lines.lengths.max()) + len(lines.closing)
+        answer = menu.tokens + 1 if isinstance(menu, FreeText) else answer
         reach = getattr(plain(self._model).config, "max_position_embeddings", None)
         if reach and tokens + answer > reach:
             return (
-                f"the prompt for {power} has {tokens} tokens and its answer may have {answer},"
+                f"the prompt for {name} has {tokens} tokens and its answer may have {answer},"
                 f" but the model {self.name} reads {reach} at most: show less of the board"
             )
         return ""
 
-    def _decision(self, prompt: np.ndarray, steps: Steps) -> Decision:
+    def _decision(self, prompt: np.ndarray, steps: Steps, menu: Menu | FreeText | None = None) -> Decision:
         return Decision(
             chosen=steps.chosen,
             prompt_ids=prompt.astype(np.int32),
@@ -157,10 +159,11 @@ class TransformersBackend:
             allowed_counts=steps.allowed_counts,
             policy_version=self.policy_version,
             exact=self.exact,
+            free_text=decode(self._tokenizer, steps.token_ids[:-1].tolist()) if isinstance(menu, FreeText) else "",
         )
 
     def _nothing(self) -> Decision:
-        """The answer of a power that has nothing to order: the closing tokens."""
+        """The answer of a seat that has nothing to decide: the closing tokens."""
         closing = self.constraint.lines.closing
         ones = np.ones(len(closing), dtype=np.int32)
         return self._decision(closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, ones, ()))

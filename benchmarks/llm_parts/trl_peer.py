@@ -36,7 +36,7 @@ def _train(size: Size, folder: str, steps: int, length: int) -> list[tuple[float
     from trl import GRPOTrainer
 
     model, tokenizer = model_of(size)
-    prompts = [request.prompt for request in requests_of(size)[:: size.samples]]
+    prompts = [request.text for request in requests_of(size)[:: size.samples]]
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=_reward,

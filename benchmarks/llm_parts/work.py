@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from sparring.agents.llm.backend import Request
-from sparring.agents.llm.cloning.bot_games import BotDecision, BotGames
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
-from sparring.envs.diplomacy.text.prompts import PromptRules, render
+from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.envs.diplomacy.text_games.bot_games import BotDecision, BotGames
+from sparring.envs.text import Prompt
 
 LAST_YEAR = 1910
 TEMPERATURE, BETA, RATE = 0.8, 0.04, 1e-5
@@ -32,21 +31,20 @@ class Size:
 
 def model_of(size: Size) -> tuple[Any, Any]:
     """A model of the tiny kind with random weights, and our tokenizer."""
-    tokenizer = diplomacy_tokenizer()
+    tokenizer = game_tokenizer("diplomacy")
     return build_tiny(tokenizer, hidden=size.hidden, layers=size.layers, heads=4, seed=size.seed).eval(), tokenizer
 
 
-def requests_of(size: Size) -> list[Request]:
+def requests_of(size: Size) -> list[Prompt]:
     """One power of each of `groups` games, asked `samples` times with other seeds, as after a fork."""
     games = BotGames(size.groups, bot="dumbbot", last_year=LAST_YEAR, seed=size.seed)
     found: list[BotDecision] = []
     while len(found) < size.groups:
         found += [decisions[number % len(decisions)] for number, decisions in enumerate(games.next())]
     games.close()
-    asked: list[Request] = []
+    asked: list[Prompt] = []
     for decision in found[: size.groups]:
-        prompt = render(decision.row, decision.choices.power, decision.choices, PromptRules(), last_year=LAST_YEAR)
-        asked += [Request(prompt, decision.choices, len(asked) + number) for number in range(size.samples)]
+        asked += [Prompt(decision.text, decision.menu, len(asked) + number) for number in range(size.samples)]
     return asked
 
 

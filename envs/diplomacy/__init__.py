@@ -20,4 +20,5 @@ GAME = Game(
     ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
     evaluation="sparring.eval.diplomacy.command:main",
     language_models=True,
+    text_game="sparring.envs.diplomacy.text_games.text_game:DIPLOMACY",
 )

@@ -18,7 +18,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sparring.agents.llm.endpoint.backend import EndpointBackend
-from sparring.agents.llm.games import Lineup, one_against_six, play_games
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
@@ -26,6 +25,7 @@ from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
 from sparring.envs.diplomacy.records.history import WatchedBatch
 from sparring.envs.diplomacy.records.timeline import phases_of
+from sparring.envs.diplomacy.text_games.games import Lineup, one_against_six, play_games
 from sparring.eval.diplomacy.games import Played, make_batch
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from sparring.eval.diplomacy.option_odds import OddsKeeper, note

@@ -88,10 +88,11 @@ def _served_model(url: str, temperature: float, settings: Settings) -> LanguageP
     """The model on a server, which is asked and tried at once."""
     from sparring.agents.llm.endpoint.backend import open_endpoint
     from sparring.envs.diplomacy.text.prompts import PromptRules
+    from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 
     config = configured({**settings, "endpoint": {**settings.get("endpoint", {}), "url": url}})
     config.model.temperature = temperature
-    backend = open_endpoint(config)
+    backend = open_endpoint(config, DIPLOMACY_TEXT)
     about, at_a_time = {"model": backend.name}, config.endpoint.concurrency
     return LanguagePlayer({POLICY: backend}, PromptRules.of(config.model), about, at_a_time)
 
@@ -140,8 +141,9 @@ def _player(
     from sparring.agents.llm.decoding.constraint import Constraint
     from sparring.agents.llm.transformers_backend import TransformersBackend
     from sparring.envs.diplomacy.text.prompts import PromptRules
+    from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 
-    asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer)
+    asked, constraint = replace(config, temperature=temperature), Constraint(tokenizer, DIPLOMACY_TEXT)
     models = {
         name: TransformersBackend.of(asked, model, tokenizer, constraint=constraint, playing=how)
         for name, how in playing.items()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from sparring.envs.diplomacy.records.timeline import Odds, Phase
 
 if TYPE_CHECKING:
-    from sparring.agents.llm.backend import Decision, Request
+    from sparring.agents.llm.backend import Decision
     from sparring.agents.llm.decoding.option_logprobs import LineOdds
-    from sparring.agents.llm.order_requests import OrderRequest
     from sparring.agents.llm.transformers_backend import TransformersBackend
+    from sparring.envs.text import Prompt
 
 MOST = 5
 """Alternatives that are named; the others are summed up."""
@@ -27,11 +27,11 @@ class OddsKeeper:
         self._game, self._models = game, models
         self._phases: list[list[Odds]] = [[]]
 
-    def watch(self, seat: OrderRequest, request: Request, decision: Decision) -> None:
+    def watch(self, prompt: Prompt, decision: Decision) -> None:
         """Hear of a decision."""
-        if seat.game == self._game and seat.player in self._models:
-            lines = self._models[seat.player].odds(request, decision)
-            self._phases[-1] += [_told(seat.power, line) for line in lines]
+        if prompt.game == self._game and prompt.player in self._models:
+            lines = self._models[prompt.player].odds(prompt, decision)
+            self._phases[-1] += [_told(prompt.seat, line) for line in lines]
 
     def after_phase(self) -> None:
         """Go on to the next phase."""

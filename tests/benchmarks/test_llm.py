@@ -13,8 +13,9 @@ from benchmarks import llm
 from benchmarks.llm_parts import ours, trie
 from benchmarks.llm_parts.work import Size, requests_of
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.decoding.line_tokens import LineTokens, probes
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.decoding.line_tokens import LineTokens
+from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.envs.diplomacy.text.text_format import probes
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = Size(groups=2, samples=2, hidden=32, layers=1, seed=1)
@@ -27,10 +28,10 @@ def decision(prompt, tokens, counts):
 
 def test_the_answers_of_a_group_are_to_one_prompt_with_draws_of_their_own():
     requests = requests_of(SIZE)
-    prompts = [request.prompt for request in requests]
+    prompts = [request.text for request in requests]
     assert prompts[0] == prompts[1] != prompts[2] == prompts[3]
     assert len({request.seed for request in requests}) == 4
-    assert prompts == [request.prompt for request in requests_of(SIZE)]
+    assert prompts == [request.text for request in requests_of(SIZE)]
 
 
 def test_a_perfect_cache_by_hand():
@@ -94,7 +95,7 @@ def test_a_trie_is_measured_with_its_orders_new_and_known(monkeypatch):
     units = [position.lines for position in positions]
     assert units == sorted(units)
     assert len(units) == trie.POSITIONS
-    found = trie.milliseconds(diplomacy_tokenizer(), positions[-1], 4, 2)
+    found = trie.milliseconds(game_tokenizer("diplomacy"), positions[-1], 4, 2)
     texts = {option.text for menu in positions[-1].options for option in menu}
     assert [number for number in learned if number != learned[0]] == [len(texts - set(probes()))] * 3  # one to warm up
     assert min(found.values()) > 0

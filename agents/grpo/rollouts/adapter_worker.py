@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.grpo.rollouts.plan import RolloutPlan
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Rollouts
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.prefill import CacheCounts
@@ -22,6 +21,8 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import RunConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
+from sparring.envs.game import text_game
+from sparring.envs.text import RolloutPlan
 
 MOST_FROZEN = 64
 """Frozen players whose weights are kept in memory."""
@@ -36,8 +37,9 @@ class AdapterRolloutWorker:
         self._config = config.model
         model, self._tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))
-        self._constraint = Constraint(self._tokenizer)
-        self._rollouts = Rollouts(config, self._backend_of)
+        game = text_game(config.env.id)
+        self._constraint = Constraint(self._tokenizer, game.format)
+        self._rollouts = Rollouts(game.task(config), self._backend_of)
         self._paths: dict[str, str] = {}
         self._backends: dict[str, TransformersBackend] = {}
 

@@ -7,7 +7,6 @@ the fork; who sits where is decided here, too, so that a league may change while
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,41 +14,17 @@ import numpy as np
 from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents
-from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.envs.text import GroupPlan, RolloutPlan
 
 Draw = Callable[[np.random.Generator], Opponents]
-"""Draws six players to sit with a hero."""
+"""Draws the players to sit with a hero."""
 SELF_PLAY = Opponents((), ())
-
-
-@dataclass(frozen=True)
-class GroupPlan:
-    """One position and its forks: `players` by power, bots by their names in `codes.BOTS`; the `heroes` learn."""
-
-    players: tuple[str, ...]
-    heroes: tuple[int, ...]
-    categories: tuple[str, ...]
-    """What the opponents were to the hero when they were drawn (matchmaking.py); empty in self-play."""
-    ratings: tuple[float, ...]
-    warmup_phases: int
-    years: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class RolloutPlan:
-    """All groups of one step, each forked into `samples` games; `paths` of the players that are checkpoints."""
-
-    step: int
-    policy_version: int
-    samples: int
-    groups: tuple[GroupPlan, ...]
-    paths: tuple[tuple[str, str], ...] = ()
 
 
 def draw_plan(
     config: GRPOConfig,
     *,
+    seats: int,
     step: int,
     policy_version: int,
     seed: int,
@@ -57,20 +32,20 @@ def draw_plan(
     league: League,
     folder: Path,
 ) -> RolloutPlan:
-    """The plan of step number `step`; the same arguments give the same plan. Heroes take turns at the powers.
+    """The plan of step number `step`; the same arguments give the same plan. Heroes take turns at the seats.
 
-    `folder` is the league's, in which its checkpoints lie.
+    `seats` is how many play a game, `folder` the league's, in which its checkpoints lie.
     """
     rng = np.random.default_rng([seed, step])
     groups = []
     for number in range(config.groups):
-        hero = (step * config.groups + number) % NUM_POWERS
+        hero = (step * config.groups + number) % seats
         if config.play == "league":
             met = draw(rng)
             players = (*met.names[:hero], CHALLENGER, *met.names[hero:])
         else:
-            met, players = SELF_PLAY, (CHALLENGER,) * NUM_POWERS
-        heroes = (hero,) if config.play == "league" else tuple(range(NUM_POWERS))
+            met, players = SELF_PLAY, (CHALLENGER,) * seats
+        heroes = (hero,) if config.play == "league" else tuple(range(seats))
         ratings = tuple(float(league[name].elo) for name in players)
         groups.append(GroupPlan(players, heroes, met.categories, ratings, **_course(config, rng)))
     names = sorted({name for group in groups for name in group.players})

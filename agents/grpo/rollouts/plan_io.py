@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from sparring.agents.grpo.rollouts.plan import GroupPlan, RolloutPlan
+from sparring.envs.text import GroupPlan, RolloutPlan
 
 
 def write_plan(plan: RolloutPlan) -> dict[str, Any]:

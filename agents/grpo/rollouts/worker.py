@@ -17,10 +17,10 @@ from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 from sparring.agents.distributed.threads import make_deterministic, set_threads
-from sparring.agents.grpo.rollouts.plan import RolloutPlan
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.configs.core.errors import InputError, one_line
 from sparring.configs.schema import RunConfig
+from sparring.envs.text import RolloutPlan
 
 LAST_WORDS = 10.0
 """Seconds that a process which no longer answers has to end by itself, so that its exit code tells why."""

@@ -1,8 +1,8 @@
-"""How well a clone plays the bot's moves, in games it never learns from and with only legal orders to choose from.
+"""How well a clone plays the bot's moves, in games it never learns from and with only legal lines to choose from.
 
-An order counts as the bot's if at each of its tokens the likeliest of those that may come next is the bot's, the orders
-before it being the bot's. DumbBot draws lots, so nobody can always be right: `agreement` is how often the bot, asked
-again, gives the same order.
+A line counts as the bot's if at each of its tokens the likeliest of those that may come next is the bot's, the lines
+before it being the bot's. Bots draw lots, so no clone can always be right: `agreement` is how often the bot, asked
+again, gives the same line.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.cloning.bot_games import BotDecision
 from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.packing import Example, Group
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import encode
 from sparring.agents.llm.decoding.scoring import Scores, score
 from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
-from sparring.envs.diplomacy.orders.completion import chosen_by
+from sparring.envs.text import Demonstration, TextFormat
 
 PHASES, BATCH = 4, 64
-"""Phases of each game, and decisions scored at once."""
+"""Steps of each game, and decisions scored at once."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +39,17 @@ class _Part:
 
 
 class HeldOut:
-    """Decisions of `lessons.games`, four phases of each; `orders` is how many orders there are."""
+    """Decisions of `lessons.games`, four steps of each; `orders` is how many lines there are."""
 
-    def __init__(self, lessons: CloneDataset, tokenizer: Any) -> None:
-        constraint, line_end = Constraint(tokenizer), encode(tokenizer, ["\n"])[0][0]
+    def __init__(self, lessons: CloneDataset, tokenizer: Any, text_format: TextFormat) -> None:
+        constraint, line_end = Constraint(tokenizer, text_format), encode(tokenizer, ["\n"])[0][0]
         decisions, same, self.orders = [], 0, 0
         for _ in range(PHASES):
-            again, positions = lessons.games.asked_again(), lessons.games.next()
+            positions = lessons.games.next(twice=True)
             for one, example in _pairs(positions, lessons.examples(positions)):
                 decisions.append(_decision(constraint, one, example))
-                same += _alike(one, again[one.game])
-                self.orders += one.choices.lines
+                same += _alike(one)
+                self.orders += one.menu.lines
         self.agreement = same / self.orders
         decisions.sort(key=lambda one: len(one.prompt_ids) + len(one.token_ids))
         parts = [decisions[begin : begin + BATCH] for begin in range(0, len(decisions), BATCH)]
@@ -73,15 +72,15 @@ class HeldOut:
 
 
 def _pairs(
-    positions: Sequence[Sequence[BotDecision]], groups: Sequence[Group]
-) -> Iterator[tuple[BotDecision, Example]]:
+    positions: Sequence[Sequence[Demonstration]], groups: Sequence[Group]
+) -> Iterator[tuple[Demonstration, Example]]:
     for position, group in zip(positions, groups, strict=True):
         yield from zip(position, group, strict=True)
 
 
-def _decision(constraint: Constraint, one: BotDecision, example: Example) -> Decision:
+def _decision(constraint: Constraint, one: Demonstration, example: Example) -> Decision:
     """The bot's answer as if a model had given it, with what was allowed at each step."""
-    steps = constraint.replay(one.choices, example.answer)
+    steps = constraint.replay(one.menu, example.answer)
     return Decision(
         chosen=one.chosen,
         prompt_ids=np.array(example.prompt, dtype=np.int32),
@@ -92,10 +91,9 @@ def _decision(constraint: Constraint, one: BotDecision, example: Example) -> Dec
     )
 
 
-def _alike(one: BotDecision, orders: np.ndarray) -> int:
-    """How many of the bot's orders stand in `orders` [75] as well."""
-    other = chosen_by(orders, one.choices)
-    return sum((Counter(one.chosen) & Counter(other)).values())
+def _alike(one: Demonstration) -> int:
+    """How many of the bot's lines it writes again with other draws."""
+    return sum((Counter(one.chosen) & Counter(one.again)).values())
 
 
 def _part(decisions: Sequence[Decision], line_end: int) -> _Part:

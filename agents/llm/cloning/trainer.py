@@ -17,21 +17,21 @@ import numpy as np
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
-from sparring.agents.llm.cloning.bot_games import BotGames
 from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
 from sparring.agents.llm.cloning.packing import batches, halve, pack
 from sparring.agents.llm.models.saved_model import save_model
 from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState, machine
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
-from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.game import game_with_id, text_game
+from sparring.envs.text import Demonstrations
 
 SEED_USES = ("model", "games", "held_out")
 
@@ -58,16 +58,15 @@ class CloneTrainer:
         self.seeds = dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
         self.updates = min(clone.updates, config.max_updates or clone.updates)
         self.updates_done, self.decisions, self.seconds = 0, 0, 0.0
-        self.tokenizer, self._rules = diplomacy_tokenizer(), PromptRules.of(config.model)
+        self.game, self.tokenizer = text_game(config.env.id), game_tokenizer(game_with_id(config.env.id).name)
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
         self.model = build_tiny(self.tokenizer, **shape, seed=self.seeds["model"]).to(self.device)
         self.imitator = Imitator(self.model, halves=self.halves)
-        self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer, self._rules)
+        self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer, self.game.format)
         self.held_out: HeldOut | None = None
 
-    def _games(self, games: int, use: str) -> BotGames:
-        clone, last_year = self.config.clone, self.config.env.last_year
-        return BotGames(games, bot=clone.bot, last_year=last_year, seed=self.seeds[use], threads=self.threads)
+    def _games(self, games: int, use: str) -> Demonstrations:
+        return self.game.demonstrations(self.config, games=games, seed=self.seeds[use], threads=self.threads)
 
     @property
     def final(self) -> Path:
@@ -95,7 +94,9 @@ class CloneTrainer:
         self.session = session
         if self.config.evaluation.every:
             games = self._games(self.config.evaluation.games, "held_out")
-            self.held_out = HeldOut(CloneDataset(games, self.tokenizer, self._rules), self.tokenizer)
+            self.held_out = HeldOut(
+                CloneDataset(games, self.tokenizer, self.game.format), self.tokenizer, self.game.format
+            )
             games.close()
         if session.found:
             self.load_state_dict(session.found)

@@ -1,8 +1,8 @@
-"""Legal orders alone: which tokens may come next in an answer, for many answers at once, and what was chosen.
+"""Legal answers alone: which tokens may come next in an answer, for many answers at once, and what was chosen.
 
-A `Constraint` belongs to a tokenizer. From choices it compiles an `Automaton`: a trie for every menu that an answer can
-come to, the last token of a line leading to the next line's trie, and after the last line the end tag and the end of
-text. Each joint order is one path. `Walks` are answers under way; `Steps` is what they did, for a trainer.
+A `Constraint` belongs to a tokenizer. From menus it compiles an `Automaton`: a trie for the options of every line that
+an answer can come to, the last token of a line leading to the next line's trie, and after the last line the end tag and
+the end of text. Each answer is one path. `Walks` are answers under way; `Steps` is what they did, for a trainer.
 """
 
 from __future__ import annotations
@@ -13,47 +13,27 @@ from typing import Any
 
 import numpy as np
 
+from sparring.agents.llm.decoding.automaton import Automaton, with_free_text
 from sparring.agents.llm.decoding.line_tokens import LineTokens
-from sparring.agents.llm.decoding.trie import Tries, build_tries, ranges
-from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.agents.llm.decoding.trie import Tries, build_tries
+from sparring.envs.text import FreeText, Menu, Option, TextFormat
 
 END = -1
-
-
-@dataclass(frozen=True)
-class Automaton:
-    """What may be written, for C choices, as E edges; a state is (start, count), the edges that may be taken.
-
-    Attributes:
-        token: int32 [E]; start, count: int64 [E], the state an edge leads to, count 0 once all is written.
-        chosen: int64 [E], the option in `options` that an edge completes, else -1.
-        options: the options of all menus.
-        begin: int64 [C, 2], the state each of the choices begins in.
-
-    """
-
-    token: np.ndarray
-    start: np.ndarray
-    count: np.ndarray
-    chosen: np.ndarray
-    options: list[Option]
-    begin: np.ndarray
-
-    def edges(self, start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All edges of states [R], int64 [A], and the state each belongs to (0 to R - 1), int64 [A]."""
-        return ranges(start, count)
 
 
 class Constraint:
     """The legal answers in the tokens of one tokenizer. Raises `TokenizerError` where they have no single spelling."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self.lines = LineTokens(tokenizer)
+    def __init__(self, tokenizer: Any, text_format: TextFormat) -> None:
+        self.lines, self._vocabulary = LineTokens(tokenizer, text_format), len(tokenizer)
 
-    def compile(self, asked: Sequence[Choices]) -> Automaton:
+    def compile(self, asked: Sequence[Menu | FreeText]) -> Automaton:
         """One automaton for all of them; a text is encoded when it is first met, and then never again."""
         menus = _Menus()
-        first = [menus.add(choices) for choices in asked]
+        first = [END if isinstance(choices, FreeText) else menus.add(choices) for choices in asked]
+        return with_free_text(self._lines(menus, first), asked, self._vocabulary, int(self.lines.closing[-1]))
+
+    def _lines(self, menus: _Menus, first: list[int]) -> Automaton:
         if not menus.options:
             return self._join(None, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), first, [])
         number = np.array(self.lines.numbers([option.text for option in menus.options]))
@@ -63,7 +43,7 @@ class Constraint:
         tries = build_tries(self.lines.tokens[number[order], : int(lengths.max())], lengths, menu)
         return self._join(tries, order, np.array(menus.goals)[order], first, menus.options)
 
-    def replay(self, choices: Choices, token_ids: Sequence[int]) -> Steps:
+    def replay(self, choices: Menu, token_ids: Sequence[int]) -> Steps:
         """What was allowed at each step of an answer; raises `ValueError` for one that is not legal or not whole."""
         walks = Walks(self.compile([choices]), [0])
         for place, token in enumerate(token_ids):
@@ -103,7 +83,7 @@ class Constraint:
 
 
 class _Menus:
-    """Menus of several choices one after the other: their options, and the menu that follows each of these."""
+    """The lines of several menus one after the other: their options, and the menu that follows each of these."""
 
     def __init__(self) -> None:
         self.options: list[Option] = []
@@ -111,22 +91,23 @@ class _Menus:
         self.sizes: list[int] = []
         self._seen: dict[int, int] = {}
 
-    def add(self, choices: Choices) -> int:
-        """The number of the first menu; the same object again adds nothing."""
+    def add(self, choices: Menu) -> int:
+        """The number of the first line; the same object again adds nothing."""
         if id(choices) not in self._seen:
             self._seen[id(choices)] = self._walk(choices)
         return self._seen[id(choices)]
 
-    def _walk(self, choices: Choices) -> int:
+    def _walk(self, choices: Menu) -> int:
         begin = len(self.sizes)
-        if choices.winter:
-            self._walk_winter(choices, begin)
-        else:
-            for line, menu in enumerate(choices.options, start=1):
+        if choices.independent:
+            for line in range(1, choices.lines + 1):
+                menu = choices.menu(line - 1)
                 self._append(menu, [begin + line if line < choices.lines else END] * len(menu))
+        else:
+            self._walk_dependent(choices, begin)
         return begin if choices.lines else END
 
-    def _walk_winter(self, choices: Choices, begin: int) -> None:
+    def _walk_dependent(self, choices: Menu, begin: int) -> None:
         """Every menu that an answer can come to, by its line and the slot of the line before."""
         numbers, waiting = {(0, -1): begin}, [(0, -1)]
         for line, last in waiting:
@@ -162,7 +143,7 @@ class Steps:
 class Walks:
     """R answers under way: the state of each, and a record of the edges they took.
 
-    `which` [R] says which of the automaton's choices each answers. `start` and `count` int64 [R] are their states;
+    `which` [R] says which of the automaton's menus each answers. `start` and `count` int64 [R] are their states;
     count 0 means that all is written.
     """
 

@@ -1,6 +1,6 @@
-"""Lines of orders as token ids: each text encoded once, checked to have one spelling in tokens, and ranked.
+"""Lines of answers as token ids: each text encoded once, checked to have one spelling in tokens, and ranked.
 
-The constraint joins the ids of lines instead of encoding whole answers, so that every joint order has exactly one path
+The constraint joins the ids of lines instead of encoding whole answers, so that every answer has exactly one path
 and its probability is exact. That is right only where a tokenizer keeps lines apart: joined ids must be the ids of the
 joined text, and decoding must give the text back. Every text is checked when it is first met, and a tokenizer that
 fails (a space of its own before the first word, unknown words, words joined across lines) is refused.
@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.diplomacy.board.board import location_name, standard_board
-from sparring.envs.diplomacy.orders.choices import WAIVE
-from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING
+from sparring.envs.text import TextFormat
 
 PAD = -1
 
@@ -34,18 +32,18 @@ class LineTokens:
 
     """
 
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Any, text_format: TextFormat) -> None:
+        self._tokenizer, self._format = tokenizer, text_format
         self._name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
         self._numbers: dict[str, int] = {}
         self.tokens = np.zeros((0, 1), dtype=np.int32)
         self.lengths = self.rank = np.zeros(0, dtype=np.int64)
         if tokenizer.eos_token_id is None:
             raise TokenizerError(f"tokenizer {self._name} has no end-of-text token: set its eos_token")
-        tag, opening = encode(tokenizer, [CLOSING, OPENING])
+        tag, opening = encode(tokenizer, [text_format.closing, text_format.opening])
         self.closing = np.array([*tag, tokenizer.eos_token_id], dtype=np.int32)
         self._around = (opening, tag)
-        self.numbers(probes())
+        self.numbers(text_format.probes())
 
     def numbers(self, texts: Sequence[str]) -> list[int]:
         """The rows of lines (without their line ends) in `tokens`; those not yet known are encoded at once."""
@@ -70,7 +68,7 @@ class LineTokens:
     def _check(self, lines: list[str], encoded: list[list[int]]) -> None:
         """Raise `TokenizerError` unless these ids, joined in any way, stand for these lines and nothing else."""
         opening, tag = self._around
-        whole, joined = OPENING + "".join(lines) + CLOSING, [*opening, *itertools.chain(*encoded), *tag]
+        whole, joined = self._framed("".join(lines)), [*opening, *itertools.chain(*encoded), *tag]
         if encode(self._tokenizer, [whole])[0] != joined:
             line = self._culprit(lines, encoded)
             raise TokenizerError(
@@ -85,11 +83,14 @@ class LineTokens:
     def _culprit(self, lines: list[str], encoded: list[list[int]]) -> str:
         """The first line with other tokens before the end tag or between others."""
         opening, tag = self._around
-        framed = encode(self._tokenizer, [OPENING + line + CLOSING for line in lines])
+        framed = encode(self._tokenizer, [self._framed(line) for line in lines])
         wrong = (
             line for line, ids, whole in zip(lines, encoded, framed, strict=True) if whole != [*opening, *ids, *tag]
         )
         return next(wrong, lines[0])
+
+    def _framed(self, lines: str) -> str:
+        return self._format.opening + lines + self._format.closing
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
@@ -108,15 +109,3 @@ def beginning(tokenizer: Any) -> list[int]:
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
     """The text of token ids, to the letter."""
     return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-
-
-def probes() -> list[str]:
-    """Lines with every location of the board in every place of an order, to try a tokenizer with."""
-    names = [location_name(place) for place in range(len(standard_board().province_of))]
-    texts = [WAIVE]
-    for place, name in enumerate(names):
-        other, third = names[(place + 7) % len(names)], names[(place + 31) % len(names)]
-        texts += [f"A {name} H", f"F {name} - {other}", f"A {name} - {other} VIA", f"F {name} S A {other} - {third}"]
-        texts += [f"F {name} C A {third} - {other}", f"A {name} S F {third}"]
-        texts += [f"F {name} R {other}", f"A {name} D", f"F {name} B"]
-    return texts

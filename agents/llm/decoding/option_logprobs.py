@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from sparring.agents.llm.decoding.constraint import Automaton
+from sparring.agents.llm.decoding.automaton import Automaton
 from sparring.agents.llm.decoding.output_layer import allowed_logits
 from sparring.agents.llm.decoding.prefill import CacheCounts, read_texts
 from sparring.agents.llm.decoding.seeded_sampling import log_softmax
-from sparring.envs.diplomacy.orders.choices import Option
+from sparring.envs.text import Option
 
 
 @dataclass(frozen=True)

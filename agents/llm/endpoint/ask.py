@@ -15,7 +15,6 @@ from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.retry import Persistence
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.orders.completion import CLOSING
 
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
 WHOLE_DISTRIBUTION = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -34,11 +33,11 @@ class Question:
 
 
 class Asker:
-    """Puts questions to one model of one server, and counts tokens."""
+    """Puts questions to one model of one server, and counts tokens; `closing` ends an answer that nothing restrains."""
 
-    def __init__(self, config: EndpointConfig, client: Client, persistence: Persistence) -> None:
+    def __init__(self, config: EndpointConfig, client: Client, persistence: Persistence, closing: str) -> None:
         self._config, self._client, self._persistence = config, client, persistence
-        self.model = config.model
+        self._closing, self.model = closing, config.model
 
     def find_model(self, until: float) -> None:
         """Where no model is named, take the server's only one; raises `InputError` where it has none or several."""
@@ -76,7 +75,7 @@ class Asker:
         else:
             body["prompt"] = question.prompt
         if question.structured is None and not by_id:
-            return {**body, "stop": [CLOSING]}
+            return {**body, "stop": [self._closing]}
         if question.structured is not None:
             body["structured_outputs"] = question.structured
         return body | WHOLE_DISTRIBUTION | ({"logprobs": self._config.logprobs, **BY_ID} if by_id else {})

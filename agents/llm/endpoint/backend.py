@@ -14,7 +14,7 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
-from sparring.agents.llm.backend import FALLBACK, Decision, Request, check_temperature
+from sparring.agents.llm.backend import FALLBACK, Decision, check_temperature
 from sparring.agents.llm.endpoint.answer import Answer
 from sparring.agents.llm.endpoint.ask import Asker, Question
 from sparring.agents.llm.endpoint.decide import Judge
@@ -30,10 +30,9 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.schema import RunConfig
 from sparring.configs.validate_language import check_endpoint
-from sparring.envs.diplomacy.board.board import POWERS
-from sparring.envs.diplomacy.orders.completion import OPENING
+from sparring.envs.text import Prompt, TextFormat
 
-Prompt = str | list[int]
+PromptText = str | list[int]
 
 HOPELESS = 4
 """Decisions that failed one after the other, and none that was made: then a server is given up."""
@@ -44,6 +43,7 @@ class EndpointBackend:
 
     Args:
         config: url, model, key and limits.
+        text_format: how answers are written.
         temperature: of the draws.
         tokenizer: the model's, to check the server with; without one nothing is exact, and `tokens` cannot be.
         max_prompt_tokens: with a tokenizer, a longer prompt is refused.
@@ -57,6 +57,7 @@ class EndpointBackend:
     def __init__(
         self,
         config: EndpointConfig,
+        text_format: TextFormat,
         *,
         temperature: float,
         tokenizer: Any = None,
@@ -65,11 +66,12 @@ class EndpointBackend:
     ) -> None:
         check_endpoint(config)
         check_temperature(temperature)
-        self.meter, self._stopped = Meter(), Event()
+        self.meter, self._stopped, self._format = Meter(), Event(), text_format
         self._config, self._temperature, self._max_prompt_tokens = config, temperature, max_prompt_tokens
         patience = RetryPolicy(config.retries, config.timeout_seconds, config.total_seconds, first_wait)
         self._client = Client(config.url, Key(config.key_env))
-        self._asker = Asker(config, self._client, Persistence(patience, self.meter, self._stopped))
+        persistence = Persistence(patience, self.meter, self._stopped)
+        self._asker = Asker(config, self._client, persistence, text_format.closing)
         try:
             self._open(tokenizer)
         except EndpointError as error:
@@ -80,12 +82,12 @@ class EndpointBackend:
         self._failed_in_a_row = 0
         self._pool = ThreadPoolExecutor(config.concurrency, thread_name_prefix="endpoint")
 
-    def decide(self, requests: Sequence[Request]) -> list[Decision]:
-        """One decision for each request, in order; a power with nothing to order is not asked about."""
+    def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
+        """One decision for each request, in order; a seat with nothing to decide is not asked about."""
         prompts = [self._prompt(request) for request in requests]
         futures = [self._pool.submit(self._decide, *pair) for pair in zip(prompts, requests, strict=True)]
         try:
-            self._check(futures, sum(request.choices.lines > 0 for request in requests))
+            self._check(futures, sum(request.is_open for request in requests))
         finally:
             for future in futures:  # those not begun, when a hopeless one or Ctrl-C ended the wait
                 future.cancel()
@@ -113,26 +115,26 @@ class EndpointBackend:
             return self._asker.ask(question, temperature=temperature, by_id=True, until=until)
 
         self._asker.find_model(until)
-        self._spelling, reason = checked_spelling(self._config, self._temperature, tokenizer, put)
+        self._spelling, reason = checked_spelling(self._config, self._temperature, tokenizer, self._format, put)
         self._writer = Writer(self._config.structured, self._spelling)
-        self._judge = Judge(self._spelling, self.meter, self._config.logprobs, reason)
+        self._judge = Judge(self._format, self._spelling, self.meter, self._config.logprobs, reason)
         if self._spelling and not reason:
-            prompt = self._spelling.prompt(OPENING)
-            self._judge.reason = trial(prompt, self._temperature, self._writer, self._judge, put)
+            prompt, menu = self._spelling.prompt(self._format.opening), self._format.trial
+            self._judge.reason = trial(prompt, menu, self._temperature, self._writer, self._judge, put)
 
-    def _prompt(self, request: Request) -> Prompt:
+    def _prompt(self, request: Prompt) -> PromptText:
         """The prompt as the server is to read it: token ids, or text where nothing is checked."""
         if self._spelling is None:
-            return request.prompt
-        ids = self._spelling.prompt(request.prompt)
+            return request.text
+        ids = self._spelling.prompt(request.text)
         if len(ids) > self._max_prompt_tokens:
             raise InputError(
-                f"model.max_prompt_tokens={self._max_prompt_tokens}: the prompt for {POWERS[request.choices.power]} has"
+                f"model.max_prompt_tokens={self._max_prompt_tokens}: the prompt for {request.menu.name} has"
                 f" {len(ids)} tokens; allow more, or show less of the board"
             )
         return ids
 
-    def _decide(self, prompt: Prompt, request: Request) -> Decision:
+    def _decide(self, prompt: PromptText, request: Prompt) -> Decision:
         """One decision, in a thread of its own; raises `EndpointError`."""
         until = self._until()
 
@@ -141,9 +143,8 @@ class EndpointBackend:
                 question, temperature=self._temperature, by_id=self._spelling is not None, until=until
             )
 
-        lines = request.choices.lines
-        writing = self._writer.write(prompt, request.choices, request.seed, put) if lines else Writing()
-        return self._judge.decision(prompt, request.choices, writing)
+        writing = self._writer.write(prompt, request.menu, request.seed, put) if request.is_open else Writing()
+        return self._judge.decision(prompt, request.menu, writing)
 
     def _check(self, futures: Sequence[Future[Decision]], asked: int) -> None:
         """Wait for all; raises `InputError` at once where an error concerns every request, or when it is `HOPELESS`.
@@ -161,24 +162,25 @@ class EndpointBackend:
         if asked:
             self._failed_in_a_row = self._failed_in_a_row + asked if len(errors) == asked else 0
 
-    def _outcome(self, future: Future[Decision], request: Request) -> Decision:
+    def _outcome(self, future: Future[Decision], request: Prompt) -> Decision:
         """What a thread returned, or the fallback where the server did not answer."""
         try:
             return replace(future.result(), policy_version=self.policy_version)
         except EndpointError as error:
-            return self._judge.fallback(request.choices, f"there is no answer ({error.kind})")
+            return self._judge.fallback(request.menu, f"there is no answer ({error.kind})")
 
     def _until(self) -> float:
         return monotonic() + self._config.total_seconds
 
 
-def open_endpoint(config: RunConfig) -> EndpointBackend:
+def open_endpoint(config: RunConfig, text_format: TextFormat) -> EndpointBackend:
     """The server that a run asks for; `structured=tokens` checks it with the tokenizer of `model.name`."""
     model, tokenizer = config.model, None
     if config.endpoint.structured == "tokens":
         tokenizer = read_tokenizer(model_folder(model.name))
     return EndpointBackend(
         config.endpoint,
+        text_format,
         temperature=model.temperature,
         tokenizer=tokenizer,
         max_prompt_tokens=model.max_prompt_tokens,

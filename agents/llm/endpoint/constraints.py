@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sparring.agents.llm.decoding.constraint import Automaton
-from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.agents.llm.decoding.automaton import Automaton
+from sparring.envs.text import Menu, Option
 
 FOR_GUIDANCE = "%llguidance {}"
 """Only llguidance takes this line, so vLLM, if it may choose, gives the grammar to it: xgrammar 0.2.8 reads token ids,
@@ -24,8 +24,8 @@ def line_choice(menu: Sequence[Option]) -> dict[str, list[str]]:
     return {"choice": [f"{option.text}\n" for option in menu]}
 
 
-def decision_regex(choices: Choices) -> dict[str, str]:
-    """All lines of a movement or retreat. In winter a line depends on those before, which no short regex says."""
+def decision_regex(choices: Menu) -> dict[str, str]:
+    """All lines of a menu of independent ones. Where a line depends on those before, no short regex says so."""
     lines = ("|".join(_literal(option.text) for option in choices.menu(line)) for line in range(choices.lines))
     return {"regex": "".join(f"({line})\\n" for line in lines)}
 

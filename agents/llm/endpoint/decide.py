@@ -16,32 +16,38 @@ from sparring.agents.llm.endpoint.locked_constraint import Spelling
 from sparring.agents.llm.endpoint.logprob_check import logprobs_of
 from sparring.agents.llm.endpoint.meter import Meter
 from sparring.agents.llm.endpoint.request_writer import Writing
-from sparring.envs.diplomacy.orders.choices import Choices
-from sparring.envs.diplomacy.orders.completion import parse
+from sparring.envs.text import FreeText, Menu, TextFormat
 
 
 class Judge:
     """Turns writings into decisions. `reason` is why none of them can be exact, empty where they may be."""
 
-    def __init__(self, spelling: Spelling | None, meter: Meter, limit: int, reason: str) -> None:
-        self._spelling, self._meter, self._limit, self.reason = spelling, meter, limit, reason
+    def __init__(
+        self, text_format: TextFormat, spelling: Spelling | None, meter: Meter, limit: int, reason: str
+    ) -> None:
+        self._format, self._spelling, self._meter = text_format, spelling, meter
+        self._limit, self.reason = limit, reason
 
-    def decision(self, prompt: str | list[int], choices: Choices, writing: Writing) -> Decision:
+    def decision(self, prompt: str | list[int], choices: Menu | FreeText, writing: Writing) -> Decision:
         """The decision that was written, or, where it is no legal one, what there is of it with the rest filled up."""
+        if isinstance(choices, FreeText):
+            return Decision((), why_inexact="free text of a server is not checked", free_text=writing.text)
         ids = writing.token_ids
         steps = None if self._spelling is None or ids is None else self._spelling.replay(choices, ids)
         if steps is not None:
             return self._checked(np.array(prompt, dtype=np.int32), steps, writing)
-        reading = parse(writing.text, choices)
-        if reading.orders_extracted == reading.orders_expected:
+        reading = self._format.read(writing.text, choices)
+        if reading.complete:
             reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
             return Decision(reading.chosen, why_inexact=reason)
         self._meter.add(f"errors/{_problem(writing)}")
         return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact="the answer is not legal")
 
-    def fallback(self, choices: Choices, reason: str) -> Decision:
+    def fallback(self, choices: Menu | FreeText, reason: str) -> Decision:
         """A legal decision where there is no answer."""
-        return Decision(parse("", choices).chosen, finish_reason=FALLBACK, why_inexact=reason)
+        if isinstance(choices, FreeText):
+            return Decision((), finish_reason=FALLBACK, why_inexact=reason)
+        return Decision(self._format.read("", choices).chosen, finish_reason=FALLBACK, why_inexact=reason)
 
     def _checked(self, prompt: np.ndarray, steps: Steps, writing: Writing) -> Decision:
         logprobs, reason = logprobs_of(steps, writing.alternatives, self._limit)

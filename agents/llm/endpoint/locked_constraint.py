@@ -9,14 +9,14 @@ from typing import Any
 from sparring.agents.llm.decoding.constraint import Constraint, Steps
 from sparring.agents.llm.decoding.line_tokens import beginning, encode
 from sparring.agents.llm.endpoint.constraints import decision_grammar
-from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.envs.text import Menu, Option, TextFormat
 
 
 class Spelling:
     """How a tokenizer writes prompts and legal answers; raises `TokenizerError` where these have several spellings."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer, self._constraint, self._lock = tokenizer, Constraint(tokenizer), Lock()
+    def __init__(self, tokenizer: Any, text_format: TextFormat) -> None:
+        self._tokenizer, self._constraint, self._lock = tokenizer, Constraint(tokenizer, text_format), Lock()
         self._closing: list[int] = self._constraint.lines.closing.tolist()
         self._beginning = beginning(tokenizer)
         self.end = self._closing[-1]
@@ -32,12 +32,12 @@ class Spelling:
             number = lines.numbers([option.text])[0]
             return lines.tokens[number, : lines.lengths[number]].tolist()
 
-    def grammar(self, choices: Choices) -> dict[str, str]:
+    def grammar(self, choices: Menu) -> dict[str, str]:
         """The grammar of all legal answers, without the closing tokens."""
         with self._lock:
             return decision_grammar(self._constraint.compile([choices]), len(self._closing))
 
-    def replay(self, choices: Choices, token_ids: Sequence[int]) -> Steps | None:
+    def replay(self, choices: Menu, token_ids: Sequence[int]) -> Steps | None:
         """What was allowed at each token of an answer and at the closing ones after it; None if it is not legal."""
         with self._lock:
             try:

@@ -14,25 +14,15 @@ from sparring.agents.llm.endpoint.logprob_check import NOT_BY_ID, temperature_pr
 from sparring.agents.llm.endpoint.request_writer import Writer
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.envs.diplomacy.orders.choices import Choices, Option
-from sparring.envs.diplomacy.orders.completion import OPENING
-
-LINES = (
-    ("A PAR - BUR", "A PAR - GAS", "A PAR - PIC", "A PAR H", "A PAR S A MAR - BUR"),
-    ("F BRE - ENG", "F BRE - MAO", "F BRE H"),
-)
-TRIAL = Choices(
-    power=0,
-    provinces=(0, 1),
-    options=tuple(tuple(Option(text, 0, slot) for text in texts) for slot, texts in enumerate(LINES)),
-    lines=len(LINES),
-)
-READ = f"A PAR - BUR\nF STP/SC S A MOS\nWAIVE\n{OPENING}"
-"""A text that tokenizers read as different ids."""
+from sparring.envs.text import Menu, TextFormat
 
 
 def checked_spelling(
-    config: EndpointConfig, temperature: float, tokenizer: Any, put: Callable[[Question], Answer]
+    config: EndpointConfig,
+    temperature: float,
+    tokenizer: Any,
+    text_format: TextFormat,
+    put: Callable[[Question], Answer],
 ) -> tuple[Spelling | None, str]:
     """The spelling to check answers with, if any, and why none can be exact, whatever the server does.
 
@@ -43,8 +33,8 @@ def checked_spelling(
         raise InputError("endpoint.structured=tokens: needs the model's tokenizer; without it, use choice or regex")
     if tokenizer is None or config.api == "chat" or config.structured == "none":
         return None, reason
-    spelling = Spelling(tokenizer)
-    if _reads_alike(spelling, put):
+    spelling = Spelling(tokenizer, text_format)
+    if _reads_alike(spelling, text_format.sample, put):
         return spelling, reason
     if config.structured == "tokens":
         raise InputError("endpoint.structured=tokens: the server returns no token ids; use choice, regex or none")
@@ -61,21 +51,23 @@ def _hopeless(config: EndpointConfig, temperature: float, tokenizer: Any) -> str
     return "" if temperature > 0 else "at temperature 0 nothing is drawn"
 
 
-def _reads_alike(spelling: Spelling, put: Callable[[Question], Answer]) -> bool:
+def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], Answer]) -> bool:
     """Whether the server says that it reads a text as the same token ids; False where it does not say as which.
 
     Raises `InputError` where it reads others: what is sent as ids would be nonsense to it.
     """
-    read, ours = put(Question(READ, None, 1, 0)).prompt_ids, spelling.prompt(READ)
+    read, ours = put(Question(sample, None, 1, 0)).prompt_ids, spelling.prompt(sample)
     if read is not None and list(read) != ours:
         raise InputError(
-            f"endpoint: the server reads {READ[:11]!r} as tokens {list(read)[:4]}, the tokenizer given as {ours[:4]}:"
+            f"endpoint: the server reads {sample[:11]!r} as tokens {list(read)[:4]}, the tokenizer given as {ours[:4]}:"
             " name the server's model in model.name"
         )
     return read is not None
 
 
-def trial(prompt: list[int], temperature: float, writer: Writer, judge: Judge, put: Callable[..., Answer]) -> str:
+def trial(
+    prompt: list[int], menu: Menu, temperature: float, writer: Writer, judge: Judge, put: Callable[..., Answer]
+) -> str:
     """Why a server's decisions are not exact; empty where a first one is. `put` takes a question and a temperature.
 
     Raises `EndpointError` where it gives no answer.
@@ -88,8 +80,8 @@ def trial(prompt: list[int], temperature: float, writer: Writer, judge: Judge, p
     first, second = (alternatives[0] for alternatives in shown if alternatives)
     if problem := temperature_problem(first, second, temperature, other):
         return problem
-    writing = writer.write(prompt, TRIAL, 0, lambda question: put(question, temperature))
-    decision = judge.decision(prompt, TRIAL, writing)
+    writing = writer.write(prompt, menu, 0, lambda question: put(question, temperature))
+    decision = judge.decision(prompt, menu, writing)
     if decision.finish_reason == FALLBACK:
         return f"endpoint.structured={writer.structured} does not keep its answers legal: it wrote {writing.text!r}"
     return decision.why_inexact

@@ -12,7 +12,7 @@ from sparring.agents.llm.endpoint.answer import CUT, Answer
 from sparring.agents.llm.endpoint.ask import Question
 from sparring.agents.llm.endpoint.constraints import decision_regex, line_choice
 from sparring.agents.llm.endpoint.locked_constraint import Spelling
-from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, Option
+from sparring.envs.text import FreeText, Menu, Option
 
 ROOM = 64
 """Tokens beyond the longest answer, for what a server writes around it where nothing restrains it."""
@@ -60,27 +60,29 @@ class Writer:
         self.structured, self._spelling = structured, spelling
         self._end = spelling.end if spelling else None
 
-    def write(self, prompt: str | list[int], choices: Choices, seed: int, put: Put) -> Writing:
+    def write(self, prompt: str | list[int], choices: Menu | FreeText, seed: int, put: Put) -> Writing:
         """Have a decision written by asking questions through `put`, whose `EndpointError` passes."""
-        if self.structured == "choice" or (self.structured == "regex" and choices.winter):
+        if isinstance(choices, FreeText):
+            question = Question(prompt, None, choices.tokens, seed)
+        elif self.structured == "choice" or (self.structured == "regex" and not choices.independent):
             return self._write_lines(prompt, choices, seed, put)
-        question = Question(prompt, self._structure(choices), self._most_tokens(choices), seed)
+        else:
+            question = Question(prompt, self._structure(choices), self._most_tokens(choices), seed)
         writing = Writing()
         writing.add(question, put(question), self._end)
         return writing
 
-    def _structure(self, choices: Choices) -> Mapping[str, str] | None:
+    def _structure(self, choices: Menu) -> Mapping[str, str] | None:
         if self.structured == "tokens" and self._spelling:
             return self._spelling.grammar(choices)
         return decision_regex(choices) if self.structured == "regex" else None
 
-    def _most_tokens(self, choices: Choices) -> int:
+    def _most_tokens(self, choices: Menu) -> int:
         """Tokens that the longest answer may have, never more than its characters, and one for the end."""
-        longest = max((len(option.text) for options in choices.options for option in options), default=0)
         room = ROOM if self.structured == "none" else 1
-        return choices.lines * (max(longest, len(WAIVE)) + 1) + room
+        return choices.lines * (choices.longest + 1) + room
 
-    def _write_lines(self, prompt: str | list[int], choices: Choices, seed: int, put: Put) -> Writing:
+    def _write_lines(self, prompt: str | list[int], choices: Menu, seed: int, put: Put) -> Writing:
         """Line by line, until one is not legal; what is written so far is part of the next line's prompt."""
         writing, last = Writing(), -1
         for line in range(choices.lines):

@@ -27,8 +27,10 @@ from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.submit import Line
 from sparring.envs.diplomacy.records.history_consistency import check_start
 from sparring.envs.diplomacy.rewards.scorer import Scorer, reward_weights
+from sparring.envs.diplomacy.text.prompts import PromptRules, render
 from sparring.envs.diplomacy.text.report import board_report, order_report
 from sparring.envs.diplomacy.validation import reset_position
+from sparring.envs.text import Prompt
 
 RENDER_MODES = ["ansi", "rgb_array"]
 ILLEGAL = ("raise", "hold")
@@ -266,6 +268,13 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         """What an agent may order now, as lines with one sequence for every joint order; none once it has left."""
         power = POWERS.index(choose("agent", agent, POWERS))
         return choices(self.row(), dict(self._slots.get(agent, [])), power)
+
+    def prompt(self, agent: str, rules: PromptRules | None = None) -> Prompt:
+        """What a language model is asked for an agent's orders; its text is empty where there are none to give."""
+        menu, row = self.choices(agent), self.row()
+        rules, last_year = rules or PromptRules(), self.last_year
+        text = render(row, menu.power, menu, rules, last_year=last_year) if menu.lines else ""
+        return Prompt(text, menu, position=row, seat=menu.power)
 
     def text(self, agent: str | None = None) -> str:
         """The board in words, and for an agent which power it is and what it may order."""

@@ -16,25 +16,17 @@ import torch
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.adjustments_due import due
-from sparring.envs.diplomacy.board.board import standard_board
+from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.board.codes import RETREATS
 from sparring.envs.diplomacy.orders.notation import write_order
+from sparring.envs.text import Option
 
 WAIVE = "WAIVE"
 
 
 @dataclass(frozen=True)
-class Option:
-    """One line that may be written: its text, the packed order and the slot (by rank, not province) it is for."""
-
-    text: str
-    order: int
-    slot: int
-
-
-@dataclass(frozen=True)
 class Choices:
-    """The options of every slot of one `power`; slots are `provinces`, rising.
+    """The options of every slot of one `power`; slots are `provinces`, rising, and an option's value is a packed order.
 
     `lines` says how many lines a complete answer has: one a slot, or in winter the builds (`winter` = 1) or disbands
     (`winter` = -1) that are due.
@@ -45,6 +37,21 @@ class Choices:
     options: tuple[tuple[Option, ...], ...]
     lines: int
     winter: int = 0
+
+    @property
+    def independent(self) -> bool:
+        """Whether lines do not depend on each other, as in movement and retreats."""
+        return not self.winter
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest line that may be written, at least those of a waived build."""
+        return max(len(WAIVE), *(len(option.text) for slot in self.options for option in slot), 0)
+
+    @property
+    def name(self) -> str:
+        """The power."""
+        return POWERS[self.power]
 
     def menu(self, line: int, last: int = -1) -> tuple[Option, ...]:
         """The options of line number `line` after one for slot `last` (-1: none yet); in movement just its slot's."""
@@ -60,7 +67,7 @@ class Choices:
         """Put the chosen lines into a game's `orders` int32 [75]."""
         for option in chosen:
             if option.slot < len(self.provinces):
-                orders[self.provinces[option.slot]] = option.order
+                orders[self.provinces[option.slot]] = option.value
 
 
 def choices(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray], power: int) -> Choices:

@@ -4,25 +4,25 @@
     A PAR S MAR - GAS
     </orders>
 
-`write` makes that text of chosen options. `parse` takes any text at all and makes a legal answer of it: orders in any
-wording that `notation.py` reads, a line each, the first for a unit counting. What is missing is filled up: with the
-first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
+`TextFormat.write` makes that text of chosen options. `parse` takes any text at all and makes a legal answer of it:
+orders in any wording that `notation.py` reads, a line each, the first for a unit counting. What is missing is filled
+up: with the first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name
-from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, Option
+from sparring.envs.diplomacy.orders.choices import WAIVE, Choices
 from sparring.envs.diplomacy.orders.listing import find
 from sparring.envs.diplomacy.orders.notation import OrderError, read_order
 from sparring.envs.diplomacy.orders.submit import Line
+from sparring.envs.text import Option
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
 MOST_LINES, LONGEST_LINE, LONGEST_TEXT = 100, 100, 20_000
@@ -49,14 +49,14 @@ class Reading:
     problems: tuple[Line, ...]
 
     @property
+    def complete(self) -> bool:
+        """All orders were in the text."""
+        return self.orders_extracted == self.orders_expected
+
+    @property
     def empty(self) -> bool:
         """Orders were expected and none was found."""
         return self.orders_expected > 0 and self.orders_extracted == 0
-
-
-def write(chosen: Sequence[Option]) -> str:
-    """The completion that stands for chosen options: a line each, then the closing tag."""
-    return "".join(f"{option.text}\n" for option in chosen) + CLOSING
 
 
 def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
@@ -113,7 +113,7 @@ class _CompletionReader:
         if slot is None:
             return f"{POWERS[self.choices.power]} has nothing to order in {here}"
         options = self.choices.options[slot]
-        listed = [option.order for option in options]
+        listed = [option.value for option in options]
         number = listed.index(order) if order in listed else find(order, np.array(listed))
         return self._accept(options[number]) if number >= 0 else f"is not legal in {here} now"
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from sparring.envs.diplomacy.board.board import location_name
 from sparring.envs.diplomacy.board.codes import RETREATS
-from sparring.envs.diplomacy.orders.choices import Choices, Option
+from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.orders.notation import write_unit
 from sparring.envs.diplomacy.text.neighbourhoods import window_words, windows
+from sparring.envs.text import Option
 
 
 def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:

@@ -5,13 +5,14 @@ import json
 import pytest
 import torch
 
-from sparring.agents.grpo.evaluation import OPPONENTS, ReferenceEvaluation, measured
+from sparring.agents.grpo.evaluation import ReferenceEvaluation
 from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.llm.models.adapters import Adapters
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.trainers import train as train_run
 from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.text_games.references import measured
 from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
 
@@ -46,7 +47,7 @@ def test_a_check_repeats_and_tells_the_learner_from_its_base(toy):
     evaluation = ReferenceEvaluation(config, adapters, tokenizer, threads=1)
     before = evaluation.check()
     assert evaluation.check() == before
-    assert [key.split("/")[1] for key in before.metrics][::3] == [f"vs_{name}" for name in OPPONENTS]
+    assert [key.split("/")[1] for key in before.metrics][::3] == [f"vs_{name}" for name in ("dumbbot", "base_model")]
     torch.manual_seed(0)
     adapters.restore({key: torch.randn_like(value) for key, value in adapters.weights().items()})
     assert evaluation.check() != before

@@ -62,17 +62,17 @@ def test_in_self_play_all_seven_powers_are_learned_with_and_paid_in_their_own_di
     played, learned = noting(monkeypatch, Rollouts, "play"), noting(monkeypatch, GRPOLearner, "learn")
     (row,) = rows(run(runs, "self_play", "grpo.play=self_play", "grpo.steps=1"))
     ((_, batch),), ((samples, _),) = played, learned
-    assert {turn.power for turn in batch.turns} == {0, 1, 2, 3, 4, 5, 6}
+    assert {turn.seat for turn in batch.turns} == {0, 1, 2, 3, 4, 5, 6}
     assert row["benchmark/trajectories"] == 14
     found = {id(sample.decision): sample.advantage for sample in samples}
     pairs = {}
     for turn, reward in zip(batch.turns, batch.rewards.tolist(), strict=True):
-        pairs.setdefault((turn.power, turn.before.step), []).append((reward, found.get(id(turn.decision))))
+        pairs.setdefault((turn.seat, turn.before.step), []).append((reward, found.get(id(turn.decision))))
     for pair in pairs.values():
         by_reward = dict(pair)  # one entry where a pair was paid alike, or only one game had something to decide
         low, high = min(by_reward), max(by_reward)
         assert by_reward == pytest.approx({low: -1.0, high: 1.0} if high > low else {low: None})
-    assert {turn.power for turn in batch.turns if id(turn.decision) in found} == {0, 1, 2, 3, 4, 5, 6}
+    assert {turn.seat for turn in batch.turns if id(turn.decision) in found} == {0, 1, 2, 3, 4, 5, 6}
 
 
 def test_a_run_begins_from_the_adapter_that_it_is_given(runs, monkeypatch):

@@ -8,7 +8,9 @@ import torch
 
 from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.groups import group_ids
+from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_learner, toy_rollouts
 from tests.agents.llm.decoding.unmasked import unmasked_score
 from tests.agents.llm.toys import llama, word_tokenizer
@@ -18,7 +20,15 @@ from tests.agents.llm.toys import llama, word_tokenizer
 def played(tmp_path_factory):
     """A rollout's turns of the untrained model."""
     config = small_config()
-    rollouts = toy_rollouts(config, TransformersBackend(llama(word_tokenizer()), word_tokenizer(), temperature=0.8))
+    rollouts = toy_rollouts(
+        config,
+        TransformersBackend(
+            llama(word_tokenizer()),
+            word_tokenizer(),
+            constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT),
+            temperature=0.8,
+        ),
+    )
     batch = rollouts.play(plan_of(config, folder=tmp_path_factory.mktemp("league")))
     rollouts.close()
     return batch.turns
@@ -114,7 +124,7 @@ def test_groups_are_formed_before_anybody_moved(played):
     ids = group_ids([turn.before for turn in played], stratified=False)
     for group in set(ids.tolist()):
         members = [turn for turn, own in zip(played, ids.tolist(), strict=True) if own == group]
-        assert len({(turn.before.fork, turn.power, turn.before.step) for turn in members}) == 1
+        assert len({(turn.before.fork, turn.seat, turn.before.step) for turn in members}) == 1
     first = [turn for turn in played if turn.before.step == 0]
     assert len({(turn.before.fork, turn.before.position) for turn in first}) == len({t.before.fork for t in first})
 

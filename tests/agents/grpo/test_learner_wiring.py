@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import Sample
-from sparring.agents.llm.backend import Request
+from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.grpo.rollouts.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 
@@ -24,8 +26,13 @@ def samples(advantage=1.0):
     They are of older weights than the learner's, so that they may be learned from whatever it has become.
     """
     asked = [pair for pair in random_choices() if pair[1].lines > 1]
-    requests = [Request(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, 8).astype(int).tolist()]
-    found = TransformersBackend(llama(word_tokenizer()), word_tokenizer(), temperature=0.8).decide(requests)
+    requests = [Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, 8).astype(int).tolist()]
+    found = TransformersBackend(
+        llama(word_tokenizer()),
+        word_tokenizer(),
+        constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT),
+        temperature=0.8,
+    ).decide(requests)
     return [
         Sample(replace(decision, policy_version=-1), advantage * (-1.0) ** number)
         for number, decision in enumerate(found)

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparring.agents.grpo.objective.groups import BeforeMove
 from sparring.agents.grpo.rollouts.rollout import DecisionRecord, RolloutBatch
 from sparring.agents.grpo.step import learn_from
 from sparring.agents.llm.backend import Decision
 from sparring.configs.language import GRPOConfig
+from sparring.envs.diplomacy.text_games.forked_games import stratum
+from sparring.envs.text import GroupFacts
 
 
 class Noting:
@@ -24,7 +25,7 @@ class Noting:
 
 
 def turn(game, fork, step=0, *, power=2, centres=3):
-    known = BeforeMove(fork=fork, power=power, step=step, centres=centres, year=1901, position=fork)
+    known = GroupFacts(fork=fork, seat=power, step=step, stratum=stratum(centres, 1901), position=fork)
     return DecisionRecord(Decision(()), game, power, step, known, 1)
 
 

@@ -8,9 +8,11 @@ import torch
 
 from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.importance import DisagreementError
-from sparring.agents.llm.backend import Request
+from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import AGGREGATIONS
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.grpo.rollouts.small_games import toy_learner
 from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 
@@ -21,9 +23,11 @@ def decided(model, count=24):
     """Decisions of unlike lengths, one of them without a choice."""
     asked = random_choices()
     requests = [
-        Request(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()
+        Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()
     ]
-    return TransformersBackend(model, word_tokenizer(), temperature=TEMPERATURE).decide(requests)
+    return TransformersBackend(
+        model, word_tokenizer(), constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT), temperature=TEMPERATURE
+    ).decide(requests)
 
 
 def learner(*options):

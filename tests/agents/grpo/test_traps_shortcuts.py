@@ -6,13 +6,16 @@ import torch
 
 from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.advantages import advantages
-from sparring.agents.llm.backend import FALLBACK, Request
+from sparring.agents.llm.backend import FALLBACK
+from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.endpoint.decide import Judge
 from sparring.agents.llm.endpoint.meter import Meter
 from sparring.agents.llm.endpoint.request_writer import Writing
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import GRPOConfig
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.grpo.test_traps_learner import learner
 from tests.agents.llm.toys import menu_of, word_tokenizer
 from tests.envs.diplomacy.text.asking import ask, scene
@@ -40,7 +43,7 @@ ADVERSARIAL = [
 def test_trap_27_an_answer_of_no_use_is_a_fallback_that_earns_what_holding_earns_and_teaches_nothing(text, taken):
     """What is not ordered holds, it is counted under its name, and the learner refuses it: no floor of format."""
     meter = Meter()
-    decision = Judge(None, meter, 20, "").decision("", MOVES, Writing(text=text))
+    decision = Judge(DIPLOMACY_TEXT, None, meter, 20, "").decision("", MOVES, Writing(text=text))
     texts = [option.text for option in decision.chosen]
     assert sum(one != hold for one, hold in zip(texts, HOLDS, strict=True)) == taken
     assert decision.finish_reason == FALLBACK
@@ -50,7 +53,7 @@ def test_trap_27_an_answer_of_no_use_is_a_fallback_that_earns_what_holding_earns
 
 
 def test_trap_27_a_winter_without_an_answer_waives():
-    decision = Judge(None, Meter(), 20, "").decision("", BUILDS, Writing(text="I build everything"))
+    decision = Judge(DIPLOMACY_TEXT, None, Meter(), 20, "").decision("", BUILDS, Writing(text="I build everything"))
     assert [option.text for option in decision.chosen] == ["WAIVE", "WAIVE"]
     assert decision.finish_reason == FALLBACK
 
@@ -61,14 +64,14 @@ FORKS = 16
 
 
 def asked(seed):
-    return [Request(state, MENU, seed * 1000 + number) for state in STATES for number in range(FORKS)]
+    return [Prompt(state, MENU, seed * 1000 + number) for state in STATES for number in range(FORKS)]
 
 
 def chance_of_first(player):
     """By state: the probability that the answer is the first option."""
     found = []
     for state in STATES:
-        request = Request(state, MENU, 0)
+        request = Prompt(state, MENU, 0)
         (line,) = player.odds(request, player.decide([request])[0])
         texts = [option.text for option in line.options]
         found.append(line.probabilities[texts.index("A BUD B")])
@@ -87,7 +90,9 @@ def information(chance):
 def test_trap_27_what_is_learned_depends_on_the_state_and_is_no_template():
     """Two states, and in each another of two answers is paid. Prompts mixed up or not read would end in a template."""
     trained = learner("grpo.kl_beta=0", "grpo.learning_rate=3e-3")
-    player = TransformersBackend(trained.model, word_tokenizer(), temperature=0.8)
+    player = TransformersBackend(
+        trained.model, word_tokenizer(), constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT), temperature=0.8
+    )
     for seed in range(10):
         decisions = player.decide(asked(seed))
         first = np.array([decision.chosen[0].text == "A BUD B" for decision in decisions])

@@ -2,11 +2,12 @@
 
 from contextlib import contextmanager
 
-from sparring.agents.llm.backend import Request
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
 from sparring.configs.language import EndpointConfig
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.endpoint.loopback_model import LoopbackModel, byte_tokenizer
 from tests.agents.llm.endpoint.loopback_server import Loopback
 from tests.agents.llm.toys import random_choices
@@ -18,7 +19,7 @@ PATIENT = {"timeout_seconds": 30.0, "total_seconds": 60.0, "concurrency": 4}
 def endpoint(server, *, temperature=0.8, tokenizer=None, **options):
     """A backend that asks `server`; closed at the end."""
     config = EndpointConfig(**{"url": server.url, **PATIENT, **options})
-    backend = EndpointBackend(config, temperature=temperature, tokenizer=tokenizer, first_wait=0.01)
+    backend = EndpointBackend(config, DIPLOMACY_TEXT, temperature=temperature, tokenizer=tokenizer, first_wait=0.01)
     try:
         yield backend
     finally:
@@ -38,14 +39,14 @@ def server(quirks=(), *, pieces=343, **options):
 def requests(count, *, winter=0, lines=1, seed=0):
     """Requests of real positions, movements and retreats, or winters."""
     found = [(text, asked) for text, asked in random_choices() if asked.winter == winter and asked.lines >= lines]
-    return [Request(text, asked, seed + place) for place, (text, asked) in enumerate(found[:count])]
+    return [Prompt(text, asked, seed + place) for place, (text, asked) in enumerate(found[:count])]
 
 
 def legal(request, decision):
     """Whether a decision is one sequence of lines of its request's menus."""
     last = -1
     for line, option in enumerate(decision.chosen):
-        if option not in request.choices.menu(line, last):
+        if option not in request.menu.menu(line, last):
             return False
         last = option.slot
-    return len(decision.chosen) == request.choices.lines
+    return len(decision.chosen) == request.menu.lines

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.llm.backend import Request
 from sparring.agents.llm.bot_backend import BotBackend
-from sparring.agents.llm.cloning.bot_games import BotGames
-from sparring.agents.llm.policy import LLMPolicy, ParallelEnvPlayer
+from sparring.agents.llm.policy import ParallelEnvPlayer
 from sparring.configs.core.errors import InputError, UnknownNameError
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import BOTS, FALL, PHASES, SPRING
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from sparring.envs.diplomacy.orders.choices import Choices
+from sparring.envs.diplomacy.text_games.bot_games import BotGames
+from sparring.envs.text import Prompt
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "language_models.md"
 
@@ -24,7 +24,7 @@ def asked():
     games = BotGames(16, bot="dumbbot", last_year=1908, seed=4)
     decisions = [one for _ in range(6) for game in games.next() for one in game]
     games.close()
-    return [Request("", one.choices, seed, one.row) for seed, one in enumerate(decisions)]
+    return [Prompt("", one.menu, seed, one.row) for seed, one in enumerate(decisions)]
 
 
 def told(decisions):
@@ -33,17 +33,17 @@ def told(decisions):
 
 @pytest.mark.parametrize("bot", BOTS)
 def test_every_power_gets_a_complete_legal_answer(asked, bot):
-    decisions = BotBackend(bot).decide(asked)
-    assert [len(decision.chosen) for decision in decisions] == [request.choices.lines for request in asked]
+    decisions = BotBackend(bot, game="diplomacy").decide(asked)
+    assert [len(decision.chosen) for decision in decisions] == [request.menu.lines for request in asked]
     assert {int(request.position["phase"]) for request in asked} == set(range(len(PHASES)))
     assert not any(decision.exact or len(decision.token_ids) for decision in decisions)
 
 
 def test_a_decision_depends_on_its_own_request_alone(asked):
-    whole = BotBackend("random").decide(asked)
-    assert told(BotBackend("random").decide(asked[5:9])) == told(whole[5:9])
-    other = [Request("", request.choices, request.seed + 10**6, request.position) for request in asked]
-    assert told(BotBackend("random").decide(other)) != told(whole)
+    whole = BotBackend("random", game="diplomacy").decide(asked)
+    assert told(BotBackend("random", game="diplomacy").decide(asked[5:9])) == told(whole[5:9])
+    other = [Prompt("", request.menu, request.seed + 10**6, request.position) for request in asked]
+    assert told(BotBackend("random", game="diplomacy").decide(other)) != told(whole)
 
 
 def test_it_is_the_bot_of_its_name(asked):
@@ -51,7 +51,7 @@ def test_it_is_the_bot_of_its_name(asked):
     moves = {
         bot: [
             " - " in option.text and " S " not in option.text
-            for request, decision in zip(asked, BotBackend(bot).decide(asked), strict=True)
+            for request, decision in zip(asked, BotBackend(bot, game="diplomacy").decide(asked), strict=True)
             for option in decision.chosen
             if int(request.position["phase"]) in (SPRING, FALL)
         ]
@@ -64,7 +64,7 @@ def test_it_is_the_bot_of_its_name(asked):
 def test_it_plays_the_environment_with_others():
     env = parallel_env(last_year=1902)
     env.reset(seed=1)
-    players = [ParallelEnvPlayer(LLMPolicy(BotBackend(bot)), seed=2) for bot in ("dumbbot", "random")]
+    players = [ParallelEnvPlayer(BotBackend(bot, game="diplomacy"), seed=2) for bot in ("dumbbot", "random")]
     while env.agents:
         env.step(players[0].act(env, env.agents[:1]) | players[1].act(env, env.agents[1:]))
     assert int(env.row()["done"]) == 1
@@ -72,12 +72,12 @@ def test_it_plays_the_environment_with_others():
 
 
 def test_without_a_position_it_says_what_is_missing(asked):
-    bot, power = BotBackend("dumbbot"), asked[0].choices.power
+    bot, power = BotBackend("dumbbot", game="diplomacy"), asked[0].menu.power
     with pytest.raises(InputError, match=rf"a request for {POWERS[power]} without its position: .*row"):
-        bot.decide([Request("a prompt", asked[0].choices, 1)])
-    assert bot.decide([Request("", Choices(0, (), (), 0), 1)])[0].chosen == ()
+        bot.decide([Prompt("a prompt", asked[0].menu, 1)])
+    assert bot.decide([Prompt("", Choices(0, (), (), 0), 1)])[0].chosen == ()
     with pytest.raises(UnknownNameError, match="did you mean 'dumbbot'"):
-        BotBackend("dumbot")
+        BotBackend("dumbot", game="diplomacy")
 
 
 def test_the_example_of_the_page_runs():

@@ -2,13 +2,14 @@
 
 import torch
 
-from sparring.agents.llm.backend import Request
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.order_requests import pending_requests
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders.choices import choices
+from sparring.envs.diplomacy.text.order_requests import pending_requests
 from sparring.envs.diplomacy.text.prompts import PromptRules, render
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.toys import word_tokenizer
 
 PLAYERS = [["model"] * 2 + ["dumbbot"] * 5] * 3
@@ -28,12 +29,12 @@ def played_apart():
 def test_each_seat_is_asked_what_its_own_game_asks():
     batch = played_apart()
     found = pending_requests(batch, PLAYERS, PromptRules())
-    assert [(seat.game, seat.power) for seat in found] == [(game, power) for game in range(3) for power in (0, 1)]
+    assert [(seat.game, seat.seat) for seat in found] == [(game, power) for game in range(3) for power in (0, 1)]
     for seat in found:
         row = {name: tensor[seat.game].numpy() for name, tensor in batch.state.items()}
-        asked = choices(row, batch.legal_orders(seat.game), seat.power)
-        assert seat.choices == asked
-        assert seat.prompt == render(row, seat.power, asked, PromptRules(), last_year=batch.last_year)
+        asked = choices(row, batch.legal_orders(seat.game), seat.seat)
+        assert seat.menu == asked
+        assert seat.text == render(row, seat.seat, asked, PromptRules(), last_year=batch.last_year)
         assert all((seat.position[name] == row[name]).all() for name in row)
     batch.close()
 
@@ -42,9 +43,9 @@ def test_games_that_stand_alike_share_what_is_asked_and_the_trie():
     batch = played_apart()
     found = pending_requests(batch, PLAYERS, PromptRules())
     batch.close()
-    first, _, again, _, other, _ = (seat.choices for seat in found)
+    first, _, again, _, other, _ = (seat.menu for seat in found)
     assert again is first
     assert other != first
-    constraint = Constraint(word_tokenizer())
+    constraint = Constraint(word_tokenizer(), DIPLOMACY_TEXT)
     assert len(constraint.compile([first, again]).options) == len(constraint.compile([first]).options)
-    assert Request("", first, 1).choices is again
+    assert Prompt("", first, 1).menu is again

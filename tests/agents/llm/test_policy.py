@@ -4,17 +4,21 @@ import numpy as np
 import pytest
 
 from sparring.agents.llm.backend import Decision
-from sparring.agents.llm.policy import LLMPolicy, ModelSeat, ParallelEnvPlayer
+from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.policy import ModelSeat, ParallelEnvPlayer
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.toys import bytes_tokenizer, llama
 
 
 @pytest.fixture(scope="module")
 def backend():
     model = llama(bytes_tokenizer(), max_position_embeddings=4096)
-    return TransformersBackend(model, bytes_tokenizer(), max_prompt_tokens=4000)
+    return TransformersBackend(
+        model, bytes_tokenizer(), constraint=Constraint(bytes_tokenizer(), DIPLOMACY_TEXT), max_prompt_tokens=4000
+    )
 
 
 def finish(env, player):
@@ -32,7 +36,7 @@ def finish(env, player):
 
 def test_a_game_is_played_to_its_end_by_the_model_alone(backend):
     env = parallel_env(last_year=1902)
-    decisions, phases = finish(env, ParallelEnvPlayer(LLMPolicy(backend)))
+    decisions, phases = finish(env, ParallelEnvPlayer(backend))
     env.close()
     assert {0, 2} <= phases
     assert len(decisions) >= 7 * 4
@@ -42,7 +46,7 @@ def test_a_game_is_played_to_its_end_by_the_model_alone(backend):
 def test_the_same_seed_plays_the_same_game_and_another_does_not(backend):
     env, games = parallel_env(last_year=1901), []
     for seed in (1, 1, 2):
-        games.append([decision.text for decision in finish(env, ParallelEnvPlayer(LLMPolicy(backend), seed=seed))[0]])
+        games.append([decision.text for decision in finish(env, ParallelEnvPlayer(backend, seed=seed))[0]])
     env.close()
     assert games[0] == games[1] != games[2]
 
@@ -50,12 +54,12 @@ def test_the_same_seed_plays_the_same_game_and_another_does_not(backend):
 def test_actions_are_the_orders_that_were_written(backend):
     env = parallel_env()
     _, infos = env.reset(seed=1)
-    player = ParallelEnvPlayer(LLMPolicy(backend))
+    player = ParallelEnvPlayer(backend)
     for agent, (action, decision) in zip(
         env.agents, player.move([ModelSeat(env, agent) for agent in env.agents]), strict=True
     ):
         orders = [int(listed[at]) for listed, at in zip(infos[agent]["orders"], action, strict=False)]
-        assert orders == [option.order for option in decision.chosen]
+        assert orders == [option.value for option in decision.chosen]
     env.close()
 
 
@@ -64,7 +68,7 @@ def test_seats_of_several_games_are_one_batch(backend):
     for env in envs:
         env.reset(seed=1)
     batches = backend.counts.batches
-    moves = ParallelEnvPlayer(LLMPolicy(backend)).move([ModelSeat(env, agent) for env in envs for agent in env.agents])
+    moves = ParallelEnvPlayer(backend).move([ModelSeat(env, agent) for env in envs for agent in env.agents])
     assert backend.counts.batches == batches + 1
     assert len(moves) == 14
     assert len({decision.text for _, decision in moves[:1] + moves[7:8]}) == 2
@@ -75,7 +79,7 @@ def test_seats_of_several_games_are_one_batch(backend):
 def test_chosen_agents_alone_are_asked(backend):
     env = parallel_env()
     env.reset(seed=1)
-    actions = ParallelEnvPlayer(LLMPolicy(backend)).act(env, ["FRANCE"])
+    actions = ParallelEnvPlayer(backend).act(env, ["FRANCE"])
     assert set(actions) == {"FRANCE"}
     assert actions["FRANCE"].shape == (17,)
     env.close()
@@ -86,12 +90,12 @@ def test_a_backend_that_answers_for_another_power_is_noticed(backend):
         name, exact = "wrong", False
 
         def decide(self, requests):
-            return [Decision(requests[0].choices.options and (requests[0].choices.options[0][0],)) for _ in requests]
+            return [Decision(requests[0].menu.options and (requests[0].menu.options[0][0],)) for _ in requests]
 
     env = parallel_env()
     env.reset(seed=1)
     with pytest.raises(InputError, match="ENGLAND"):
-        ParallelEnvPlayer(LLMPolicy(Wrong())).act(env, ["AUSTRIA", "ENGLAND"])
+        ParallelEnvPlayer(Wrong()).act(env, ["AUSTRIA", "ENGLAND"])
     env.close()
 
 

@@ -7,11 +7,12 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from sparring.agents.llm.decoding.line_tokens import probes
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders.choices import Choices as Asked
-from sparring.envs.diplomacy.orders.choices import Option, choices
+from sparring.envs.diplomacy.orders.choices import choices
+from sparring.envs.diplomacy.text.text_format import probes
+from sparring.envs.text import Option
 
 WORDS = Regex(r" ?[^ \n]+|\n")
 

@@ -6,13 +6,13 @@ import shutil
 
 import pytest
 
-from sparring.agents.llm.games import one_against_six
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
 from sparring.curriculum.league.reference_players import reference_table
 from sparring.curriculum.ratings.game_results import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.text_games.games import one_against_six
 from sparring.eval import players
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.models import LanguagePlayer, load

@@ -22,7 +22,7 @@ class Failing(BotBackend):
         self.left, self.end = rounds, end
 
     def decide(self, requests):
-        if requests[0].choices.winter:
+        if requests[0].menu.winter:
             self.left -= 1
             if self.left < 0:
                 raise self.end

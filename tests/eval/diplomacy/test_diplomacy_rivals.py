@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sparring.agents.llm.backend import Request
+from sparring.envs.text import Prompt
 from sparring.eval import players
 from sparring.eval.diplomacy.command import main
 from sparring.eval.diplomacy.models import POLICY, load
@@ -36,7 +36,7 @@ def refused(capsys, *arguments):
 
 def answers(player, name):
     asked = [(text, choices) for text, choices in random_choices() if choices.lines][:20]
-    requests = [Request(text, choices, number) for number, (text, choices) in enumerate(asked)]
+    requests = [Prompt(text, choices, number) for number, (text, choices) in enumerate(asked)]
     return [decision.text for decision in player.models[name].decide(requests)]
 
 

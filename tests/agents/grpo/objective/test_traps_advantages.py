@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from sparring.agents.grpo.objective.advantages import advantages
-from sparring.agents.grpo.objective.groups import BeforeMove, group_ids
+from sparring.agents.grpo.objective.groups import group_ids
 from sparring.agents.grpo.objective.loss import policy_loss
 from sparring.configs.language import AGGREGATIONS, LOSS_TYPES, GRPOConfig
+from sparring.envs.text import GroupFacts
 from tests.agents.grpo.objective.made_up import part_of, random_tokens, totals_of
 
 REWARDS = torch.tensor([1.0, 3.0, 8.0, -2.0, 0.5, 0.25])
@@ -123,7 +124,7 @@ def biased_games(count=400):
     noise = torch.randn(count, 4, 7, generator=torch.Generator().manual_seed(1))
     reward = (noise + 10 * torch.arange(7)).flatten()
     facts = [
-        BeforeMove(fork=fork, power=power, step=0, centres=3, year=1901, position=0)
+        GroupFacts(fork=fork, seat=power, step=0, stratum=(), position=0)
         for fork in range(count)
         for _ in range(4)
         for power in range(7)

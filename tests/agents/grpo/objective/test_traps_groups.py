@@ -4,14 +4,17 @@ import ast
 import dataclasses
 import inspect
 import typing
+from collections.abc import Hashable
 
 import pytest
 import torch
 
 from sparring.agents.grpo.objective import groups
-from sparring.agents.grpo.objective.groups import BeforeMove, group_ids, mixed_share
+from sparring.agents.grpo.objective.groups import group_ids, mixed_share
+from sparring.envs.diplomacy.text_games.forked_games import stratum
+from sparring.envs.text import GroupFacts
 
-BASE = BeforeMove(fork=4, power=2, step=3, centres=4, year=1903, position=77)
+BASE = GroupFacts(fork=4, seat=2, step=3, stratum=stratum(4, 1903), position=77)
 
 
 def same_group(other, *, stratified):
@@ -19,32 +22,33 @@ def same_group(other, *, stratified):
     return first == second
 
 
-def changed(**facts):
-    return dataclasses.replace(BASE, **facts)
+def changed(*, centres=4, year=1903, **facts):
+    return dataclasses.replace(BASE, stratum=stratum(centres, year), **facts)
 
 
 def test_trap_16_the_facts_are_those_of_before_the_move_and_no_others():
     """The type is the proof: nothing that came of a decision has a place in it, and it cannot be written to later."""
-    assert set(BeforeMove.__slots__) == {"fork", "power", "step", "centres", "year", "position"}
-    assert set(typing.get_type_hints(BeforeMove).values()) == {int}
+    assert set(GroupFacts.__slots__) == {"fork", "seat", "step", "stratum", "position"}
+    assert set(typing.get_type_hints(GroupFacts).values()) == {int, Hashable}
+    assert stratum(4, 1903) == (1, 1)
     with pytest.raises(TypeError):
-        BeforeMove(**dataclasses.asdict(BASE), reward=1.0)
+        GroupFacts(**dataclasses.asdict(BASE), reward=1.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        BASE.centres = 9
+        BASE.stratum = 9
     assert list(inspect.signature(group_ids).parameters) == ["decisions", "stratified"]
-    assert typing.get_type_hints(group_ids)["decisions"].__args__ == (BeforeMove,)
+    assert typing.get_type_hints(group_ids)["decisions"].__args__ == (GroupFacts,)
 
 
 def test_trap_16_the_module_imports_nothing_that_knows_outcomes():
     imported = [node for node in ast.walk(ast.parse(inspect.getsource(groups))) if isinstance(node, ast.ImportFrom)]
-    assert {node.module for node in imported} == {"__future__", "collections.abc", "dataclasses", "torch"}
+    assert {node.module for node in imported} == {"__future__", "collections.abc", "sparring.envs.text", "torch"}
 
 
 @pytest.mark.parametrize("stratified", [False, True])
 def test_trap_16_permuting_outcomes_changes_no_id(stratified):
     """Games with the same decisions before them and other ends: centres won or lost by the move come one step later."""
     generator = torch.Generator().manual_seed(0)
-    before = [changed(fork=fork % 3, power=fork % 7, centres=2 + fork % 6) for fork in range(40)]
+    before = [changed(fork=fork % 3, seat=fork % 7, centres=2 + fork % 6) for fork in range(40)]
     rewards = torch.randn(40, generator=generator)
     ids = group_ids(before, stratified=stratified)
     for _ in range(5):
@@ -54,7 +58,7 @@ def test_trap_16_permuting_outcomes_changes_no_id(stratified):
 
 
 def test_trap_16_by_default_fork_power_and_step_part_groups():
-    for facts in ({"fork": 5}, {"power": 3}, {"step": 4}):
+    for facts in ({"fork": 5}, {"seat": 3}, {"step": 4}):
         assert not same_group(changed(**facts), stratified=False)
     for facts in ({"centres": 17}, {"year": 1910}, {"position": 78}):
         assert same_group(changed(**facts), stratified=False)
@@ -64,7 +68,7 @@ def test_trap_16_by_default_fork_power_and_step_part_groups():
     ("facts", "same"),
     [
         ({"fork": 5}, True),
-        ({"power": 3}, False),
+        ({"seat": 3}, False),
         ({"step": 4}, False),
         ({"centres": 3}, False),
         ({"centres": 5}, True),

@@ -3,6 +3,7 @@
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.models.identity import base_identity
 from sparring.agents.llm.models.lora import LoraShape
@@ -10,6 +11,8 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.load import load
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
 from tests.agents.llm.toys import llama, word_tokenizer
 
 SMALL = [
@@ -30,17 +33,22 @@ def bots_everywhere(rng):
 def plan_of(config, *, step=0, version=0, folder):
     league = new_league(("random", "chaos", "dumbbot"), "toy")
     draw = {"draw": bots_everywhere, "league": league, "folder": folder}
-    return draw_plan(config.grpo, step=step, policy_version=version, seed=config.seed, **draw)
+    return draw_plan(config.grpo, seats=7, step=step, policy_version=version, seed=config.seed, **draw)
 
 
 def toy_backend(*, seed=0, temperature=0.8):
     tokenizer = word_tokenizer()
-    return TransformersBackend(llama(tokenizer, seed=seed), tokenizer, temperature=temperature)
+    return TransformersBackend(
+        llama(tokenizer, seed=seed),
+        tokenizer,
+        constraint=Constraint(tokenizer, DIPLOMACY_TEXT),
+        temperature=temperature,
+    )
 
 
 def toy_rollouts(config, backend=None):
     backend = backend or toy_backend()
-    return Rollouts(config, lambda name: backend)
+    return Rollouts(DiplomacyTextTask(config), lambda name: backend)
 
 
 def toy_learner(*options: str):

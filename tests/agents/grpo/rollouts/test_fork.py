@@ -1,11 +1,12 @@
 """What is played before the fork: by a bot in the kernels, or by the base model, which is asked like anybody else."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
-from sparring.agents.grpo.rollouts.fork import Warmup, warmed_up
+from sparring.agents.grpo.rollouts.decide_batch import decide_all
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.backend import PromptError
 from sparring.configs.core.errors import ConfigError
@@ -16,6 +17,8 @@ from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influ
 from sparring.envs.diplomacy.rewards.scorer import Scorer
 from sparring.envs.diplomacy.rewards.scoring import count_centres
 from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.diplomacy.text_games.fork import Warmup, warmed_up
+from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_backend
 
 PHASES = (0, 2, 4)
@@ -45,7 +48,8 @@ def groups(folder, seeds, phases):
 
 def warmed(folder, player=BASE_MODEL, backends=None, seeds=(1, 2, 3), phases=PHASES, last_year=1935):
     masters = DiplomacyBatch(len(PHASES), threads=1, last_year=last_year)
-    found = warmed_up(masters, groups(folder, seeds, phases), Warmup(player, PromptRules(), backends or Noting()))
+    warmup = Warmup(player, PromptRules(), partial(decide_all, backends or Noting()))
+    found = warmed_up(masters, groups(folder, seeds, phases), warmup)
     masters.close()
     return found
 
@@ -113,7 +117,7 @@ def test_whose_a_province_was_before_the_fork_is_known_after_it(tmp_path, monkey
         begin(scorer, state, influence)
 
     monkeypatch.setattr(Scorer, "begin", noting)
-    rollouts = Rollouts(config, Noting())
+    rollouts = Rollouts(DiplomacyTextTask(config), Noting())
     rollouts.play(plan_of(config, folder=tmp_path))
     rollouts.close()
     ((units, influence),) = seen
@@ -125,7 +129,7 @@ def test_whose_a_province_was_before_the_fork_is_known_after_it(tmp_path, monkey
 def test_games_of_a_group_that_failed_before_the_fork_are_counted(tmp_path):
     config = small_config("grpo.rollout_warmup_player=base_model", "grpo.rollout_no_warmup_chance=0")
     backends = Noting(unreadable=(1,))
-    rollouts = Rollouts(config, backends)
+    rollouts = Rollouts(DiplomacyTextTask(config), backends)
     batch = rollouts.play(plan_of(config, folder=tmp_path))
     rollouts.close()
     assert batch.failed == 2

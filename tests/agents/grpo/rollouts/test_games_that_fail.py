@@ -15,6 +15,7 @@ from sparring.configs.core.errors import InputError
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league
 from sparring.curriculum.league.matchmaking import Opponents
+from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_backend, toy_rollouts
 from tests.agents.grpo.toy_folder import toy_folder
 
@@ -27,7 +28,7 @@ def plan_with_a_checkpoint(config, folder):
     met = iter([(FROZEN, *BOTS), ("random", *BOTS)])
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
     draw = {"draw": lambda rng: Opponents(next(met), ("peer",) * 6), "league": league, "folder": folder}
-    return draw_plan(config.grpo, step=0, policy_version=0, seed=config.seed, **draw)
+    return draw_plan(config.grpo, seats=7, step=0, policy_version=0, seed=config.seed, **draw)
 
 
 def played(config, folder, *, broken):
@@ -38,7 +39,7 @@ def played(config, folder, *, broken):
             raise InputError("step_000001.pt: is damaged")
         return backend
 
-    rollouts = Rollouts(config, backend_of)
+    rollouts = Rollouts(DiplomacyTextTask(config), backend_of)
     batch = rollouts.play(plan_with_a_checkpoint(config, folder))
     rollouts.close()
     return batch
@@ -46,14 +47,14 @@ def played(config, folder, *, broken):
 
 def told(batch, games):
     return [
-        (turn.game, turn.power, turn.decision.token_ids.tolist(), float(reward))
+        (turn.game, turn.seat, turn.decision.token_ids.tolist(), float(reward))
         for turn, reward in zip(batch.turns, batch.rewards, strict=True)
         if turn.game in games
     ]
 
 
 def metrics_of(batch):
-    return rollout_metrics(batch, [group.heroes for group in batch.plan.groups], 18)
+    return rollout_metrics(batch)
 
 
 @pytest.fixture(scope="module")

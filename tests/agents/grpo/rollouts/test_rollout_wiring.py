@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.grpo.rollouts.plan import GroupPlan, RolloutPlan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
 from sparring.agents.llm.bot_backend import BotBackend
 from sparring.curriculum.league.league import CHALLENGER
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
-from sparring.envs.diplomacy.board.codes import FALL, SPRING
+from sparring.envs.diplomacy.board.codes import FALL, PHASES, SPRING
 from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
 from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
 from sparring.envs.diplomacy.rewards.sample_reward import sample_rewards
 from sparring.envs.diplomacy.rewards.scorer import Scorer
+from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
+from sparring.envs.text import GroupPlan, RolloutPlan
 from tests.agents.grpo.rollouts.small_games import small_config
 
 SAMPLES = 2
@@ -91,7 +92,10 @@ def scored(recorded, kind):
 
 def played(rules, to_play=PLAN, *, bot="dumbbot"):
     options = [f"grpo.{name}={str(value).lower()}" for name, value in rules.items()]
-    rollouts = Rollouts(small_config(f"grpo.samples_per_group={SAMPLES}", *options), lambda name: BotBackend(bot))
+    rollouts = Rollouts(
+        DiplomacyTextTask(small_config(f"grpo.samples_per_group={SAMPLES}", *options)),
+        lambda name: BotBackend(bot, game="diplomacy"),
+    )
     batch = rollouts.play(to_play)
     rollouts.close()
     return batch
@@ -102,7 +106,7 @@ def worked_out(recorded, rules, turns):
     steps = torch.stack(scored(recorded, "strategic" if rules["use_strategic_step_scoring"] else "dense"))
     ratings = torch.tensor([RATINGS[game // SAMPLES] for game in range(2 * SAMPLES)])
     paid = sample_rewards(steps, recorded.phases[-1][1], RewardRules(**rules), ratings=ratings)
-    return np.array([float(paid[turn.phase, turn.game, turn.power]) for turn in turns])
+    return np.array([float(paid[turn.step, turn.game, turn.seat]) for turn in turns])
 
 
 @pytest.mark.parametrize("switched", [{}, *SWITCHED], ids=lambda rules: "-".join(rules) or "plain")
@@ -122,8 +126,8 @@ def test_a_decision_is_paid_for_what_its_own_phase_brought(recorded):
     earned = scored(recorded, "dense")
     by_seat = {}
     for turn, reward in zip(batch.turns, batch.rewards, strict=True):
-        own = float(earned[turn.phase][turn.game, turn.power])
-        by_seat.setdefault((turn.game, turn.power), []).append((reward - 0.8 * own, own))
+        own = float(earned[turn.step][turn.game, turn.seat])
+        by_seat.setdefault((turn.game, turn.seat), []).append((reward - 0.8 * own, own))
     assert len(by_seat) == 2 * SAMPLES * 7
     for rest in by_seat.values():
         assert np.ptp([left for left, _ in rest]) == pytest.approx(0, abs=1e-9)
@@ -134,9 +138,9 @@ def test_the_bonus_is_for_the_sole_leader_alone():
     """Ten more for a win are a fifth of that for its decisions, and nothing for anybody else's."""
     batches = [played(PLAIN | {"win_bonus": bonus}) for bonus in (10.0, 20.0)]
     more = batches[1].rewards - batches[0].rewards
-    centres = {number: ending.centres for number, ending in enumerate(batches[0].endings)}
+    centres = {number: ending.scores for number, ending in enumerate(batches[0].endings)}
     first = [
-        centres[turn.game][turn.power] == max(centres[turn.game])
+        centres[turn.game][turn.seat] == max(centres[turn.game])
         and centres[turn.game].count(max(centres[turn.game])) == 1
         for turn in batches[0].turns
     ]
@@ -148,7 +152,7 @@ def test_the_whole_trajectory_is_paid_alike_where_that_is_asked_for():
     batch = played(PLAIN | {"use_trajectory_level_rewards": True})
     by_seat = {}
     for turn, reward in zip(batch.turns, batch.rewards, strict=True):
-        by_seat.setdefault((turn.game, turn.power), set()).add(float(reward))
+        by_seat.setdefault((turn.game, turn.seat), set()).add(float(reward))
     assert {len(paid) for paid in by_seat.values()} == {1}
     assert len(set.union(*by_seat.values())) > 7
 
@@ -158,12 +162,17 @@ def test_being_placed_better_than_expected_pays_by_everybodys_own_rating():
     batches = [played(PLAIN), played(PLAIN | ELO)]
     expected = []
     for turn in batches[0].turns:
-        elo, own = RATINGS[turn.game // SAMPLES], RATINGS[turn.game // SAMPLES][turn.power]
+        elo, own = RATINGS[turn.game // SAMPLES], RATINGS[turn.game // SAMPLES][turn.seat]
         beaten = sum(1 / (1 + 10 ** ((other - own) / 400)) for other in elo) - 0.5
-        held = batches[0].endings[turn.game].centres
-        place = 1 + sum(other > held[turn.power] for other in held)
+        held = batches[0].endings[turn.game].scores
+        place = 1 + sum(other > held[turn.seat] for other in held)
         expected.append(0.5 * (7 - beaten - place))
     assert batches[1].rewards - batches[0].rewards == pytest.approx(np.array(expected), abs=1e-9)
+
+
+def year(turn, season=SPRING):
+    """A fact counts the phases since the fork, which was in a `season` of 1901."""
+    return 1901 + (turn.before.step + season) // len(PHASES)
 
 
 @pytest.mark.parametrize(
@@ -179,15 +188,15 @@ def test_games_go_on_for_whole_years_and_one_begun_before_the_fork_does_not_coun
     assert (start["year"].tolist(), start["phase"].tolist()) == ([1901] * 2 * SAMPLES, [season] * 2 * SAMPLES)
     assert end["year"].tolist() == [ends] * 2 * SAMPLES
     assert end["phase"].tolist() == [SPRING] * 2 * SAMPLES
-    assert {turn.before.year for turn in batch.turns} == set(range(1901, ends))
+    assert {year(turn, season) for turn in batch.turns} == set(range(1901, ends))
     assert batch.years == (ends - 1901) * 2 * SAMPLES
 
 
 def test_games_of_one_plan_may_stop_at_different_times(recorded):
     batch = played(PLAIN, plan(group(0, 1, seed=1), group(0, 2, seed=2)), bot="defensive")
     assert recorded.phases[-1][1]["year"].tolist() == [1902, 1902, 1903, 1903]
-    assert max(turn.before.year for turn in batch.turns if turn.game < SAMPLES) == 1901
-    assert max(turn.before.year for turn in batch.turns if turn.game >= SAMPLES) == 1902
+    assert max(year(turn) for turn in batch.turns if turn.game < SAMPLES) == 1901
+    assert max(year(turn) for turn in batch.turns if turn.game >= SAMPLES) == 1902
 
 
 def board(state, game):

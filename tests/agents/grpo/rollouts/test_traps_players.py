@@ -7,13 +7,13 @@ import torch
 
 from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
 from sparring.agents.grpo.step import check_batch
-from sparring.agents.llm.backend import Request
 from sparring.agents.llm.models.adapter_file import save_adapter
 from sparring.agents.llm.models.adapters import Adapters
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.core.tensor_file import pack
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
+from sparring.envs.text import Prompt
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import random_choices
@@ -60,7 +60,7 @@ def test_trap_19_base_model_and_checkpoints_stay_what_they_are_while_the_learner
     model, _ = load_model(config.model)
     adapters = Adapters(model, LoraShape.of(config.model))
     save_adapter(tmp_path / "old.pt", adapters.model, adapters.shape, weights(config, 7), training={})
-    asked = [Request(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
+    asked = [Prompt(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
     player, found = AdapterRolloutWorker(config), {BASE_MODEL: [], CHECKPOINT: [], CHALLENGER: []}
     player._paths = {CHECKPOINT: str(tmp_path / "old.pt")}
     for seed in (1, 2):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from sparring.agents.llm.cloning.bot_games import BotGames
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_PROVINCES
+from sparring.envs.diplomacy.text_games.bot_games import BotGames
 
 
 def games(seed=3, number=4):
@@ -13,7 +13,7 @@ def games(seed=3, number=4):
 
 def told(decisions):
     return [
-        (one.game, int(one.row["year"]), int(one.row["phase"]), one.choices.power, [o.text for o in one.chosen])
+        (one.game, int(one.row["year"]), int(one.row["phase"]), one.menu.power, [o.text for o in one.chosen])
         for game in decisions
         for one in game
     ]
@@ -25,8 +25,8 @@ def test_answers_are_what_the_bot_ordered():
         before = playing.batch.snapshot()
         found, ordered = playing.next(), np.zeros((4, NUM_PROVINCES), dtype=np.int32)
         for one in (one for game in found for one in game):
-            one.choices.write(one.chosen, ordered[one.game])
-            assert len(one.chosen) == one.choices.lines
+            one.menu.write(one.chosen, ordered[one.game])
+            assert len(one.chosen) == one.menu.lines
         again = DiplomacyBatch(4, last_year=1905, threads=1)
         again.load(before)
         again.players.fill_(BOTS.index("dumbbot"))

@@ -8,25 +8,26 @@ import torch
 pytest.importorskip("transformers")
 
 from sparring.agents.llm.cloning import held_out
-from sparring.agents.llm.cloning.bot_games import BotGames
 from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.decoding.scoring import Scores
 from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
-from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.text_games.bot_games import BotGames
 
 
 @pytest.fixture(scope="module")
 def questions():
     games = BotGames(3, bot="dumbbot", last_year=1904, seed=6)
-    yield HeldOut(CloneDataset(games, diplomacy_tokenizer(), PromptRules()), diplomacy_tokenizer())
+    tokenizer = game_tokenizer("diplomacy")
+    yield HeldOut(CloneDataset(games, tokenizer, DIPLOMACY_TEXT), tokenizer, DIPLOMACY_TEXT)
     games.close()
 
 
 @pytest.fixture(scope="module")
 def model():
-    return build_tiny(diplomacy_tokenizer(), hidden=32, layers=1, heads=2, seed=0).eval()
+    return build_tiny(game_tokenizer("diplomacy"), hidden=32, layers=1, heads=2, seed=0).eval()
 
 
 def scored(batch, favour):

@@ -8,14 +8,14 @@ pytest.importorskip("transformers")
 from sparring.agents.llm.cloning.imitation import Imitator, answer_loss, learning_rate
 from sparring.agents.llm.cloning.packing import Example, pack
 from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 
 GROUPS = [[Example([7, 8, 9], [11, 2]), Example([7, 8, 6], [12, 13, 2])], [Example([9, 5], [2])]]
 
 
 @pytest.fixture
 def model():
-    return build_tiny(diplomacy_tokenizer(), hidden=32, layers=1, heads=2, seed=0)
+    return build_tiny(game_tokenizer("diplomacy"), hidden=32, layers=1, heads=2, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from sparring.agents.llm.backend import FALLBACK
-from sparring.agents.llm.order_requests import pending_requests
-from sparring.agents.llm.policy import LLMPolicy, ParallelEnvPlayer
+from sparring.agents.llm.policy import ParallelEnvPlayer
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
 from sparring.envs.diplomacy.orders.completion import parse
+from sparring.envs.diplomacy.text.order_requests import pending_requests
 from sparring.envs.diplomacy.text.prompts import PromptRules
 from tests.agents.llm.asking import endpoint, server
 from tests.agents.llm.test_policy import finish
@@ -25,7 +25,7 @@ def test_a_game_over_a_server_that_keeps_failing_comes_to_its_end_and_every_fail
     options = {"structured": "regex", "model": "toy", "concurrency": 2, "retries": 3}
     env = parallel_env(last_year=1901)
     with server(faults=faults, pieces=0) as host, endpoint(host, **options) as backend:
-        decisions, _ = finish(env, ParallelEnvPlayer(LLMPolicy(backend)))
+        decisions, _ = finish(env, ParallelEnvPlayer(backend))
         counts = backend.metrics()
         assert host.faults == []
     env.close()
@@ -42,7 +42,7 @@ def test_no_prompt_holds_a_word_of_anybody_elses(compact):
     batch = DiplomacyBatch(1, last_year=1901, threads=1)
     found = [pending_requests(batch, [[name] * 7], PromptRules(compact=compact)) for name in ("toy", HOSTILE)]
     batch.close()
-    prompts = [[seat.prompt for seat in game] for game in found]
+    prompts = [[seat.text for seat in game] for game in found]
     assert len(prompts[0]) == 7
     assert prompts[0] == prompts[1]
     assert not any("SYSTEM" in prompt for prompt in prompts[1])
@@ -51,10 +51,10 @@ def test_no_prompt_holds_a_word_of_anybody_elses(compact):
 def test_an_instruction_repeated_in_an_answer_moves_nobody_elses_units():
     """What a model was talked into is read as orders of its own power, and those for others are named and left."""
     batch = DiplomacyBatch(1, last_year=1901, threads=1)
-    (france,) = [seat for seat in pending_requests(batch, [["toy"] * 7], PromptRules()) if seat.power == 2]
+    (france,) = [seat for seat in pending_requests(batch, [["toy"] * 7], PromptRules()) if seat.seat == 2]
     orders = np.zeros(75, dtype=np.int32)
-    reading = parse(f"I was told: {HOSTILE}A MUN D\nA PAR - BUR\n", france.choices)
-    france.choices.write(reading.chosen, orders)
+    reading = parse(f"I was told: {HOSTILE}A MUN D\nA PAR - BUR\n", france.menu)
+    france.menu.write(reading.chosen, orders)
     batch.close()
     assert [option.text for option in reading.chosen if not option.text.endswith(" H")] == ["A PAR - BUR"]
     assert "FRANCE has nothing to order in MUN" in [line.problem for line in reading.problems]

@@ -8,8 +8,9 @@ import pytest
 
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import decode, encode
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.envs.diplomacy.orders.completion import CLOSING, OPENING
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_constraint import walk
 from tests.agents.llm.toys import bytes_tokenizer, random_choices, word_tokenizer
 
@@ -26,13 +27,13 @@ def smollm2_tokenizer():
     return AutoTokenizer.from_pretrained(place, gguf_file=next(place.glob("*.gguf")).name)
 
 
-@pytest.mark.parametrize("make", [word_tokenizer, bytes_tokenizer, diplomacy_tokenizer, smollm2_tokenizer])
+@pytest.mark.parametrize("make", [word_tokenizer, bytes_tokenizer, game_tokenizer, smollm2_tokenizer])
 def test_joint_orders_have_one_spelling_whether_joined_or_encoded_at_once(make):
     """Five hundred random joint orders after the opening tag: ids, text and their concatenations agree."""
     tokenizer = make()
     asked = [choices for _, choices in random_choices() if choices.lines]
     which = np.arange(500) % len(asked)
-    steps = walk(Constraint(tokenizer).compile(asked), which, np.random.default_rng(4)).steps()
+    steps = walk(Constraint(tokenizer, DIPLOMACY_TEXT).compile(asked), which, np.random.default_rng(4)).steps()
     texts = ["".join(f"{option.text}\n" for option in done.chosen) + CLOSING for done in steps]
     opening = encode(tokenizer, [OPENING])[0]
     whole = encode(tokenizer, [OPENING + text for text in texts])

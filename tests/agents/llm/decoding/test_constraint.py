@@ -11,12 +11,13 @@ from sparring.agents.llm.decoding.constraint import Constraint, Walks
 from sparring.agents.llm.decoding.line_tokens import LineTokens, TokenizerError, encode
 from sparring.envs.diplomacy.orders.choices import WAIVE
 from sparring.envs.diplomacy.orders.completion import CLOSING
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.toys import WORDS, by_kind, menu_of, random_choices, word_tokenizer
 
 
 @pytest.fixture(scope="module")
 def constraint():
-    return Constraint(word_tokenizer())
+    return Constraint(word_tokenizer(), DIPLOMACY_TEXT)
 
 
 def sequences(asked):
@@ -167,7 +168,7 @@ def test_texts_are_encoded_once():
             return self.inner.decode(ids, **options)
 
     counting = Counting(word_tokenizer())
-    constraint = Constraint(counting)
+    constraint = Constraint(counting, DIPLOMACY_TEXT)
     constraint.compile(MADE_UP)
     counting.texts = 0
     constraint.compile(MADE_UP)
@@ -175,7 +176,7 @@ def test_texts_are_encoded_once():
 
 
 def test_new_texts_do_not_change_the_rows_of_old_ones():
-    lines = LineTokens(word_tokenizer())
+    lines = LineTokens(word_tokenizer(), DIPLOMACY_TEXT)
     old = {text: lines.tokens[row].copy() for text, row in zip(["A PAR H"], lines.numbers(["A PAR H"]), strict=True)}
     lines.numbers(["A PAR S A MAR - BUR", "F NTH C A LON - NWY", "A MAR H"])
     row = lines.numbers(["A PAR H"])[0]
@@ -198,19 +199,21 @@ def test_a_tokenizer_that_adds_a_space_is_refused():
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="first")
     with pytest.raises(TokenizerError, match="other tokens among other lines"):
-        Constraint(wrapped(tokenizer))
+        Constraint(wrapped(tokenizer), DIPLOMACY_TEXT)
 
 
 def test_a_tokenizer_that_lacks_words_is_refused():
     tokenizer = Tokenizer(models.WordLevel({"<end>": 0, "A": 1, " PAR": 2}, unk_token="<end>"))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Split(WORDS, "isolated"), decoders.Fuse()
     with pytest.raises(TokenizerError, match="turns"):
-        Constraint(wrapped(tokenizer))
+        Constraint(wrapped(tokenizer), DIPLOMACY_TEXT)
 
 
 def test_a_tokenizer_without_an_end_is_refused():
     with pytest.raises(TokenizerError, match="no end-of-text"):
-        Constraint(wrapped(Tokenizer(models.WordLevel({"<end>": 0}, unk_token="<end>")), eos_token=None))
+        Constraint(
+            wrapped(Tokenizer(models.WordLevel({"<end>": 0}, unk_token="<end>")), eos_token=None), DIPLOMACY_TEXT
+        )
 
 
 def test_a_menu_that_offers_a_line_twice_is_refused(constraint):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_constraint import sequences, walk
 from tests.agents.llm.toys import by_kind, random_choices, word_tokenizer
 
@@ -62,14 +63,14 @@ def words():
 def ours():
     from llguidance.hf import from_tokenizer
 
-    return diplomacy_tokenizer(), from_tokenizer(diplomacy_tokenizer())
+    return game_tokenizer("diplomacy"), from_tokenizer(game_tokenizer("diplomacy"))
 
 
 @pytest.mark.parametrize("make", [words, ours])
 def test_the_same_tokens_are_allowed_but_for_words_spelled_out(make):
     """The engine lets words be written in shorter tokens, too: what it alone allows is the beginning of one of ours."""
     (tokenizer, theirs), rng = make(), np.random.default_rng(1)
-    constraint, compared = Constraint(tokenizer), 0
+    constraint, compared = Constraint(tokenizer, DIPLOMACY_TEXT), 0
     for asked in some_choices():
         steps, matcher = walk(constraint.compile([asked]), [0], rng).steps()[0], engine(theirs, asked)
         cuts = np.split(steps.allowed_ids, np.cumsum(steps.allowed_counts)[:-1])

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring.agents.llm.backend import Request
+from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import score
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.toys import by_kind, gpt2, llama, random_choices, word_tokenizer
 
 TEXT = "Year 1 2 3\nYou are 4\n<orders>\n"
@@ -16,11 +18,17 @@ TEXT = "Year 1 2 3\nYou are 4\n<orders>\n"
 
 def toy(*, temperature=0.7, batch_size=128, build=llama):
     tokenizer = word_tokenizer()
-    return TransformersBackend(build(tokenizer, seed=3), tokenizer, temperature=temperature, batch_size=batch_size)
+    return TransformersBackend(
+        build(tokenizer, seed=3),
+        tokenizer,
+        constraint=Constraint(tokenizer, DIPLOMACY_TEXT),
+        temperature=temperature,
+        batch_size=batch_size,
+    )
 
 
 def asked(choices):
-    return Request(TEXT, choices, 5)
+    return Prompt(TEXT, choices, 5)
 
 
 def movement(lines):

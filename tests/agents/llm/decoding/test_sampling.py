@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.llm.backend import PromptError, Request
+from sparring.agents.llm.backend import PromptError
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import score
 from sparring.agents.llm.decoding.token_batch import collate
@@ -12,12 +12,14 @@ from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.toys import by_kind, gpt2, llama, menu_of, random_choices, word_tokenizer
 
 
 @pytest.fixture(scope="module")
 def constraint():
-    return Constraint(word_tokenizer())
+    return Constraint(word_tokenizer(), DIPLOMACY_TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +34,16 @@ def backend(model, constraint, **options):
 def requests(number, *, seed=0, lines=0):
     asked = [(prompt, choices) for prompt, choices in random_choices() if choices.lines >= lines]
     pick = np.random.default_rng(seed).choice(len(asked), number, replace=number > len(asked))
-    return [Request(*asked[place], seed=seed * 1000 + n) for n, place in enumerate(pick.tolist())]
+    return [Prompt(*asked[place], seed=seed * 1000 + n) for n, place in enumerate(pick.tolist())]
 
 
 def test_decisions_are_legal_and_whole(model, constraint):
     asked = requests(300)
     for request, decision in zip(asked, backend(model, constraint).decide(asked), strict=True):
         last = -1
-        assert len(decision.chosen) == request.choices.lines
+        assert len(decision.chosen) == request.menu.lines
         for line, option in enumerate(decision.chosen):
-            assert option in request.choices.menu(line, last)
+            assert option in request.menu.menu(line, last)
             last = option.slot
         assert (
             word_tokenizer().decode(decision.token_ids)
@@ -52,7 +54,7 @@ def test_decisions_are_legal_and_whole(model, constraint):
 def test_the_record_is_what_replay_finds(model, constraint):
     asked = requests(60)
     for request, decision in zip(asked, backend(model, constraint).decide(asked), strict=True):
-        again = constraint.replay(request.choices, decision.token_ids)
+        again = constraint.replay(request.menu, decision.token_ids)
         assert again.allowed_ids.tolist() == decision.allowed_ids.tolist()
         assert again.allowed_counts.tolist() == decision.allowed_counts.tolist()
         assert not decision.logprobs[decision.allowed_counts == 1].any()
@@ -89,7 +91,7 @@ def test_a_decision_does_not_depend_on_its_neighbours(make, constraint):
 def test_the_same_seed_draws_the_same_and_another_draws_anew(model, constraint):
     asked = requests(20, seed=5, lines=3)
     first, again = (backend(model, constraint).decide(asked) for _ in range(2))
-    other = backend(model, constraint).decide([Request(r.prompt, r.choices, r.seed + 10**20) for r in asked])
+    other = backend(model, constraint).decide([Prompt(r.text, r.menu, r.seed + 10**20) for r in asked])
     assert [d.token_ids.tolist() for d in first] == [d.token_ids.tolist() for d in again]
     assert sum(a.token_ids.tolist() != b.token_ids.tolist() for a, b in zip(first, other, strict=True)) > 10
 
@@ -97,7 +99,7 @@ def test_the_same_seed_draws_the_same_and_another_draws_anew(model, constraint):
 def test_draws_follow_the_recorded_probabilities(model, constraint):
     """Two thousand draws from one small menu: every joint order as often as its probability says (chi-square)."""
     asked = menu_of([["A BUD B"], ["A TRI B", "F TRI B"], ["A VIE B"]], 2, 1)
-    decisions = backend(model, constraint).decide([Request("Year 1\n<orders>\n", asked, seed) for seed in range(2000)])
+    decisions = backend(model, constraint).decide([Prompt("Year 1\n<orders>\n", asked, seed) for seed in range(2000)])
     seen = {}
     for decision in decisions:
         count, logp = seen.get(decision.text, (0, float(decision.logprobs.sum())))
@@ -142,29 +144,29 @@ def test_a_power_with_nothing_to_order_is_answered_without_the_model(constraint)
     silent = llama(word_tokenizer())
     player = backend(silent, constraint)
     silent.model.forward = None
-    decision = player.decide([Request("Year 1\n<orders>\n", menu_of([], 0, 0), 1)])[0]
+    decision = player.decide([Prompt("Year 1\n<orders>\n", menu_of([], 0, 0), 1)])[0]
     assert decision.chosen == ()
     assert decision.text == ""
     assert decision.exact
     assert word_tokenizer().decode(decision.token_ids) == "</orders><end>"
-    forced = player.decide([Request("Year 1\n<orders>\n", menu_of([["A PAR D"], ["A BUR D"]], 2, 0), 1)])[0]
+    forced = player.decide([Prompt("Year 1\n<orders>\n", menu_of([["A PAR D"], ["A BUR D"]], 2, 0), 1)])[0]
     assert forced.text == "A PAR D\nA BUR D"
     assert not forced.logprobs.any()
 
 
 def test_a_long_prompt_is_refused_by_name(model, constraint):
-    request = Request("Year 1\n" * 20 + "<orders>\n", by_kind(0, lines=2)[0], 1)
+    request = Prompt("Year 1\n" * 20 + "<orders>\n", by_kind(0, lines=2)[0], 1)
     with pytest.raises(InputError, match=r"model\.max_prompt_tokens=50: the prompt for AUSTRIA has 62 tokens"):
         backend(model, constraint, max_prompt_tokens=50).decide([request])
     with pytest.raises(InputError, match="512 at most"):
-        backend(model, constraint).decide([Request("Year 1\n" * 165 + "<orders>\n", request.choices, 1)])
+        backend(model, constraint).decide([Prompt("Year 1\n" * 165 + "<orders>\n", request.menu, 1)])
 
 
 def test_every_prompt_that_cannot_be_read_is_told_of(model, constraint):
     """Also where a request in between has nothing to write, and so no prompt."""
     short, idle = "Year 1\n<orders>\n", menu_of([], 0, 0)
     texts = [short, "", short * 9, short, short * 8]
-    asked = [Request(text, by_kind(0, lines=2)[0] if text else idle, 1) for text in texts]
+    asked = [Prompt(text, by_kind(0, lines=2)[0] if text else idle, 1) for text in texts]
     with pytest.raises(PromptError, match="has 45 tokens") as caught:
         backend(model, constraint, max_prompt_tokens=30).decide(asked)
     assert caught.value.places == (2, 4)
@@ -184,7 +186,7 @@ def test_what_is_shared_is_counted_exactly(model, constraint):
     asked = menu_of([["A PAR H", "F PAR H"]], 1, 0)
     prompts = ["Year 1 2 3 4 5 6 7 8 9\n<orders>\n"] * 3 + ["Year 1 2 3 4 5 6 7 9 9\n<orders>\n"]
     player = backend(model, constraint)
-    player.decide([Request(prompt, asked, seed) for seed, prompt in enumerate(prompts)])
+    player.decide([Prompt(prompt, asked, seed) for seed, prompt in enumerate(prompts)])
     lengths = [len(word_tokenizer()(prompt)["input_ids"]) for prompt in prompts]
     assert lengths == [13] * 4
     metrics = player.counts.metrics()
@@ -202,4 +204,4 @@ def test_a_temperature_at_which_nothing_can_be_drawn_is_refused(model, constrain
     with pytest.raises(InputError, match=rf"temperature={temperature}: must be in \[0, 10\]"):
         backend(model, constraint, temperature=temperature)
     with pytest.raises(InputError, match=r"must be in \[0, 10\]"):
-        EndpointBackend(EndpointConfig(), temperature=temperature)
+        EndpointBackend(EndpointConfig(), DIPLOMACY_TEXT, temperature=temperature)

@@ -9,18 +9,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.agents.llm.backend import Decision, Request
+from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import score, segment_log_softmax
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.decoding.unmasked import unmasked_score
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
 
 @pytest.fixture(scope="module")
 def constraint():
-    return Constraint(word_tokenizer())
+    return Constraint(word_tokenizer(), DIPLOMACY_TEXT)
 
 
 def decided(model, constraint, number=20):
@@ -28,7 +30,7 @@ def decided(model, constraint, number=20):
     asked = random_choices()
     picked = [asked[place] for place in np.linspace(0, len(asked) - 1, number).astype(int)]
     player = TransformersBackend(model, word_tokenizer(), constraint=constraint)
-    return player.decide([Request(*pair, seed) for seed, pair in enumerate(picked)])
+    return player.decide([Prompt(*pair, seed) for seed, pair in enumerate(picked)])
 
 
 def text(decision):
@@ -140,9 +142,7 @@ def forks(model, constraint):
     asked = [pair for pair in random_choices() if pair[1].lines][:14]
     words = "Year " + " ".join(str(number % 60) for number in range(40))
     boards = [f"{words} {board} {words}" for board in (1, 2)]
-    requests = [
-        Request(f"{boards[n % 2]}\n{p}", c, seed) for n, (p, c) in enumerate(asked) for seed in range(1 + n % 3)
-    ]
+    requests = [Prompt(f"{boards[n % 2]}\n{p}", c, seed) for n, (p, c) in enumerate(asked) for seed in range(1 + n % 3)]
     return TransformersBackend(model, word_tokenizer(), constraint=constraint).decide(requests)
 
 

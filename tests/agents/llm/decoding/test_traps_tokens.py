@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.llm.backend import Request
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import score
 from sparring.agents.llm.decoding.token_batch import collate
@@ -15,6 +14,8 @@ from sparring.agents.llm.endpoint.answer import Answer
 from sparring.agents.llm.endpoint.locked_constraint import Spelling
 from sparring.agents.llm.endpoint.request_writer import Writer
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.toys import bytes_tokenizer, llama, menu_of, random_choices, word_tokenizer
 
 
@@ -33,14 +34,14 @@ def reading(model):
 
 def deciding(count):
     asked = [pair for pair in random_choices() if any(len(menu) > 1 for menu in pair[1].options)]
-    return [Request(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()]
+    return [Prompt(*asked[place], seed=place) for place in np.linspace(0, len(asked) - 1, count).astype(int).tolist()]
 
 
 @pytest.mark.parametrize("tokenizer", [word_tokenizer, bytes_tokenizer])
 def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote(tokenizer):
     """What enters the model as it plays and as it learns, prompt and answer up to the last choice, is one list."""
     model = llama(tokenizer(), max_position_embeddings=2048)
-    player = TransformersBackend(model, tokenizer())
+    player = TransformersBackend(model, tokenizer(), constraint=Constraint(tokenizer(), DIPLOMACY_TEXT))
     for request in deciding(24):
         with reading(model) as sampled:
             (decision,) = player.decide([request])
@@ -52,7 +53,7 @@ def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote(tokenizer):
 
 @cache
 def constraint_of(tokenizer):
-    return Constraint(tokenizer())
+    return Constraint(tokenizer(), DIPLOMACY_TEXT)
 
 
 def longest(tokenizer, choices):
@@ -75,7 +76,7 @@ def asked_of(structured, tokenizer, choices):
         questions.append(question)
         return Answer(max(question.structured.get("choice", [""]), key=len), "stop")
 
-    Writer(structured, Spelling(tokenizer())).write([1, 2, 3], choices, 0, put)
+    Writer(structured, Spelling(tokenizer(), DIPLOMACY_TEXT)).write([1, 2, 3], choices, 0, put)
     return questions
 
 
@@ -106,8 +107,13 @@ def test_trap_21_as_much_is_found_as_a_cache_that_forgets_nothing_would_find(gro
     prompts = [
         f"{words[0]} {board} {words[1]} {power}\n<orders>\n" for board in range(groups) for power in range(powers)
     ]
-    requests = [Request(prompt, asked, seed) for prompt in prompts for seed in range(samples)]
-    player = TransformersBackend(llama(word_tokenizer()), word_tokenizer(), batch_size=len(requests))
+    requests = [Prompt(prompt, asked, seed) for prompt in prompts for seed in range(samples)]
+    player = TransformersBackend(
+        llama(word_tokenizer()),
+        word_tokenizer(),
+        constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT),
+        batch_size=len(requests),
+    )
     player.decide(requests)
     texts = [tuple(word_tokenizer()(prompt)["input_ids"]) for prompt in prompts]
     read = {text[:size] for text in texts for size in range(1, len(text) + 1)}

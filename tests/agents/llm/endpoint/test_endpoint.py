@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.llm.backend import FALLBACK, STOP, Request
+from sparring.agents.llm.backend import FALLBACK, STOP
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import encode
 from sparring.agents.llm.decoding.scoring import score
@@ -14,6 +14,8 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.schema import RunConfig
 from sparring.envs.diplomacy.orders.choices import Choices
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.asking import endpoint, legal, requests, server
 from tests.agents.llm.endpoint.loopback_model import OPENAI, STRIPPED, LoopbackModel, byte_tokenizer
 from tests.agents.llm.endpoint.loopback_server import Loopback
@@ -28,7 +30,7 @@ EMPTY = Choices(0, (), (), 0)
 @pytest.mark.parametrize(("winter", "count"), KINDS)
 def test_decisions_are_legal_and_exact(structured, winter, count):
     """Bytes alone, where all three masks are the constraint's. What the steps say is what the constraint says."""
-    asked, constraint = requests(count, winter=winter), Constraint(byte_tokenizer(0))
+    asked, constraint = requests(count, winter=winter), Constraint(byte_tokenizer(0), DIPLOMACY_TEXT)
     with (
         server(pieces=0) as host,
         endpoint(host, tokenizer=byte_tokenizer(0), structured=structured) as backend,
@@ -38,12 +40,12 @@ def test_decisions_are_legal_and_exact(structured, winter, count):
     for request, decision in zip(asked, decisions, strict=True):
         assert legal(request, decision)
         assert (decision.exact, decision.why_inexact, decision.finish_reason) == (True, "", STOP)
-        steps = constraint.replay(request.choices, decision.token_ids)
+        steps = constraint.replay(request.menu, decision.token_ids)
         assert decision.chosen == steps.chosen
         assert decision.allowed_ids.tolist() == steps.allowed_ids.tolist()
         assert decision.allowed_counts.tolist() == steps.allowed_counts.tolist()
         assert not decision.logprobs[steps.allowed_counts == 1].any()
-        assert decision.prompt_ids.tolist() == encode(byte_tokenizer(0), [request.prompt])[0]
+        assert decision.prompt_ids.tolist() == encode(byte_tokenizer(0), [request.text])[0]
         assert decision.prompt_ids.dtype == decision.token_ids.dtype == np.int32
 
 
@@ -114,7 +116,7 @@ def test_conversations():
     (request,) = requests(1)
     with server() as host, endpoint(host, structured="regex", api="chat") as backend:
         (decision,) = backend.decide([request])
-        assert host.bodies[0]["messages"] == [{"role": "user", "content": request.prompt}]
+        assert host.bodies[0]["messages"] == [{"role": "user", "content": request.text}]
     assert legal(request, decision)
     assert (decision.finish_reason, decision.exact) == (STOP, False)
 
@@ -124,7 +126,7 @@ def test_a_request_decides_the_same_whatever_is_asked_beside_it():
     with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:
         together = backend.decide(asked)
         alone = [backend.decide([request])[0] for request in reversed(asked)][::-1]
-        again = backend.decide([Request(asked[0].prompt, asked[0].choices, seed) for seed in range(40)])
+        again = backend.decide([Prompt(asked[0].text, asked[0].menu, seed) for seed in range(40)])
     for one, other in zip(together, alone, strict=True):
         assert one.token_ids.tolist() == other.token_ids.tolist()
         assert one.logprobs.tolist() == other.logprobs.tolist()
@@ -134,7 +136,7 @@ def test_a_request_decides_the_same_whatever_is_asked_beside_it():
 def test_a_power_with_nothing_to_order_is_not_asked_about():
     with server(pieces=0) as host, endpoint(host, tokenizer=byte_tokenizer(0)) as backend:
         before = len(host.bodies)
-        (decision,) = backend.decide([Request("<orders>\n", EMPTY, 1)])
+        (decision,) = backend.decide([Prompt("<orders>\n", EMPTY, 1)])
         assert len(host.bodies) == before
     assert (decision.chosen, decision.exact, decision.finish_reason) == ((), True, STOP)
     assert decision.allowed_counts.tolist() == [1] * len(decision.token_ids)
@@ -143,7 +145,7 @@ def test_a_power_with_nothing_to_order_is_not_asked_about():
 def test_lines_without_a_choice_are_not_asked_for():
     asked = menu_of([["A PAR H"], ["F BRE H", "F BRE - ENG"], ["A MAR H"]], 3, 0)
     with server() as host, endpoint(host, structured="choice") as backend:
-        (decision,) = backend.decide([Request("<orders>\n", asked, 1)])
+        (decision,) = backend.decide([Prompt("<orders>\n", asked, 1)])
         (body,) = host.bodies
         assert body["structured_outputs"] == {"choice": ["F BRE H\n", "F BRE - ENG\n"]}
         assert body["prompt"] == "<orders>\nA PAR H\n"
@@ -173,7 +175,7 @@ def test_tokens_are_counted():
 
 def test_a_prompt_that_is_too_long_is_refused_before_anything_is_asked():
     (request,) = requests(1)
-    long = Request("A " * 3000 + request.prompt, request.choices, 1)
+    long = Prompt("A " * 3000 + request.text, request.menu, 1)
     with server() as host, endpoint(host, tokenizer=byte_tokenizer()) as backend:
         before = len(host.bodies)
         with pytest.raises(InputError, match=r"model\.max_prompt_tokens=2048: the prompt for [A-Z]+ has \d{4} tokens"):
@@ -188,13 +190,13 @@ def test_a_run_opens_the_server_that_it_names(tmp_path):
     config.model.name, config.model.temperature, config.model.max_prompt_tokens = str(tmp_path), 1.3, 64
     with server() as host:
         config.endpoint = EndpointConfig(url=host.url)
-        exact = open_endpoint(config)
+        exact = open_endpoint(config, DIPLOMACY_TEXT)
         config.endpoint.structured = "regex"
-        inexact = open_endpoint(config)
+        inexact = open_endpoint(config, DIPLOMACY_TEXT)
         assert (exact.exact, inexact.exact) == (True, False)
         assert host.bodies[-1]["temperature"] == 1.3
         with pytest.raises(InputError, match=r"max_prompt_tokens=64"):
-            exact.decide([Request("A " * 100, requests(1)[0].choices, 1)])
+            exact.decide([Prompt("A " * 100, requests(1)[0].menu, 1)])
         exact.close()
         inexact.close()
 

@@ -10,6 +10,7 @@ import pytest
 from sparring.agents.llm.decoding.constraint import Constraint, Walks
 from sparring.agents.llm.endpoint.constraints import decision_grammar, decision_regex, line_choice
 from sparring.envs.diplomacy.orders.choices import WAIVE
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.endpoint.loopback_model import byte_tokenizer, engine
 from tests.agents.llm.toys import by_kind, menu_of
 
@@ -71,7 +72,7 @@ def masks(asked, grammar, constraint, rng):
 @pytest.mark.parametrize("winter", [0, 1, -1])
 def test_a_grammar_masks_as_the_constraint_does(winter):
     """llguidance, which vLLM runs, against our automaton, at every token of random answers to real positions."""
-    constraint, rng = Constraint(byte_tokenizer()), np.random.default_rng(winter + 1)
+    constraint, rng = Constraint(byte_tokenizer(), DIPLOMACY_TEXT), np.random.default_rng(winter + 1)
     closing, end = len(constraint.lines.closing), byte_tokenizer().eos_token_id
     asked = by_kind(winter)[:40] if winter >= 0 else [*by_kind(winter), MANY_DISBANDS] * 6
     decisions = 0
@@ -86,7 +87,7 @@ def test_a_grammar_masks_as_the_constraint_does(winter):
 
 def test_a_grammar_has_a_rule_for_each_state_that_is_come_to():
     """'A BUD B', 'A TRI B', 'WAIVE' and a second line: by hand, what follows the first is that of its slot."""
-    constraint = Constraint(byte_tokenizer(0))
+    constraint = Constraint(byte_tokenizer(0), DIPLOMACY_TEXT)
     asked = menu_of([["A BUD B"], ["A TRI B"]], 2, 1)
     closing = len(constraint.lines.closing)
     lines = decision_grammar(constraint.compile([asked]), closing)["grammar"].splitlines()

@@ -80,15 +80,15 @@ def test_a_server_that_ignores_the_constraint_is_found_out_when_it_is_opened(fau
 
 def test_an_answer_that_breaks_off_in_one_line_spoils_that_line_and_those_after_it():
     """Line by line: the first is the server's, the second one is cut off, and the third is not asked for."""
-    request = next(request for request in requests(200, lines=3) if all(len(o) > 1 for o in request.choices.options))
+    request = next(request for request in requests(200, lines=3) if all(len(o) > 1 for o in request.menu.options))
     with server(faults=["", "cut"]) as host, endpoint(host, structured="choice") as backend:
         (decision,) = backend.decide([request])
         assert len(host.bodies) == 2
         assert backend.metrics()["endpoint/errors/truncated"] == 1
-        first = host.bodies[1]["prompt"].removeprefix(request.prompt)
+        first = host.bodies[1]["prompt"].removeprefix(request.text)
     assert decision.finish_reason == FALLBACK
     assert first == f"{decision.chosen[0].text}\n"
-    assert decision.chosen[1:] == tuple(options[0] for options in request.choices.options[1:])
+    assert decision.chosen[1:] == tuple(options[0] for options in request.menu.options[1:])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.asking import endpoint, requests, server
 
 CANARY = 'canary-"9f\\3e/71'
@@ -93,5 +94,5 @@ def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(option, text):
 def test_what_no_header_can_hold_is_refused_without_saying_it(monkeypatch, value):
     monkeypatch.setenv(VARIABLE, value)
     with pytest.raises(InputError, match=VARIABLE) as caught:
-        EndpointBackend(EndpointConfig(key_env=VARIABLE, structured="none"), temperature=1.0)
+        EndpointBackend(EndpointConfig(key_env=VARIABLE, structured="none"), DIPLOMACY_TEXT, temperature=1.0)
     assert not value.strip() or value not in "".join(traceback.format_exception(caught.value))

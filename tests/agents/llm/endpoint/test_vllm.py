@@ -29,6 +29,7 @@ from sparring.agents.llm.endpoint.http import Client
 from sparring.agents.llm.endpoint.key import Key
 from sparring.agents.llm.models.load import model_folder, read_model, read_tokenizer
 from sparring.configs.language import EndpointConfig
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.asking import legal, requests
 from tests.agents.llm.endpoint.loopback_model import GuidanceMask, byte_tokenizer
 from tests.agents.llm.toys import llama, menu_of
@@ -96,7 +97,7 @@ def wait_for(url, server, log):
 
 def opened(url, structured, *, temperature=0.8, tokenizer=None):
     config = EndpointConfig(url=url, structured=structured, timeout_seconds=300, total_seconds=600)
-    return EndpointBackend(config, temperature=temperature, tokenizer=tokenizer or byte_tokenizer())
+    return EndpointBackend(config, DIPLOMACY_TEXT, temperature=temperature, tokenizer=tokenizer or byte_tokenizer())
 
 
 def check_exact(backend, asked, model, temperature):
@@ -171,7 +172,7 @@ def test_a_mask_over_text_plays_legally_and_is_not_called_exact(url, structured)
 
 def test_a_prompt_that_was_read_before_is_counted_as_cached(url):
     (request,) = requests(1)
-    long = type(request)("A PAR H\n" * 60 + request.prompt, request.choices, request.seed)
+    long = type(request)("A PAR H\n" * 60 + request.text, request.menu, request.seed)
     backend = opened(url, "tokens")
     backend.decide([long])
     before = backend.metrics()["endpoint/cached_tokens"]

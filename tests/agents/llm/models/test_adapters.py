@@ -6,7 +6,6 @@ import hashlib
 import pytest
 import torch
 
-from sparring.agents.llm.backend import Request
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.output_layer import ModelError
 from sparring.agents.llm.decoding.scoring import score
@@ -19,6 +18,8 @@ from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.text import Prompt
 from tests.agents.llm.toys import gpt2, llama, random_choices, word_tokenizer
 
 SHAPE = LoraShape(4, 8.0)
@@ -243,8 +244,8 @@ def test_an_adapter_of_the_time_when_some_values_were_hashed_is_read(tmp_path):
 
 def test_backends_of_several_adapters_share_a_model():
     """The same requests, decided by the learner, an old adapter and the base: each as on a model of its own."""
-    asked = [Request(*pair, seed) for seed, pair in enumerate(random_choices()[-40:])]
-    constraint, adapters = Constraint(word_tokenizer()), adapted()
+    asked = [Prompt(*pair, seed) for seed, pair in enumerate(random_choices()[-40:])]
+    constraint, adapters = Constraint(word_tokenizer(), DIPLOMACY_TEXT), adapted()
     stir(adapters, 1)
     adapters.add("old", adapters.weights())
     stir(adapters, 2)
@@ -272,8 +273,10 @@ def test_alpha_is_twice_the_rank_unless_it_is_given():
 
 def test_gradients_reach_the_adapter_through_scores():
     adapters = adapted()
-    asked = [Request(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
-    decisions = TransformersBackend(adapters.model, word_tokenizer()).decide(asked)
+    asked = [Prompt(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
+    decisions = TransformersBackend(
+        adapters.model, word_tokenizer(), constraint=Constraint(word_tokenizer(), DIPLOMACY_TEXT)
+    ).decide(asked)
     adapters.model.train()
     batch = collate(decisions)
     first, again = (score(adapters.model, batch, 1.0).logp for _ in range(2))

@@ -19,6 +19,7 @@ from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import SavedModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import LanguageModelConfig
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_sampling import requests
 from tests.agents.llm.toys import llama, word_tokenizer
 
@@ -43,7 +44,7 @@ def test_a_folder_comes_back_as_it_was_saved(folder):
     assert not model.training
     assert next(model.parameters()).dtype == torch.float32
     assert tokenizer("A PAR H\n")["input_ids"] == word_tokenizer()("A PAR H\n")["input_ids"]
-    Constraint(tokenizer)
+    Constraint(tokenizer, DIPLOMACY_TEXT)
 
 
 def test_the_released_model_is_called_tiny(folder, monkeypatch):
@@ -150,7 +151,7 @@ def test_an_id_of_the_hub_is_found_in_the_cache_on_this_disk(folder, monkeypatch
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     model, tokenizer = load("nobody/toy")
     assert model.config.hidden_size == 32
-    Constraint(tokenizer)
+    Constraint(tokenizer, DIPLOMACY_TEXT)
     with pytest.raises(ModelError, match=r"model\.name=nobody/other: "):
         load("nobody/other")
 
@@ -228,7 +229,9 @@ def test_smollm2_plays_legal_orders_with_exact_probabilities():
         tokenizer.decode(model(**tokenizer("The capital of France is", return_tensors="pt")).logits[0, -1].argmax())
         == " Paris"
     )
-    decisions = TransformersBackend(model, tokenizer, temperature=0.8).decide(requests(8, seed=1, lines=2))
+    decisions = TransformersBackend(
+        model, tokenizer, constraint=Constraint(tokenizer, DIPLOMACY_TEXT), temperature=0.8
+    ).decide(requests(8, seed=1, lines=2))
     batch = collate(decisions)
     with torch.no_grad():
         scores = score(model, batch, 0.8)

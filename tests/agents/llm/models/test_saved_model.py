@@ -11,19 +11,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sparring.agents.llm.models.saved_model import WEIGHTS, SavedModelError, save_model, verify_model
 from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import diplomacy_tokenizer
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 
 TEXT = "Diplomacy\nA PAR - BUR\n</orders>"
 
 
 @pytest.fixture
 def model():
-    return build_tiny(diplomacy_tokenizer(), hidden=32, layers=1, heads=2, seed=5)
+    return build_tiny(game_tokenizer("diplomacy"), hidden=32, layers=1, heads=2, seed=5)
 
 
 @pytest.fixture
 def folder(model, tmp_path):
-    save_model(tmp_path / "final", model, diplomacy_tokenizer(), training={"seed": 5})
+    save_model(tmp_path / "final", model, game_tokenizer("diplomacy"), training={"seed": 5})
     return tmp_path / "final"
 
 
@@ -32,7 +32,7 @@ def test_transformers_loads_the_same_model(model, folder):
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
-    assert ids.tolist()[0] == diplomacy_tokenizer()(TEXT)["input_ids"]
+    assert ids.tolist()[0] == game_tokenizer("diplomacy")(TEXT)["input_ids"]
     with torch.no_grad():
         assert torch.equal(loaded.eval()(ids).logits, model.eval()(ids).logits)
     assert loaded.lm_head.weight is loaded.model.embed_tokens.weight
@@ -41,7 +41,7 @@ def test_transformers_loads_the_same_model(model, folder):
 
 def test_equal_models_are_equal_bytes_and_nothing_else_lies_about(model, folder, tmp_path):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    save_model(tmp_path / "final", model, diplomacy_tokenizer(), training={"seed": 5})
+    save_model(tmp_path / "final", model, game_tokenizer("diplomacy"), training={"seed": 5})
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["final"]
 
@@ -52,7 +52,7 @@ def test_a_failed_writing_leaves_the_earlier_folder(model, folder, monkeypatch):
         "sparring.configs.core.files.write_atomically", lambda *_: (_ for _ in ()).throw(OSError(28, "No space"))
     )
     with pytest.raises(OSError, match="No space"):
-        save_model(folder, model, diplomacy_tokenizer(), training={})
+        save_model(folder, model, game_tokenizer("diplomacy"), training={})
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert len(list(folder.parent.iterdir())) == 1
 

@@ -12,20 +12,18 @@ pytest.importorskip("transformers")
 from transformers import AutoTokenizer
 
 from sparring.agents.llm.models.tokenizer import (
-    NUMBERS,
-    TAGS,
     WORD,
-    corpus,
-    diplomacy_tokenizer,
-    kinds_of_prompts,
+    game_tokenizer,
     train_tokenizer,
 )
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
-from sparring.envs.diplomacy.orders.completion import write
 from sparring.envs.diplomacy.text.prompts import render
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.text_games.corpus import NUMBERS, corpus, kinds_of_prompts
 from tests.envs.diplomacy.text.asking import draw, random_decisions
 
-TOKENIZER = diplomacy_tokenizer()
+TAGS = ("<orders>", "</orders>")
+TOKENIZER = game_tokenizer("diplomacy")
 
 
 def encode(text):
@@ -63,7 +61,7 @@ def test_lines_are_the_same_alone_and_together():
     for _, choices, _ in random_decisions(games=7, last_year=1904):
         chosen = draw(choices, rng)
         alone = [token for option in chosen for token in encode(f"{option.text}\n")]
-        whole = encode(f"<orders>\n{write(chosen)}")
+        whole = encode(f"<orders>\n{DIPLOMACY_TEXT.write(chosen)}")
         assert whole == [*encode("<orders>\n"), *alone, *encode("</orders>")]
         assert encode(decode(whole)) == whole
         joint += 1
@@ -75,7 +73,7 @@ def test_prompts_and_answers_of_games_take_a_token_a_word():
     rng = np.random.default_rng(8)
     for row, choices, _ in random_decisions(games=1, last_year=1906, seed=99):
         texts = [render(row, choices.power, choices, rules, last_year=1920) for rules in kinds_of_prompts()]
-        for text in [*texts, write(draw(choices, rng))]:
+        for text in [*texts, DIPLOMACY_TEXT.write(draw(choices, rng))]:
             pieces = re.findall(WORD, re.sub("</?orders>", "\n", text))
             rare = [piece for piece in pieces if piece.strip().isdigit() and int(piece) not in NUMBERS]
             assert len(encode(text)) == len(pieces) - len(rare) + sum(map(len, rare))
@@ -90,7 +88,7 @@ def test_a_compact_prompt_is_short():
 
 
 def test_the_same_texts_give_the_same_bytes():
-    again = train_tokenizer(corpus())
+    again = train_tokenizer(corpus(), tags=TAGS)
     assert again.backend_tokenizer.to_str() == TOKENIZER.backend_tokenizer.to_str()
 
 

@@ -4,7 +4,8 @@ import numpy as np
 
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, Option, choices
+from sparring.envs.diplomacy.orders.choices import WAIVE, Choices, choices
+from sparring.envs.text import Option
 
 
 def sequences(asked: Choices) -> list[tuple[str, ...]]:

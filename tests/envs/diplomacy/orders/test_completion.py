@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders import completion
 from sparring.envs.diplomacy.orders.choices import WAIVE
-from sparring.envs.diplomacy.orders.completion import parse, write
+from sparring.envs.diplomacy.orders.completion import parse
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.envs.diplomacy.text.asking import ask, draw, random_decisions, scene
 
 MOVES = ask(scene({"france": "A MAR, F BRE, A PAR", "germany": "A MUN"}), "FRANCE")
@@ -39,7 +40,7 @@ def test_what_was_written_is_read_in_random_games_of_all_phases():
     rng, phases = np.random.default_rng(3), set()
     for row, choices, _ in random_decisions():
         chosen = draw(choices, rng)
-        reading = parse(write(chosen), choices)
+        reading = parse(DIPLOMACY_TEXT.write(chosen), choices)
         assert reading.chosen == chosen
         assert reading.orders_extracted == reading.orders_expected == choices.lines
         assert not reading.problems
@@ -49,7 +50,7 @@ def test_what_was_written_is_read_in_random_games_of_all_phases():
 
 def test_a_completion_is_lines_and_the_closing_tag():
     chosen = parse("A MAR - BUR\nF BRE H\nA PAR S MAR - BUR", MOVES).chosen
-    assert write(chosen) == "F BRE H\nA MAR - BUR\nA PAR S MAR - BUR\n</orders>"
+    assert DIPLOMACY_TEXT.write(chosen) == "F BRE H\nA MAR - BUR\nA PAR S MAR - BUR\n</orders>"
 
 
 @pytest.mark.parametrize(

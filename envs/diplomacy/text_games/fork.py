@@ -5,20 +5,17 @@ Each group's master game has that one player in all seats for as many phases as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
-from sparring.agents.grpo.rollouts.decide_batch import decide_batch
-from sparring.agents.grpo.rollouts.plan import GroupPlan
-from sparring.agents.llm.backend import Backend
-from sparring.agents.llm.order_requests import mix, pending_requests, seat_bots
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.rewards.phase_rewards import first_influence, influence_after
+from sparring.envs.diplomacy.text.order_requests import pending_requests, seat_bots, written_orders
 from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.text import DecidePrompts, GroupPlan, mix
 
 BEFORE_THE_FORK = 1
 """Sets the draws of a model before the fork apart from those after it."""
@@ -26,11 +23,11 @@ BEFORE_THE_FORK = 1
 
 @dataclass(frozen=True)
 class Warmup:
-    """Who plays before the fork, by a bot's or model's name; what a model is shown, and where models are had."""
+    """Who plays before the fork, by a bot's or model's name; what a model is shown, and what has prompts answered."""
 
     player: str
     rules: PromptRules
-    backend_of: Callable[[str], Backend]
+    decide: DecidePrompts
 
 
 @dataclass
@@ -61,7 +58,7 @@ def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warm
         waiting = ended | (phases <= phase) | (masters.year >= masters.last_year)
         masters.done.copy_(waiting)
         before = masters.snapshot()
-        masters.orders.copy_(torch.from_numpy(_orders(masters, groups, warmup, phase, failed)))
+        masters.orders.copy_(_orders(masters, groups, warmup, phase, failed))
         masters.draw_orders(phase)
         masters.process()
         over = ~waiting & (masters.done > 0)
@@ -89,16 +86,13 @@ def _players(groups: Sequence[GroupPlan], warmup: Warmup) -> list[list[str]]:
 
 def _orders(
     masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup, phase: int, failed: dict[int, str]
-) -> np.ndarray:
+) -> torch.Tensor:
     """What a model orders, int32 [G, 75]; nothing where a bot plays. Games that it cannot go on with join `failed`."""
-    orders = np.zeros((masters.num_games, codes.NUM_PROVINCES), dtype=np.int32)
-    waiting = pending_requests(masters, _players(groups, warmup), warmup.rules)
-    decided = decide_batch(
-        lambda: warmup.backend_of(warmup.player),
-        [seat for seat in waiting if seat.game not in failed],
-        seed=lambda seat: mix(groups[seat.game].seed, seat.game, phase, seat.power, BEFORE_THE_FORK),
-        fail=lambda games, why: failed.update(dict.fromkeys(games, why)),
+    waiting = pending_requests(
+        masters,
+        _players(groups, warmup),
+        warmup.rules,
+        lambda game, power: mix(groups[game].seed, game, phase, power, BEFORE_THE_FORK),
     )
-    for seat, decision in decided:
-        seat.choices.write(decision.chosen, orders[seat.game])
-    return orders
+    going = [prompt for prompt in waiting if prompt.game not in failed]
+    return written_orders(masters, warmup.decide(going, lambda games, why: failed.update(dict.fromkeys(games, why))))

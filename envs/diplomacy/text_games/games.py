@@ -10,16 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
-
-from sparring.agents.llm.backend import Backend, Decision, Request
-from sparring.agents.llm.order_requests import OrderRequest, mix, pending_requests, seat_bots
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.text.order_requests import pending_requests, seat_bots, written_orders
 from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.text import Prompt, TextPlayer, mix
 
-Watcher = Callable[[OrderRequest, Request, Decision], Any]
+Watcher = Callable[[Prompt, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Lineup:
     """Who plays G games: `players` [G][7] are names of bots or of `models`, which are shown positions by `rules`."""
 
     players: Sequence[Sequence[str]]
-    models: Mapping[str, Backend]
+    models: Mapping[str, TextPlayer]
     rules: PromptRules
 
 
@@ -48,32 +45,35 @@ def play_games(
 ) -> None:
     """Play every game of `batch` to its end; how they ended is in it.
 
-    What is drawn in a game depends on `seed` and the game's `batch.game_id`. `watch` hears of every decision before it
-    is carried out, `after_phase` of every phase that was. Raises `InputError` where a model cannot be asked.
+    What is drawn in a game depends on `seed` and the game's `batch.game_id`. `watch` is called with every prompt and
+    decision before it is carried out, `after_phase` after every phase. Raises `InputError` where a model cannot be
+    asked.
     """
     batch.reset()
     seat_bots(batch, cast.players)
     while not bool(batch.done.all()):
-        orders = np.zeros((batch.num_games, codes.NUM_PROVINCES), dtype=np.int32)
-        for seat, request, decision in _decided(batch, cast, seed):
-            seat.choices.write(decision.chosen, orders[seat.game])
+        answered = []
+        for prompt, decision in _decided(batch, cast, seed):
+            answered.append((prompt, decision))
             if watch is not None:
-                watch(seat, request, decision)
-        batch.orders.copy_(torch.from_numpy(orders))
-        batch.draw_orders(seed)  # of the bots, and over nobody else's
+                watch(prompt, decision)
+        batch.orders.copy_(written_orders(batch, answered))
+        batch.draw_orders(seed)  # of the bots alone
         batch.process()
         if after_phase is not None:
             after_phase()
     batch.check()
 
 
-def _decided(batch: DiplomacyBatch, cast: Lineup, seed: int) -> Iterator[tuple[OrderRequest, Request, Decision]]:
-    """Everybody who is asked in this phase, model by model, with what was decided."""
+def _decided(batch: DiplomacyBatch, cast: Lineup, seed: int) -> Iterator[tuple[Prompt, Any]]:
+    """All prompts of this phase, model by model, with what was decided."""
     games = batch.game_id.tolist()
     when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
-    waiting = pending_requests(batch, cast.players, cast.rules)
-    for player in sorted({seat.player for seat in waiting}):
-        own = [seat for seat in waiting if seat.player == player]
-        draws = [mix(seed, games[seat.game], when[seat.game], seat.power) for seat in own]
-        requests = [seat.request(draw) for seat, draw in zip(own, draws, strict=True)]
-        yield from zip(own, requests, cast.models[player].decide(requests), strict=True)
+
+    def draws(game: int, power: int) -> int:
+        return mix(seed, games[game], when[game], power)
+
+    waiting = pending_requests(batch, cast.players, cast.rules, draws)
+    for player in sorted({prompt.player for prompt in waiting}):
+        own = [prompt for prompt in waiting if prompt.player == player]
+        yield from zip(own, cast.models[player].decide(own), strict=True)

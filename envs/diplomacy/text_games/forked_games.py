@@ -1,32 +1,30 @@
-"""The games of one plan on a batch: who plays what in which, who is to be asked, and which of them go on."""
+"""The games of one plan on a batch: who plays what in which, which prompts are open, and which games go on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from zlib import crc32
 
 import numpy as np
 import torch
 
-from sparring.agents.grpo.objective.groups import BeforeMove
-from sparring.agents.grpo.rollouts.fork import Masters, forked
-from sparring.agents.grpo.rollouts.plan import GroupPlan, RolloutPlan
-from sparring.agents.llm.order_requests import OrderRequest, mix, pending_requests, seat_bots
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.rewards.scoring import count_centres
+from sparring.envs.diplomacy.text.order_requests import pending_requests, seat_bots
 from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.diplomacy.text_games.fork import Masters, forked
+from sparring.envs.text import GameEnding, GroupFacts, GroupPlan, Prompt, RolloutPlan, mix
 
 PHASES = len(codes.PHASES)
+FEW_CENTRES, SOME_CENTRES = 3, 5
+EARLY_YEAR, MIDDLE_YEAR = 1902, 1905
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a game ended or was cut off: players and centres by power, and whether it counts."""
-
-    players: tuple[str, ...]
-    centres: tuple[int, ...]
-    group: int
+def stratum(centres: int, year: int) -> tuple[int, int]:
+    """What powers of different games are compared by: about as many centres at about the same time."""
+    size = (centres > FEW_CENTRES) + (centres > SOME_CENTRES)  # to 3, 4 and 5, from 6 on
+    return size, (year > EARLY_YEAR) + (year > MIDDLE_YEAR)  # to 1902, 1903 to 1905, from 1906 on
 
 
 class ForkedGames:
@@ -59,37 +57,18 @@ class ForkedGames:
         """The plan of a game's group."""
         return self.plan.groups[game // self.plan.samples]
 
-    def pending_requests(self, rules: PromptRules) -> list[OrderRequest]:
-        """Everybody to be asked in this phase."""
-        return pending_requests(self.batch, self._players, rules)
+    def prompts(self, rules: PromptRules, phase: int) -> list[Prompt]:
+        """All prompts of this phase; those of heroes have the facts of their groups."""
 
-    def orders(self) -> np.ndarray:
-        """Empty orders int32 [games, 75]."""
-        return np.zeros((self.games, codes.NUM_PROVINCES), dtype=np.int32)
+        def draws(game: int, power: int) -> int:
+            return mix(self.group(game).seed, game, phase, power)
 
-    def seed(self, phase: int, seat: OrderRequest) -> int:
-        """What a seat's draws begin from."""
-        return mix(self.group(seat.game).seed, seat.game, phase, seat.power)
+        found = pending_requests(self.batch, self._players, rules, draws)
+        return [self._known(one) if one.seat in self.group(one.game).heroes else one for one in found]
 
-    def known(self, seat: OrderRequest) -> BeforeMove:
-        """What was known before the move, for its group."""
-        row = {name: tensor[seat.game].cpu().numpy() for name, tensor in self.batch.state.items()}
-        year = int(row["year"])
-        return BeforeMove(
-            fork=seat.game // self.plan.samples,
-            power=seat.power,
-            step=(year - int(self._begun[seat.game])) * PHASES + int(row["phase"]) - int(self._season[seat.game]),
-            centres=int((row["owner"] == seat.power).sum()),
-            year=year,
-            position=crc32(b"".join(row[name].tobytes() for name in ("units", "dislodged", "origin", "owner"))),
-        )
-
-    def write(self, orders: np.ndarray) -> None:
-        """Hand the models' orders in; the bots' are drawn over nobody else's."""
-        self.batch.orders.copy_(torch.from_numpy(orders))
-
-    def process(self, phase: int) -> None:
-        """Let the bots write, carry everything out, and stop the games that are over."""
+    def process(self, orders: torch.Tensor, phase: int) -> None:
+        """Carry out the models' `orders` [games, 75] and those that bots write, and stop the games that are over."""
+        self.batch.orders.copy_(orders)
         self.batch.draw_orders(phase)
         self.batch.process()
         self.batch.check()
@@ -101,11 +80,11 @@ class ForkedGames:
             self.failed.setdefault(game, why)
             self.batch.done[game] = 1
 
-    def endings(self) -> list[Ending]:
+    def endings(self) -> list[GameEnding]:
         """How the games that did not fail ended."""
         centres = count_centres(self.batch.owner).tolist()
         return [
-            Ending(self.group(game).players, tuple(centres[game]), game // self.plan.samples)
+            GameEnding(self.group(game).players, tuple(centres[game]), game // self.plan.samples)
             for game in range(self.games)
             if game not in self.failed
         ]
@@ -113,6 +92,19 @@ class ForkedGames:
     def years(self) -> float:
         """Years played in all games together."""
         return float((self.batch.year.cpu().numpy() - self._begun).sum())
+
+    def _known(self, prompt: Prompt) -> Prompt:
+        """The prompt with what is known before the move, for its group."""
+        game, row = prompt.game, prompt.position
+        year = int(row["year"])
+        facts = GroupFacts(
+            fork=game // self.plan.samples,
+            seat=prompt.seat,
+            step=(year - int(self._begun[game])) * PHASES + int(row["phase"]) - int(self._season[game]),
+            stratum=stratum(int((row["owner"] == prompt.seat).sum()), year),
+            position=crc32(b"".join(row[name].tobytes() for name in ("units", "dislodged", "origin", "owner"))),
+        )
+        return replace(prompt, facts=facts)
 
     def _stop_those_over(self) -> None:
         over = self.batch.year.cpu().numpy() >= self._until

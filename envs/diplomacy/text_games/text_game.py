@@ -1,0 +1,29 @@
+"""What Diplomacy offers language models, for its record in `envs/diplomacy/__init__.py`."""
+
+from __future__ import annotations
+
+from sparring.configs.schema import RunConfig
+from sparring.envs.diplomacy.text.bot_answers import bot_answers
+from sparring.envs.diplomacy.text.prompts import PromptRules
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
+from sparring.envs.diplomacy.text_games.bot_games import BotGames
+from sparring.envs.diplomacy.text_games.corpus import corpus
+from sparring.envs.diplomacy.text_games.references import references
+from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
+from sparring.envs.text import TextGame
+
+
+def demonstrations(config: RunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:
+    """Games of `config.clone.bot` against itself, shown as `config.model` says."""
+    rules, last_year = PromptRules.of(config.model), config.env.last_year
+    return BotGames(games, bot=config.clone.bot, last_year=last_year, seed=seed, rules=rules, threads=threads)
+
+
+DIPLOMACY = TextGame(
+    format=DIPLOMACY_TEXT,
+    corpus=corpus,
+    task=DiplomacyTextTask,
+    demonstrations=demonstrations,
+    references=references,
+    bot_answers=bot_answers,
+)
