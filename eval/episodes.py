@@ -18,7 +18,7 @@ import numpy as np
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import game_of
 from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
-from sparring.eval.parser import Parser, add_machine, add_results, check_machine, check_number
+from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
 from sparring.eval.players import display_name, display_path, find_checkpoint, results_place
 
 if TYPE_CHECKING:
@@ -42,19 +42,12 @@ examples:
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
-class EpisodeOptions:
-    """What is to be played; every value has been checked, the policy has not been looked for."""
+@dataclass(frozen=True, kw_only=True)
+class EpisodeOptions(CommonOptions):
+    """How many episodes are played, and where one is drawn."""
 
-    ckpt: str
     episodes: int
-    seed: int
     video: Path | None
-    device: str
-    threads: int
-    out: Path | None
-    quiet: bool
-    command: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,28 +33,34 @@ ENV_VERSIONS = ("0", "1")
 Group = argparse._ArgumentGroup
 
 
-@dataclass(frozen=True)
-class PlayOptions:
-    """What every command that plays asks for; the values have been checked, the players have not been looked for."""
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What `eval/run.py` asks in every game; the values have been checked, the players have not been looked for."""
 
     ckpt: str
     """Empty where none is given."""
-    opponents: tuple[str, ...]
-    anchor: Anchor | None
-    stochastic: bool
-    env_version: int
-    """The oldest version of the environment in which the evaluated policy may have been trained."""
-    games: int
     seed: int
-    regimes: tuple[str, ...]
-    rules: str | None
-    bot_rate: str | None
     device: str
     threads: int
     out: Path | None
     quiet: bool
     command: str
     """All of it, as it was typed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions(CommonOptions):
+    """What every command that plays the dogfight asks for."""
+
+    opponents: tuple[str, ...]
+    anchor: Anchor | None
+    stochastic: bool
+    env_version: int
+    """The oldest version of the environment in which the evaluated policy may have been trained."""
+    games: int
+    regimes: tuple[str, ...]
+    rules: str | None
+    bot_rate: str | None
 
 
 class Parser(argparse.ArgumentParser):

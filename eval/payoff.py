@@ -24,8 +24,8 @@ from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import make_folders, publish, run_command, use_machine
+from sparring.eval.dogfight.command import make_plan, make_report
 from sparring.eval.dogfight.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
-from sparring.eval.dogfight.plan import make_plan, make_report
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
 from sparring.eval.players import Player, find_player, find_run
 from sparring.eval.plots import check_matplotlib
@@ -48,7 +48,7 @@ examples:
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PayoffOptions(PlayOptions):
     """What is to be played and drawn; every value has been checked, the run has not been looked for."""
 

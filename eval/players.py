@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import UnknownNameError, choose, suggestion
@@ -15,6 +16,8 @@ from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
 from sparring.envs.game import Game, games
 from sparring.eval.suggestions import BOT_PREFIX, MODEL_FILE, MODEL_FOLDER, NAMED_MODELS, RELEASED, not_found
 
+ADAPTER = "sparring-adapter"
+"""The format in an adapter's file; `agents.llm.models.adapter_file` needs packages that a policy does without."""
 ONNX = ".onnx"
 """How the file of an ONNX agent ends."""
 
@@ -119,6 +122,16 @@ def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None
     if player.name in (FINAL, MODEL_FOLDER):
         return player.parent, kind
     return player.parent, f"{kind}.{player.name if player.suffix == ONNX else player.stem}"
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    """Return what is in a file of tensors; nothing where it is none, which loading it then says. Loads torch."""
+    from sparring.configs.core.tensor_file import TensorFileError, unpack
+
+    try:
+        return unpack(path.read_bytes())
+    except (OSError, TensorFileError):
+        return {}
 
 
 def holds(check: Callable[[], bool]) -> bool:

@@ -21,7 +21,7 @@ from sparring.configs.core.errors import choose
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import run_command
 from sparring.eval.parser import Parser
-from sparring.eval.players import ONNX, Player, find_player
+from sparring.eval.players import ADAPTER, ONNX, Player, content_of, find_player
 from sparring.eval.suggestions import MODEL_FOLDER, RELEASED, current_id, trained_in
 
 GYMNASIUM = "gymnasium"
@@ -86,16 +86,11 @@ def _said_by(file: Path) -> str:
     """Return the game that the file of a policy without a run names, empty where it names none; loads torch."""
     if file.suffix == ONNX:
         return ""
-    from sparring.configs.core.tensor_file import TensorFileError, unpack
-
-    try:
-        content = unpack(file.read_bytes())
-    except (OSError, TensorFileError):
-        return ""
+    content = content_of(file)
     contract = content.get("contract")
     if isinstance(contract, dict):
         return _named(str(contract.get("id", "")))
-    return _of_language_models() if content.get("format") == "sparring-adapter" else ""
+    return _of_language_models() if content.get("format") == ADAPTER else ""
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ if not __package__:  # Run as a script, perhaps before anything is installed.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
 
 from sparring.configs.core.errors import InputError
-from sparring.eval.command import make_folders, publish, run_command
+from sparring.eval.command import make_folders, publish_results, run_command
 from sparring.eval.parser import SEED, Parser, check_number
 from sparring.eval.stats.results import RunGroup, read_groups
 from sparring.eval.stats.tables import percent, table
@@ -169,11 +169,8 @@ def _run(arguments: Sequence[str]) -> int:
     make_folders([options.out] if options.out else [])
     ours, theirs = read_groups(options.runs, options.against)
     rows = summarize_groups(ours, theirs, seed=options.seed, resamples=options.resamples)
-    text, files = seeds_markdown(ours, theirs, rows, options.command), {}
-    if options.out is not None:
-        data = seeds_json(ours, theirs, rows, options)
-        files = {options.out / "seeds.json": data, options.out / "seeds.md": text}
-    publish(text, files)
+    text, data = seeds_markdown(ours, theirs, rows, options.command), seeds_json(ours, theirs, rows, options)
+    publish_results(options.out, "seeds", text, data)
     return 0
 
 

@@ -24,10 +24,9 @@ from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
 from sparring.eval.diplomacy.games import Played, play_bots
-from sparring.eval.diplomacy.models import LanguagePlayer, load
+from sparring.eval.diplomacy.models import LanguagePlayer, find_rivals, load
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
 from sparring.eval.diplomacy.player_files import last_year_of
-from sparring.eval.diplomacy.rivals import find_rivals
 from sparring.eval.diplomacy.tables import references_json, references_markdown, to_json, to_markdown
 from sparring.eval.players import Player, find_folder, find_player, results_place, runs_with
 

@@ -10,7 +10,15 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.eval.diplomacy.settings import Settings, read_settings
-from sparring.eval.parser import Parser, add_machine, add_results, check_machine, check_number, read_names
+from sparring.eval.parser import (
+    CommonOptions,
+    Parser,
+    add_machine,
+    add_results,
+    check_machine,
+    check_number,
+    read_names,
+)
 from sparring.eval.suggestions import BOT_PREFIX
 
 MOST_GAMES = 999_999
@@ -45,12 +53,11 @@ docs/llm_endpoints.md in --set.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
-class DiplomacyOptions:
-    """What is to be played; every value has been checked, nobody has been looked for."""
+@dataclass(frozen=True, kw_only=True)
+class DiplomacyOptions(CommonOptions):
+    """What is to be played."""
 
     bot: str | None
-    ckpt: str | None
     ladder: bool
     league: str | None
     opponents: tuple[str, ...]
@@ -58,19 +65,13 @@ class DiplomacyOptions:
     last_year: int
     last_year_given: bool
     """Whether it was on the command line; else it is not settled before who is evaluated was found."""
-    seed: int
     temperature: float | None
     """Of language models; None where it was not given, which is 0."""
     protocol: str | None
     """Of language models: alone against six, six against one, or both, which is None, too."""
     settings: Settings
     """Of a language model without an adapter, or on a server."""
-    device: str
-    threads: int
-    out: Path | None
     replay: Path | None
-    quiet: bool
-    command: str
 
     @property
     def language_only(self) -> list[str]:
@@ -100,8 +101,8 @@ def read_options(arguments: Sequence[str]) -> DiplomacyOptions:
     values = parser.read(arguments)
     if values["league"]:
         _check_nothing_is_played(name for name in _OF_GAMES if values[name] != parser.get_default(name))
-    if (values["ckpt"] or "").startswith(BOT_PREFIX) and not values["bot"]:
-        values["bot"], values["ckpt"] = values["ckpt"].removeprefix(BOT_PREFIX), None
+    if values["ckpt"].startswith(BOT_PREFIX) and not values["bot"]:
+        values["bot"], values["ckpt"] = values["ckpt"].removeprefix(BOT_PREFIX), ""
     names = read_names("--opponents", values["opponents"])
     values["opponents"] = tuple(name.removeprefix(BOT_PREFIX) for name in names)
     values["settings"] = read_settings(values.pop("set"))
@@ -161,7 +162,10 @@ def _parser() -> Parser:
     players = parser.add_argument_group("who plays")
     players.add_argument("--bot", metavar="B", help="who plays one power")
     players.add_argument(
-        "--ckpt", metavar="C", help="a policy or language model: a path, a run's name, final.pt, a model's folder, tiny"
+        "--ckpt",
+        default="",
+        metavar="C",
+        help="a policy or language model: a path, a run's name, final.pt, a model's folder, tiny",
     )
     players.add_argument("--ladder", action="store_true", help="all of --opponents, each in turn, play one power")
     players.add_argument("--league", metavar="RUN", help="play nothing; print the fixed references of a run's league")

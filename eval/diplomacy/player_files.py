@@ -1,6 +1,6 @@
-"""What the file of a player says, and the configuration of its run beside it: format, model, last year.
+"""What the file of a player and the configuration of its run beside it say: its model, its last year.
 
-A policy is a file, of our PPO or an adapter of GRPO, as its content says. Games whose last year is not given end when
+Games whose last year is not given end when
 those of the training did: a policy that learned in games to 1910 has never seen 1911, and what it got there is not
 comparable with its training. A policy's own file says its last year; for an adapter or a model's folder the
 configuration of its run does. Nothing here loads a model.
@@ -9,7 +9,6 @@ configuration of its run does. Nothing here loads a model.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
@@ -17,21 +16,8 @@ from sparring.configs.language import LanguageModelConfig
 from sparring.configs.serialization import from_plain
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
 from sparring.envs.diplomacy.validation import check_whole
-from sparring.eval.players import holds
+from sparring.eval.players import content_of, holds
 from sparring.eval.suggestions import MODEL_FOLDER
-
-ADAPTER = "sparring-adapter"
-"""The format in an adapter's file; `agents.llm.models.adapter_file` needs packages that a policy does without."""
-
-
-def content_of(path: Path) -> dict[str, Any]:
-    """Return what is in a file of tensors; nothing where it is none, which `load_policy` then has words for."""
-    from sparring.configs.core.tensor_file import TensorFileError, unpack
-
-    try:
-        return unpack(path.read_bytes())
-    except (OSError, TensorFileError):
-        return {}
 
 
 def run_of(found: Path) -> Path:

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
 from sparring.eval.dogfight.options import EvaluationOptions, read_options
-from sparring.eval.dogfight.plan import gather_notes, make_plan, make_report
+from sparring.eval.parser import PlayOptions
 from sparring.eval.players import Player, display_name, display_path, find_player, results_place
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.sprt import sprt_markdown
-from sparring.eval.stats.tables import MatchRecord, ladder_markdown, markdown, to_json
+from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json
 from sparring.eval.suggestions import check_game
 
 if TYPE_CHECKING:
@@ -157,6 +158,47 @@ def _publish(options: EvaluationOptions, player: Entrant | None, kind: str, text
     """Print the results, and write them where --out says, else beside the checkpoint; a bot has no such place."""
     folder, name = (player and player.path and results_place(player.path, kind)) or (None, kind)
     publish_results(options.out or folder, name, text, data, quiet=options.quiet)
+
+
+def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> ArenaPlan:
+    """How the games are played, under conditions that suit all `entrants`; raises `InputError` where none do."""
+    from sparring.eval.dogfight.arena import ArenaPlan, make_setting
+
+    contestants = [entrant.contestant for entrant in entrants]
+    rules, bot_rate = options.rules, options.bot_rate
+    with said_if_long(COMPILING, shown=not options.quiet):
+        setting = make_setting(contestants, rules=rules, bot_rate=bot_rate, device=device, threads=threads)
+    return ArenaPlan(options.regimes, options.games, options.seed, setting, progress=not options.quiet)
+
+
+def make_report(
+    options: PlayOptions,
+    plan: ArenaPlan,
+    records: Sequence[MatchRecord],
+    entrants: Iterable[Entrant],
+    *,
+    anchor: Anchor | None = None,
+) -> Report:
+    """The records, what it takes to play the same games again, and what is to be said of the `entrants`."""
+    return Report(
+        player=None,
+        records=records,
+        games=plan.games,
+        seed=plan.seed,
+        rules=plan.setting.rules,
+        bot_rate=plan.setting.bot_rate,
+        action_repeat=plan.setting.action_repeat,
+        deterministic=not options.stochastic,
+        device=plan.setting.device,
+        command=options.command,
+        anchor=anchor,
+        notes=gather_notes(entrants),
+    )
+
+
+def gather_notes(entrants: Iterable[Entrant]) -> tuple[str, ...]:
+    """What has to be said of the players, each note once."""
+    return tuple(dict.fromkeys(note for entrant in entrants for note in entrant.notes))
 
 
 def _write_recordings(options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]) -> None:

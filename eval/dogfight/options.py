@@ -49,7 +49,7 @@ exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad inpu
 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(PlayOptions):
     """What is to be evaluated and how; every value has been checked, the players have not been looked for."""
 

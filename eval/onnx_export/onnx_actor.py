@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.eval.onnx_export.export_packages import export_package
-from sparring.eval.onnx_export.onnx_file import WANTED, OnnxError, OnnxFile
+from sparring.eval.onnx_export.onnx_file import WANTED, OnnxError, OnnxFile, export_package
 
 TOLERANCE = 1e-5
 """Largest difference of turn and throttle between a row in a batch and the row alone."""

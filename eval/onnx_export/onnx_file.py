@@ -13,13 +13,13 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import RULES
-from sparring.eval.onnx_export.export_packages import export_package
 
 MAX_PARAMETERS = 250_000
 MAX_BYTES = 10_000_000
@@ -91,6 +91,14 @@ def read_onnx(path: Path) -> OnnxFile:
     except Exception as error:  # a checker of damaged models may fail in any way
         raise _damaged(path, error) from error
     return OnnxFile(path, model, obs_dim, parameter_count(model), len(data))
+
+
+def export_package(package: str) -> Any:
+    """Import onnx or onnxruntime; raises `InputError` with the pip command where it is missing."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise InputError(f'{package} is not installed; run pip install -e ".[export]"') from error
 
 
 def parameter_count(model: Any) -> int:

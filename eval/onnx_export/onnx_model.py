@@ -24,8 +24,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import ENV_ID
-from sparring.eval.onnx_export.export_packages import export_package
-from sparring.eval.onnx_export.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMETERS, parameter_count
+from sparring.eval.onnx_export.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMETERS, export_package, parameter_count
 
 TOLERANCE = 1e-5
 OPSET = 17

@@ -51,15 +51,15 @@ class PairedResult(Protocol):
 
     @property
     def player(self) -> str:
-        """The first player's name."""
+        """Who is rated from this side."""
 
     @property
     def opponent(self) -> str:
-        """The second player's name."""
+        """Who is rated from the other side."""
 
     @property
     def pairs(self) -> tuple[int, int, int, int, int]:
-        """Counts of seat-swapped pairs by the first player's points: 0, 1/2, 1, 3/2, 2."""
+        """Pairs of games by the player's points in them, as `PAIR_POINTS` lists these."""
 
 
 @dataclass(frozen=True)
@@ -222,23 +222,22 @@ def _no_lower(points: np.ndarray, ratings: np.ndarray, step: np.ndarray) -> np.n
 
 
 def _linked(points: np.ndarray) -> np.ndarray:
-    """Whether [K, K] i reaches j and j reaches i along results in which somebody took points from the next."""
-    reach = _reach(points > 0.0)
-    return reach & reach.T
+    """Return whether [K, K] i reaches j and j reaches i along results in which one took points from the next."""
+    groups = _groups(points, "strong")
+    return groups[:, None] == groups[None, :]
 
 
-def _reach(steps: np.ndarray) -> np.ndarray:
-    """Whether [K, K] some path of `steps` [K, K], or none at all, leads from i to j."""
-    reach = steps | np.eye(len(steps), dtype=bool)
-    for _ in range(len(steps).bit_length()):
-        reach = reach @ reach
-    return reach
+def _groups(points: np.ndarray, connection: str) -> np.ndarray:
+    """Return the number of each player's group [K], players being connected where one took points from the other."""
+    from scipy.sparse.csgraph import connected_components  # late: it loads SciPy
+
+    return np.asarray(connected_components(points > 0.0, connection=connection)[1])
 
 
 def _check_connected(players: Sequence[str], points: np.ndarray) -> None:
     """Raise `RatingError` naming the groups that never met."""
-    met = _reach(points + points.T > 0.0)
-    groups = dict.fromkeys(tuple(np.flatnonzero(row).tolist()) for row in met)
-    if len(groups) > 1:
-        named = "; ".join(", ".join(players[i] for i in group) for group in groups)
+    groups = _groups(points, "weak").tolist()
+    if len(set(groups)) > 1:
+        members = ([name for name, own in zip(players, groups, strict=True) if own == g] for g in dict.fromkeys(groups))
+        named = "; ".join(map(", ".join, members))
         raise RatingError(f"no ratings: these groups never met: {named}; play games between them")
