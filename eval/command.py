@@ -61,13 +61,14 @@ def show_cells(cells: Sequence[Cell], name: Callable[[Cell], str], *, shown: boo
             yield cell
 
 
-def make_folders(folders: Iterable[Path], *, files: Iterable[Path] = ()) -> None:
+def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None] = ()) -> None:
     """Make `folders` and those of `files` before anything is played, so that a wrong path does not cost the games.
 
-    Raises `InputError` where that is impossible, and where a folder stands in a file's place.
+    None stands for what was not asked for. Raises `InputError` where that is impossible, and where a folder stands in a
+    file's place.
     """
-    files = list(files)
-    for folder in [*(path.parent for path in files), *folders]:
+    files = [path for path in files if path is not None]
+    for folder in [*(path.parent for path in files), *(path for path in folders if path is not None)]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

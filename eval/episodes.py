@@ -129,7 +129,7 @@ def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     path = find_checkpoint(options.ckpt)
-    make_folders([options.out] if options.out else [], files=[options.video] if options.video else [])
+    make_folders([options.out], files=[options.video])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
     checkpoint = _load(path, device)
     content = _summarize(options, checkpoint, play(checkpoint, options.episodes, options.seed, device), device)

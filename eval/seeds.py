@@ -166,7 +166,7 @@ def _estimate(estimate: Estimate) -> list[str]:
 
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
-    make_folders([options.out] if options.out else [])
+    make_folders([options.out])
     ours, theirs = read_groups(options.runs, options.against)
     rows = summarize_groups(ours, theirs, seed=options.seed, resamples=options.resamples)
     text, data = seeds_markdown(ours, theirs, rows, options.command), seeds_json(ours, theirs, rows, options)

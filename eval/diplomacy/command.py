@@ -26,7 +26,7 @@ from sparring.eval.command import make_folders, publish_results, run_command, us
 from sparring.eval.diplomacy.games import Played, play_bots
 from sparring.eval.diplomacy.models import LanguagePlayer, find_rivals, load
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
-from sparring.eval.diplomacy.player_files import last_year_of
+from sparring.eval.diplomacy.settings import last_year_of
 from sparring.eval.diplomacy.tables import references_json, references_markdown, to_json, to_markdown
 from sparring.eval.players import Player, find_folder, find_player, results_place, runs_with
 
@@ -49,7 +49,7 @@ def _run(arguments: Sequence[str]) -> int:
         return _show_league(options, options.league)
     found = find_player(options.ckpt, GAME) if options.ckpt else None
     rivals = find_rivals(options, found)
-    make_folders([options.out] if options.out else [], files=[options.replay] if options.replay else [])
+    make_folders([options.out], files=[options.replay])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     if isinstance(found, Path) and not options.last_year_given:
         options = replace(options, last_year=last_year_of(found) or options.last_year)
@@ -121,7 +121,7 @@ def _write_replay(path: Path, played: Played, *, quiet: bool) -> None:
 def _show_league(options: DiplomacyOptions, text: str) -> int:
     """Print a run's fixed references, and write them where --out says."""
     name, league = _read_league(text)
-    make_folders([options.out] if options.out else [])
+    make_folders([options.out])
     markdown, data = references_markdown(name, league), references_json(name, league)
     publish_results(options.out, "references", markdown, data, quiet=options.quiet)
     return 0

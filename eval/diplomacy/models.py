@@ -20,8 +20,7 @@ from sparring.configs.language import LanguageModelConfig
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.eval.diplomacy.options import DiplomacyOptions
-from sparring.eval.diplomacy.player_files import config_of, has_config, run_of
-from sparring.eval.diplomacy.settings import Settings, configured, model_of
+from sparring.eval.diplomacy.settings import Settings, config_of, configured, has_config, model_of, run_of
 from sparring.eval.players import ADAPTER, Player, content_of, display_path, find_player, is_server
 from sparring.eval.suggestions import NAMED_MODELS
 

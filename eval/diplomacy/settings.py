@@ -1,17 +1,28 @@
-"""What `--set` says of a language model and of the server it is on, in the words of a run: `model.compact=false`."""
+"""The configuration of a player: what `--set` says of a language model or its server, and what its run says.
+
+Games whose last year is not given end when those of the training did: a policy that learned in games to 1910 has never
+seen 1911, and what it got there is not comparable with its training. A policy's own file says its last year; for an
+adapter or a model's folder the configuration of its run does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from sparring.configs.core.errors import InputError
+from sparring.agents.run.folder import RunFolder
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, read_yaml
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
+from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
+from sparring.envs.diplomacy.validation import check_whole
+from sparring.eval.players import content_of, holds
+from sparring.eval.suggestions import MODEL_FOLDER
 
 SECTIONS = ("model", "endpoint")
 Settings = Mapping[str, Mapping[str, Any]]
@@ -44,3 +55,40 @@ def model_of(config: LanguageModelConfig, settings: Settings) -> LanguageModelCo
         raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
     asked = configured(settings).model
     return replace(config, **{name: getattr(asked, name) for name in settings.get("model", {})})
+
+
+def run_of(found: Path) -> Path:
+    """Return the folder of the run to which a player's file or a model's folder belongs, if it belongs to any."""
+    return found if found.is_dir() and found.name != MODEL_FOLDER else found.parent
+
+
+def has_config(run: Path) -> bool:
+    """Return whether a folder is a run's, with its configuration in it."""
+    return holds(RunFolder(run).config.is_file)
+
+
+def config_of(run: Path) -> LanguageModelConfig:
+    """Return the model of a run; raises `InputError` for a configuration of another version."""
+    folder = RunFolder(run)
+    try:
+        return from_plain(folder.read_config()).model
+    except ConfigError as error:
+        raise InputError(f"{folder.config}: is no configuration of this version: {error}") from error
+
+
+def last_year_of(found: Path) -> int | None:
+    """Return the last year of a file or folder as `find_player` finds it, None where it says none.
+
+    Raises `InputError` for one that is no year.
+    """
+    contract = None if found.is_dir() else content_of(found).get("contract")
+    said = contract.get("last_year") if isinstance(contract, dict) else None
+    if said is None and has_config(run := run_of(found)):
+        env = RunFolder(run).read_config().get("env")
+        said = env.get("last_year") if isinstance(env, dict) else None
+    if said is None:
+        return None
+    try:
+        return check_whole("last_year", said, FIRST_YEAR, LAST_YEAR)
+    except InputError as error:
+        raise InputError(f"{found}: {error}; give --last-year") from error

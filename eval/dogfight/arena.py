@@ -22,7 +22,7 @@ from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.command import show_cells
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import Recorder, Recording
-from sparring.eval.stats.tables import Counts, MatchRecord, Pairs
+from sparring.eval.stats.tables import Counts, MatchRecord
 
 Pair = tuple[Entrant, Entrant]
 OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv_fmt}]"
@@ -126,7 +126,18 @@ def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: i
 
 def play_cell(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchRecord:
     """Play the games of one pair under one regime; raises `EvaluationError` where actions were not finite."""
-    return _record(pair[0].name, pair[1].name, regime, _play(pair, regime, plan, recorder))
+    results = _play(pair, regime, plan, recorder)
+    none, half, one, more, both = count_pairs(results.outcome).tolist()
+    return MatchRecord(
+        pair[0].name,
+        pair[1].name,
+        regime,
+        by_seat=(_counts(results, seat=0), _counts(results, seat=1)),
+        length=float(results.length.mean()) / TICKS_PER_SECOND,
+        own_hp=float(results.left_hp.mean()),
+        their_hp=float(results.right_hp.mean()),
+        pairs=(none, half, one, more, both),
+    )
 
 
 def _play(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchResults:
@@ -139,24 +150,6 @@ def _play(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = 
         count = results.invalid_actions
         raise EvaluationError(f"{left.name} against {right.name}: {count} actions were not finite; the games are void")
     return results
-
-
-def _record(player: str, opponent: str, regime: str, results: MatchResults) -> MatchRecord:
-    return MatchRecord(
-        player,
-        opponent,
-        regime,
-        by_seat=(_counts(results, seat=0), _counts(results, seat=1)),
-        length=float(results.length.mean()) / TICKS_PER_SECOND,
-        own_hp=float(results.left_hp.mean()),
-        their_hp=float(results.right_hp.mean()),
-        pairs=_pairs(results),
-    )
-
-
-def _pairs(results: MatchResults) -> Pairs:
-    none, half, one, more, both = count_pairs(results.outcome).tolist()
-    return none, half, one, more, both
 
 
 def _counts(results: MatchResults, *, seat: int) -> Counts:

@@ -42,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     players = _find(options)
-    files = [path for path in (options.replay, options.gif) if path is not None]
-    make_folders([options.out] if options.out else [], files=files)
+    make_folders([options.out], files=[options.replay, options.gif])
     entrants, plan = _seat(options, players)
     failures = _command(options)(options, entrants, plan)
     for line in failures:

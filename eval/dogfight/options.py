@@ -125,15 +125,17 @@ def _check_together(values: dict[str, Any]) -> None:
         if values["sprt"] is not None:
             _check_sprt(values)
         return
-    for name in ("require", "replay", "gif", "sprt"):
-        if values[name] not in (None, ()):
-            raise InputError(f"--{name} does not go with --ladder: give a player with --ckpt instead")
+    _refuse(values, ("require", "replay", "gif", "sprt"), "--ladder: give a player with --ckpt instead")
 
 
 def _check_sprt(values: dict[str, Any]) -> None:
     for name in ("opponents", "regimes"):
         if len(values[name]) != 1:
             raise InputError(f"--sprt tests one thing: give --{name} one name, not {len(values[name])}")
-    for name in ("require", "replay", "gif"):
+    _refuse(values, ("require", "replay", "gif"), "--sprt: leave one of them out")
+
+
+def _refuse(values: dict[str, Any], names: Sequence[str], beside: str) -> None:
+    for name in names:
         if values[name] not in (None, ()):
-            raise InputError(f"--{name} does not go with --sprt: leave one of them out")
+            raise InputError(f"--{name} does not go with {beside}")

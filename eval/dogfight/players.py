@@ -21,7 +21,7 @@ from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
-from sparring.eval.onnx_export.onnx_agent import contract_of, make_policy, notes_on
+from sparring.eval.onnx_export.onnx_actor import contract_of, make_policy, notes_on
 from sparring.eval.onnx_export.onnx_file import read_onnx
 from sparring.eval.players import ONNX, Player, display_name
 from sparring.eval.suggestions import other_game

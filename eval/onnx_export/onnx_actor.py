@@ -2,18 +2,29 @@
 
 A model may be written for one observation at a time. Its batch dimension is then set free and the result compared with
 the model itself, one row at a time, on probe observations; where a graph does not allow that (a fixed reshape, an
-operation across rows), every row is run by itself. Nothing is kept from call to call.
+operation across rows), every row is run by itself. Nothing is kept from call to call. A model exported by this project
+states its contract; of any other, the version and the length of a step are taken to be today's.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.eval.onnx_export.onnx_file import WANTED, OnnxError, OnnxFile, export_package
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.policy import Policy
+from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
+from sparring.eval.onnx_export.onnx_file import (
+    MAX_BYTES,
+    MAX_PARAMETERS,
+    WANTED,
+    OnnxError,
+    OnnxFile,
+    export_package,
+)
 
 TOLERANCE = 1e-5
 """Largest difference of turn and throttle between a row in a batch and the row alone."""
@@ -146,3 +157,33 @@ def same_actions(one: np.ndarray, other: np.ndarray) -> bool:
     steering = [np.clip(actions[:, :2], _LOW, _HIGH) for actions in (one, other)]
     close = np.abs(steering[0] - steering[1]) <= TOLERANCE
     return bool(close.all() and np.array_equal(one[:, 2] > 0.0, other[:, 2] > 0.0))
+
+
+def contract_of(file: OnnxFile) -> dict[str, Any]:
+    """The contract under which the model was trained, as far as the file tells."""
+    game = {"id": ENV_ID, "version": VERSION, "action_repeat": ACTION_REPEAT, **file.stated}
+    seen = {"rules": file.rules, "obs_dim": file.obs_dim, "observe_physics": file.observe_physics}
+    return game | seen | {"continuous": 3, "binary": 0, "mirror": False}
+
+
+def make_policy(file: OnnxFile, contract: dict[str, Any], *, name: str, device: str | torch.device) -> Policy:
+    """The player `name` on `device`, its model run on the CPU; raises `OnnxError` where the model cannot play."""
+    actor = OnnxActor(file, device=device, threads=torch.get_num_threads())
+    return Policy(cast(ActorCritic, actor), contract, name=name, deterministic=True)
+
+
+def notes_on(file: OnnxFile, name: str, *, deterministic: bool) -> tuple[str, ...]:
+    """What has to be said of the model besides its results; `deterministic` is what was asked of all players."""
+    notes = []
+    if over := _over_the_limit(file):
+        notes.append(f"{name} has {over}, so the public challenge would refuse it")
+    if not deterministic:
+        notes.append(f"{name} is an ONNX agent, whose actions are not sampled")
+    return tuple(notes)
+
+
+def _over_the_limit(file: OnnxFile) -> str:
+    """What the public challenge would refuse the model for, empty where it would take it."""
+    limits = {"parameters": (file.parameters, MAX_PARAMETERS), "bytes": (file.size, MAX_BYTES)}
+    over = [f"{found:,} {what} (at most {most:,})" for what, (found, most) in limits.items() if found > most]
+    return " and ".join(over) if file.rules == "challenge" else ""

@@ -17,7 +17,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID
 from sparring.eval.diplomacy import single_power
 from sparring.eval.diplomacy.command import main, read_options
-from sparring.eval.diplomacy.player_files import last_year_of
+from sparring.eval.diplomacy.settings import last_year_of
 
 QUICK = ["--games", "7", "--last-year", "1902", "--threads", "1", "--device", "cpu"]
 
