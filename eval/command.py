@@ -94,6 +94,14 @@ def publish_results(folder: Path | None, name: str, text: str, data: str, *, qui
     publish(text, {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}, quiet=quiet)
 
 
+def write_asked(path: Path | None, writer: Callable[[Path], None], *, quiet: bool) -> None:
+    """Write what was asked for besides the results, such as a replay, and say so; nothing where `path` is None."""
+    if path is not None:
+        write(path, writer)
+        if not quiet:
+            print(f"Wrote {path}")
+
+
 def write(path: Path, writer: Callable[[Path], None]) -> None:
     """Call `writer(path)`; an `OSError` becomes an `InputError` that says what to do."""
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from sparring.configs.core.errors import InputError
 from sparring.envs.game import game_of
-from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
+from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
 from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
 from sparring.eval.players import display_name, display_path, find_checkpoint, results_place
 
@@ -111,7 +112,7 @@ def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> N
     delay = 10 * max(2, round(100 / metadata.get("render_fps", FPS)))  # a GIF counts hundredths of a second
     try:
         first = next(pictures)
-        write(path, lambda file: first.save(file, save_all=True, append_images=pictures, duration=delay, loop=0))
+        first.save(path, save_all=True, append_images=pictures, duration=delay, loop=0)
     except (GymnasiumError, ImportError) as error:
         raise InputError(f"--video: {checkpoint.contract['id']} cannot be drawn: {error}") from error
     envs.envs.close()
@@ -136,10 +137,8 @@ def _run(arguments: Sequence[str]) -> int:
     folder, name = results_place(path) or (None, "")
     data = json.dumps(content, indent=1, allow_nan=False) + "\n"
     publish_results(options.out or folder, name, _markdown(content), data, quiet=options.quiet)
-    if options.video:
-        write_video(options.video, checkpoint, options.seed, device)
-        if not options.quiet:
-            print(f"Wrote {options.video}")
+    draw = partial(write_video, checkpoint=checkpoint, seed=options.seed, device=device)
+    write_asked(options.video, draw, quiet=options.quiet)
     return 0
 
 

@@ -22,7 +22,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
-from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
+from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
 from sparring.eval.diplomacy.games import Played, play_bots
 from sparring.eval.diplomacy.models import LanguagePlayer, find_rivals, load
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
@@ -99,7 +99,10 @@ def _publish(options: DiplomacyOptions, found: Player | None, played: Played) ->
     name = f"{name}.partial" if played.cut is not None else name
     publish_results(folder, name, text, data, quiet=options.quiet)
     if options.replay:
-        _write_replay(options.replay, played, quiet=options.quiet)
+        from sparring.eval.diplomacy.page import write_replay
+
+        writer = partial(write_replay, phases=played.phases, players=played.players, note=played.note)
+        write_asked(options.replay, writer, quiet=options.quiet)
 
 
 def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
@@ -108,14 +111,6 @@ def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
     kept = "the table is of these" if done else "nothing is written"
     lost = "games of one round are played side by side, and those under way are lost"
     return f"eval/run.py: stopped after {done} of {options.games} games per pair; {kept}; {lost}"
-
-
-def _write_replay(path: Path, played: Played, *, quiet: bool) -> None:
-    from sparring.eval.diplomacy.page import write_replay
-
-    write(path, partial(write_replay, phases=played.phases, players=played.players, note=played.note))
-    if not quiet:
-        print(f"Wrote {path}")
 
 
 def _show_league(options: DiplomacyOptions, text: str) -> int:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.dogfight import GAME
-from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write
+from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
 from sparring.eval.dogfight.options import EvaluationOptions, read_options
 from sparring.eval.parser import PlayOptions
 from sparring.eval.players import Player, display_name, display_path, find_player, results_place
@@ -44,7 +44,8 @@ def _run(arguments: Sequence[str]) -> int:
     players = _find(options)
     make_folders([options.out], files=[options.replay, options.gif])
     entrants, plan = _seat(options, players)
-    failures = _command(options)(options, entrants, plan)
+    play = run_ladder if options.ladder else run_sprt if options.sprt else run_evaluation
+    failures = play(options, entrants, plan)
     for line in failures:
         print(f"eval/run.py: {line}", file=sys.stderr)
     return FAILED if failures else 0
@@ -78,7 +79,8 @@ def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[E
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.eval.dogfight.players import load_entrant
 
-    evaluated = _evaluated(options, players)
+    # The player of --ckpt, in the order of `_find`.
+    evaluated = None if not options.ckpt else len(players) - 1 if options.ladder else 0
     entrants = [
         load_entrant(
             player,
@@ -89,19 +91,6 @@ def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[E
         for index, player in enumerate(players)
     ]
     return entrants, make_plan(options, entrants, device, threads)
-
-
-def _evaluated(options: EvaluationOptions, players: Sequence[Player]) -> int | None:
-    """Where the player of --ckpt is among `players`, in the order of `_find`; None where there is none."""
-    if not options.ckpt:
-        return None
-    return len(players) - 1 if options.ladder else 0
-
-
-def _command(options: EvaluationOptions) -> Callable[[EvaluationOptions, list[Entrant], ArenaPlan], list[str]]:
-    if options.ladder:
-        return run_ladder
-    return run_sprt if options.sprt else run_evaluation
 
 
 def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
@@ -127,8 +116,11 @@ def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: Ar
     player, *opponents = entrants
     watched = options.replay is not None or options.gif is not None
     records, recordings = evaluate(player, opponents, plan, record=watched)
-    report = replace(
-        make_report(options, plan, records, entrants),
+    report = make_report(
+        options,
+        plan,
+        records,
+        entrants,
         player=player.name,
         checkpoint=display_path(player.path) if player.path else None,
         run=player.training.get("run"),
@@ -176,12 +168,13 @@ def make_report(
     records: Sequence[MatchRecord],
     entrants: Iterable[Entrant],
     *,
-    anchor: Anchor | None = None,
+    player: str | None = None,
+    **more: Any,
 ) -> Report:
-    """The records, what it takes to play the same games again, and what is to be said of the `entrants`."""
+    """Return the records, what it takes to play the same games again, notes on `entrants`, and `more` of a `Report`."""
     return Report(
-        player=None,
-        records=records,
+        player,
+        records,
         games=plan.games,
         seed=plan.seed,
         rules=plan.setting.rules,
@@ -190,8 +183,8 @@ def make_report(
         deterministic=not options.stochastic,
         device=plan.setting.device,
         command=options.command,
-        anchor=anchor,
         notes=gather_notes(entrants),
+        **more,
     )
 
 
@@ -201,16 +194,12 @@ def gather_notes(entrants: Iterable[Entrant]) -> tuple[str, ...]:
 
 
 def _write_recordings(options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]) -> None:
-    if options.replay is not None:
-        from sparring.eval.dogfight.replay import write_replay
+    from sparring.eval.dogfight.gif import write_gif
+    from sparring.eval.dogfight.replay import write_replay
 
-        write(options.replay, lambda path: write_replay(path, recordings))
-    if options.gif is not None:
-        from sparring.eval.dogfight.gif import write_gif
-
-        # The last of the worst: opponents are usually named from easy to hard.
-        worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate)
-        write(options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet))
-    for path in (options.replay, options.gif):
-        if path is not None and not options.quiet:
-            print(f"Wrote {path}")
+    write_asked(options.replay, lambda path: write_replay(path, recordings), quiet=options.quiet)
+    # The last of the worst: opponents are usually named from easy to hard.
+    worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate, default=0)
+    write_asked(
+        options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet), quiet=options.quiet
+    )
