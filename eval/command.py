@@ -67,13 +67,13 @@ def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None]
     None stands for what was not asked for. Raises `InputError` where that is impossible, and where a folder stands in a
     file's place.
     """
-    files = [path for path in files if path is not None]
-    for folder in [*(path.parent for path in files), *(path for path in folders if path is not None)]:
+    wanted = [path for path in files if path is not None]
+    for folder in [*(path.parent for path in wanted), *(path for path in folders if path is not None)]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{folder}: cannot be made ({error.strerror}); give another place") from error
-    for path in files:
+    for path in wanted:
         if path.is_dir():
             raise InputError(f"{path}: is a folder; give the name of a file")
 
