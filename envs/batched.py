@@ -19,56 +19,34 @@ ACTIONS = -1
 class BatchedGame(Protocol):
     """N matches with same-step autoreset. All tensors lie on `device` and are overwritten by the next step."""
 
-    @property
-    def num_envs(self) -> int:
-        """N."""
+    num_envs: int
+    device: torch.device
+    action_size: int
+    stat_names: tuple[str, ...]
+    """Names of the columns of `seat_stats`."""
+    obs: Tensor
+    """Current observations, float32 [N, S, D]; defined for open seats."""
+    final_obs: Tensor
+    """Last observations [N, S, D] of the matches that ended in the last step; anything in other rows."""
+    reward: Tensor
+    """Rewards of the last step, float [N, S]."""
+    terminated: Tensor
+    """Matches that the last step decided, bool [N]."""
+    truncated: Tensor
+    """Matches that reached a time limit in the last step, bool [N]."""
+    outcome: Tensor
+    """Results [N], whole numbers: -1 while a match goes on, else a bit for every seat in the lead (1 << seat).
 
-    @property
-    def device(self) -> torch.device:
-        """Device of all tensors."""
-
-    @property
-    def action_size(self) -> int:
-        """A, the numbers of one seat's action."""
+    No bit at all is a draw of all seats.
+    """
 
     @property
     def longest_episode(self) -> int:
         """The most steps a match can take."""
 
     @property
-    def stat_names(self) -> tuple[str, ...]:
-        """Names of the columns of `seat_stats`."""
-
-    @property
     def contract(self) -> dict[str, Any]:
         """Plain values that a policy must agree with to play here; stored in every checkpoint."""
-
-    @property
-    def obs(self) -> Tensor:
-        """Current observations, float32 [N, S, D]; defined for open seats."""
-
-    @property
-    def final_obs(self) -> Tensor:
-        """Last observations [N, S, D] of the matches that ended in the last step; anything in other rows."""
-
-    @property
-    def reward(self) -> Tensor:
-        """Rewards of the last step, float [N, S]."""
-
-    @property
-    def terminated(self) -> Tensor:
-        """Matches that the last step decided, bool [N]."""
-
-    @property
-    def truncated(self) -> Tensor:
-        """Matches that reached a time limit in the last step, bool [N]."""
-
-    @property
-    def outcome(self) -> Tensor:
-        """Results [N], whole numbers: -1 while a match goes on, else a bit for every seat in the lead (1 << seat).
-
-        No bit at all is a draw of all seats.
-        """
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take actions [N, S, A], ignored where a bot plays; return reward, terminated, truncated and outcome."""

@@ -33,7 +33,7 @@ class MovementBatch:
     """
 
     action_size = codes.SLOTS
-    stat_names = ("length", "centres", "score")
+    stat_names: tuple[str, ...] = ("length", "centres", "score")
 
     def __init__(self, batch: DiplomacyBatch, *, seed: int, autoreset: bool = True) -> None:
         n = batch.num_games
@@ -76,7 +76,8 @@ class MovementBatch:
         self.terminated = over
         seen = self._seen(self.batch.state)
         self._fill(self.final_obs, seen)
-        if self.autoreset:
+        self.outcome.fill_(-1)
+        if self.autoreset and (self.device.type != "cpu" or over.any()):  # elsewhere the question would cost a wait
             self._note(over)
             self._begin(over)
             seen = torch.where(over[self._game].unsqueeze(1), self._first_obs, seen)

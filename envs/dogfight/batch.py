@@ -150,7 +150,7 @@ class DogfightBatch:
         self.reset(seed)
 
     action_size = ACTION_SIZE
-    stat_names = ("length", "hp")
+    stat_names: tuple[str, ...] = ("length", "hp")
 
     @property
     def longest_episode(self) -> int:
