@@ -30,26 +30,21 @@ class Menu(Protocol):
     @property
     def lines(self) -> int:
         """Lines of a complete answer; 0 where there is nothing to decide."""
-        ...
 
     @property
     def independent(self) -> bool:
         """Whether the options of a line do not depend on the lines before."""
-        ...
 
     @property
     def longest(self) -> int:
         """Characters of the longest line, without its end."""
-        ...
 
     @property
     def name(self) -> str:
         """Who decides, for messages."""
-        ...
 
     def menu(self, line: int, last: int = -1) -> tuple[Option, ...]:
         """The options of line number `line` after one for slot `last` (-1: there is none)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -67,12 +62,10 @@ class MenuReading(Protocol):
     @property
     def chosen(self) -> tuple[Option, ...]:
         """A complete legal answer; lines that the text lacks are filled up."""
-        ...
 
     @property
     def complete(self) -> bool:
         """Whether the text had all lines."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -155,12 +148,10 @@ class TextAnswer(Protocol):
     @property
     def chosen(self) -> tuple[Option, ...]:
         """One option for every line of a menu; none for free text."""
-        ...
 
     @property
     def text(self) -> str:
         """What was written, without tags."""
-        ...
 
 
 class TextPlayer(Protocol):
@@ -168,7 +159,6 @@ class TextPlayer(Protocol):
 
     def decide(self, requests: Sequence[Prompt], /) -> Sequence[TextAnswer]:
         """One answer for each prompt, in order."""
-        ...
 
 
 Answered = Sequence[tuple[Prompt, Any]]
@@ -221,49 +211,38 @@ class TextTask(Protocol):
 
         What leads to a fork may need decisions, which `decide` has made; they are not learned from.
         """
-        ...
 
     @property
     def over(self) -> bool:
         """Whether no game goes on."""
-        ...
 
     @property
     def failed(self) -> dict[int, str]:
         """Games that were given up, and why."""
-        ...
 
     def prompts(self) -> list[Prompt]:
         """Every decision to be made in this step; there may be none."""
-        ...
 
     def apply(self, answered: Answered) -> None:
         """Carry out the answers of this step, let scripted players move, and go on to the next step."""
-        ...
 
     def fail(self, games: set[int], why: str) -> None:
         """Give games up."""
-        ...
 
     def rewards(self) -> np.ndarray:
         """What a decision was worth, float64 [steps, games, seats]."""
-        ...
 
     def endings(self) -> list[GameEnding]:
         """How the games that did not fail ended."""
-        ...
 
     def years(self) -> float:
         """Game time of all games together, in the plan's unit."""
-        ...
 
     def metrics(self) -> dict[str, float]:
         """What is worth knowing of the games that did not fail, by names of the game's own."""
-        ...
 
     def close(self) -> None:
         """Release what it holds."""
-        ...
 
 
 class Demonstration(Protocol):
@@ -272,22 +251,18 @@ class Demonstration(Protocol):
     @property
     def text(self) -> str:
         """The prompt."""
-        ...
 
     @property
     def menu(self) -> Menu:
         """What could be answered."""
-        ...
 
     @property
     def chosen(self) -> tuple[Option, ...]:
         """What the player answered."""
-        ...
 
     @property
     def again(self) -> tuple[Option, ...]:
         """What it answers with other draws, where that was asked for."""
-        ...
 
 
 class Demonstrations(Protocol):
@@ -295,19 +270,15 @@ class Demonstrations(Protocol):
 
     def next(self, *, twice: bool = False) -> Sequence[Sequence[Demonstration]]:
         """The decisions of the next step, game by game; with `twice` those that other draws would give as well."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """Where all games are."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict`."""
-        ...
 
     def close(self) -> None:
         """Release what it holds."""
-        ...
 
 
 @dataclass(frozen=True)

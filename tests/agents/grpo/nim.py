@@ -63,7 +63,7 @@ def nim_plan(step, *, groups, samples):
 
 
 class Nim:
-    """Whoever takes the last stick wins: 1 for every decision of a game won, 0.3 of one lost by the rules, else 0."""
+    """The last stick wins: 1 for every decision of a game won, 0.3 of one lost by the rules, else 0."""
 
     def __init__(self, *, free_text):
         self._free_text = free_text
