@@ -27,7 +27,11 @@ def smollm2_tokenizer():
     return AutoTokenizer.from_pretrained(place, gguf_file=next(place.glob("*.gguf")).name)
 
 
-@pytest.mark.parametrize("make", [word_tokenizer, bytes_tokenizer, game_tokenizer, smollm2_tokenizer])
+def diplomacy_tokenizer():
+    return game_tokenizer("diplomacy")
+
+
+@pytest.mark.parametrize("make", [word_tokenizer, bytes_tokenizer, diplomacy_tokenizer, smollm2_tokenizer])
 def test_joint_orders_have_one_spelling_whether_joined_or_encoded_at_once(make):
     """Five hundred random joint orders after the opening tag: ids, text and their concatenations agree."""
     tokenizer = make()

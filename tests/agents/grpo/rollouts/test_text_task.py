@@ -15,7 +15,7 @@ from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.text import FreeText, Prompt
-from tests.agents.grpo.nim import HERO, NIM_TEXT, Moves, Nim, nim_plan, nim_tokenizer
+from tests.agents.grpo.rollouts.nim import HERO, NIM_TEXT, Moves, Nim, nim_plan, nim_tokenizer
 from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.llm.toys import llama
 
