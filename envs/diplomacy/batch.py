@@ -1,4 +1,7 @@
-"""Face 1, the native batch: G games in Warp arrays on one device, seen by torch without a copy."""
+"""The native batch: G games in Warp arrays on one device, shared with torch tensors without a copy.
+
+Training, evaluation and the PettingZoo interface all play through this class.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ STATE = {
     "winner": (0, torch.int8),
     "done": (0, torch.uint8),
 }
-"""What a game is: name, columns (0 for one number per game), type."""
+"""Arrays of a game: name, columns (0 for one number per game), type."""
 
 
 class DiplomacyBatch:
@@ -53,14 +56,14 @@ class DiplomacyBatch:
     Attributes (torch tensors on `device` that share memory with the games): `units`, `dislodged`, `origin` uint8
     [G, 75], `owner` int8 [G, 34], `year` int16, `phase` int8, `winner` int8 and `done` uint8 [G], `orders` int32
     [G, 75] to be carried out by the next `process`, and `results` uint8 [G, 75] of the last ones; codes in `codes.py`.
-    To be set by the user, and no part of a snapshot: `players` int32 [G, 7], the bot that plays a power, a number in
-    `codes.BOTS`, at first random, or `codes.ACTIONS` for none; and `game_id` int32 [G], at first 0 to G - 1. A number
-    that is no bot's has its power given no orders: `check` finds it, at the price of waiting for the device.
+    Set by the caller, and no part of a snapshot: `players` int32 [G, 7], the bot that plays a power, an index into
+    `codes.BOTS` (initially 0, random) or `codes.ACTIONS` for none; and `game_id` int32 [G], initially 0 to G - 1. A
+    power with any other number gets no orders; `check` raises for it, at the cost of waiting for the device.
 
-    A game's course depends only on its orders, never on G, the threads or its neighbours; the bots' orders depend on
-    nothing but the position, the seed and the `game_id`.
+    A game depends only on its orders, never on G, the threads or its neighbours; the orders of bots depend only on the
+    position, the seed and the `game_id`.
 
-    On a CPU kernels are loaded, and the first time compiled, when first used: who never draws orders needs no bots.
+    On a CPU kernels are loaded, and the first time compiled, when first used: bots only by `draw_orders`.
 
     """
 
@@ -88,12 +91,12 @@ class DiplomacyBatch:
         self._tables = tables(str(self._launcher.wp_device))
         self._allocate()
         self._recorded: dict[Any, list[Any]] = {}
-        """A kernel's launches; describing them takes longer than doing them for few games."""
+        """Recorded launches by kernel; for few games, preparing a launch takes longer than running it."""
         self._lister = Lister(self._launcher, self._games, self._tables)
         self.reset()
 
     def reset(self) -> None:
-        """Begin every game anew, in spring 1901."""
+        """Restart every game in spring 1901."""
         start = opening()
         for name in STATE:
             getattr(self, name).copy_(start[name])
@@ -101,24 +104,24 @@ class DiplomacyBatch:
         self.results.zero_()
 
     def load_kernels(self) -> None:
-        """Load what `process` and `draw_orders` need now, compiled where it never was, instead of when first used.
+        """Load the kernels of `process` and `draw_orders`, and compile them the first time.
 
-        A batch on a GPU has done so; on a CPU it is for those who would rather wait here than in the middle of a game.
+        A batch on a GPU has done so. On a CPU, call it to pay for compilation at a chosen moment.
         """
         for module in (phase, simple, dumbbot):
             self._launcher.load(module)
 
     def process(self) -> None:
-        """Carry out `orders` in every game that goes on, move to the next phase, and clear `orders`.
+        """Carry out `orders` in every running game, advance to the next phase, and clear `orders`.
 
-        It never raises, since it does not wait for the device: `check` says whether every phase could be decided.
+        Never raises, since it does not wait for the device; `check` reports phases that could not be decided.
         """
         self._run(process_kernel, [self._games, self._tables, self._undecided, self.last_year])
 
     def check(self) -> None:
         """Raise `RuntimeError` if any phase so far could not be decided, `InputError` where `players` names no bot.
 
-        Waits for the device, which is why nothing else looks at these.
+        Waits for the device; no other method does so for these conditions.
         """
         check_players(self.players.cpu().numpy())
         if count := int(self.undecided[0]):
@@ -128,7 +131,7 @@ class DiplomacyBatch:
         """Write the orders of every power that a bot plays, and leave those of the others as they are.
 
         The same seed gives the same orders to the same game in the same phase. Seeds are whole numbers in
-        [0, 2**32 - 1], no two of them alike; raises `InputError` for any other, and then writes nothing.
+        [0, 2**32 - 1], all of them different; raises `InputError` for any other, before anything is written.
         """
         number = check_whole("seed", seed, 0, LARGEST_SEED)
         signed = number - 2**32 if number >= 2**31 else number  # The kernels read the same 32 bits as a signed int.
@@ -136,14 +139,14 @@ class DiplomacyBatch:
             self._run(kernel, [self._games, self._tables, signed])
 
     def legal_orders(self, game: int) -> dict[int, np.ndarray]:
-        """Every legal order of one game, int32 [n] by province, as `listing.py` says; empty once the game is over."""
+        """Return the legal orders of one game, int32 [n] by province (`listing.py`); empty once the game is over."""
         self._check_game(game)
         return self._lister(game)
 
     def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
-        """Make games of `to_games` what those of `from_games` are, orders and results included, one after the other.
+        """Copy the games `from_games` onto `to_games`, pair by pair, orders and results included.
 
-        All are read before any is written. Raises `InputError` for games there are not, and for one written twice.
+        All are read before any is written. Raises `InputError` for games out of range, and for a target named twice.
         """
         origin, goal = (torch.as_tensor(games, dtype=torch.int64).cpu().flatten() for games in (from_games, to_games))
         check_copy(origin, goal, self.num_games)
@@ -153,17 +156,17 @@ class DiplomacyBatch:
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
-        """Everything a game is, by name: the tensors themselves, which the next `process` changes."""
+        """The state of all games by name: the tensors themselves, which the next `process` changes."""
         return {name: getattr(self, name) for name in STATE}
 
     def snapshot(self) -> dict[str, torch.Tensor]:
-        """Copies of everything a game is, for `load`."""
+        """Return copies of the state of all games, for `load`."""
         return {name: tensor.clone() for name, tensor in self.state.items()}
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
-        """Set the games to a `snapshot`, of these games or of one that all shall begin from ([1, ...]).
+        """Set the games to a `snapshot` [G, ...], or all of them to one position [1, ...].
 
-        Raises `InputError` where one of its positions cannot be on a board, and then changes nothing.
+        Raises `InputError` for an impossible position, before anything is changed.
         """
         check_games(state, self.num_games)
         for name in STATE:
@@ -171,9 +174,9 @@ class DiplomacyBatch:
         self.orders.zero_()
 
     def set_position(self, game: int, position: Position) -> None:
-        """Let one game go on from a position [1, ...], its orders forgotten.
+        """Set one game to a position [1, ...] and clear its orders and results.
 
-        Raises `InputError` where it cannot be on a board (`positions.py`), and then changes nothing.
+        Raises `InputError` for an impossible position (`positions.py`), before anything is changed.
         """
         self._check_game(game)
         check_position(position)
@@ -213,7 +216,7 @@ class DiplomacyBatch:
 
 
 def opening() -> dict[str, torch.Tensor]:
-    """Spring 1901, as a snapshot of one game."""
+    """Return the position of spring 1901, as a snapshot of one game."""
     board = standard_board()
     units = np.zeros((1, codes.NUM_PROVINCES), dtype=np.uint8)
     for power, kind, location in board.start:
@@ -225,7 +228,7 @@ def opening() -> dict[str, torch.Tensor]:
 
 
 def position(units: np.ndarray, owner: np.ndarray, *, year: int, phase: int) -> dict[str, torch.Tensor]:
-    """A snapshot of games with `units` [G, 75] and centres' `owner` [G, 34] at the beginning of a phase."""
+    """Return a snapshot of games with `units` [G, 75] and `owner` [G, 34] at the beginning of a phase."""
     games = len(units)
     values: dict[str, Any] = {
         "units": units,
@@ -241,7 +244,7 @@ def position(units: np.ndarray, owner: np.ndarray, *, year: int, phase: int) -> 
 
 
 def check_copy(origin: torch.Tensor, goal: torch.Tensor, num_games: int) -> None:
-    """Refuse numbers of games [n] that cannot be copied from or to."""
+    """Refuse game numbers [n] that cannot be copied from or to."""
     if len(origin) != len(goal):
         raise InputError(f"from_games has {len(origin)} games, to_games has {len(goal)}: give as many")
     for name, games in (("from_games", origin), ("to_games", goal)):

@@ -1,8 +1,8 @@
-"""The board as one power sees it: float32 [75, 62], one row per province, itself always the first of the powers.
+"""Observations: the board from the view of one power, float32 [75, 62], one row per province.
 
-Powers are counted from the one that looks on, in the order of the alphabet and round again, so that a policy learned as
-one power can play any other. What concerns the whole game stands in every row. Everything is computed for G games at
-once on the device where they are: `observe` is what agents of the PettingZoo face and policies in training both see.
+Powers are counted from the observer, in alphabetical order and cyclically, so that a policy trained as one power can
+play any other. Values of the whole game are repeated in every row. `observe` computes G games at once on their device;
+the PettingZoo interface and training use the same function.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ COLUMNS = (
     ("builds", codes.NUM_POWERS),
     ("disbands", codes.NUM_POWERS),
 )
-"""Columns of an observation by name, and how many there are of each."""
+"""Column groups of an observation: name and width."""
 SHAPE = (codes.NUM_PROVINCES, sum(size for _, size in COLUMNS))
 AT = {
     name: slice(end - size, end)
     for (name, size), end in zip(COLUMNS, accumulate(size for _, size in COLUMNS), strict=True)
 }
-"""Where the columns of each name are."""
+"""Column slice of each group."""
 
 
 def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
-    """What `power` int64 [G] sees of the game beside it, float32 [G, 75, 62], in games that end after `last_year`."""
+    """Return the observation of `power` int64 [G] in each game, float32 [G, 75, 62]; games end after `last_year`."""
     units, dislodged, owner = (
         _seen_from(power, powers)
         for powers in (power_of(state["units"]), power_of(state["dislodged"]), state["owner"].long())
     )
-    owed = due(state["units"], state["owner"]).gather(1, _circle(power))
+    owed = due(state["units"], state["owner"]).gather(1, _cyclic_powers(power))
     winter = (state["phase"] == codes.WINTER).unsqueeze(1)
     seen = _scenery(power.device)[power]
     seen[..., AT["unit_power"]] = one_hot(units, codes.NUM_POWERS)
@@ -68,7 +68,7 @@ def observe(state: State, power: Tensor, *, last_year: int) -> Tensor:
 
 @cache
 def _scenery(device: torch.device) -> Tensor:
-    """Home centres and terrain as each of the seven powers sees them, all other columns 0: [7, 75, 62]."""
+    """Return the constant columns for each observer: home centres and terrain, all others 0, [7, 75, 62]."""
     board, powers = board_tensors(device), torch.arange(codes.NUM_POWERS, device=device)
     seen = torch.zeros(codes.NUM_POWERS, *SHAPE, device=device)
     seen[..., AT["home"]] = one_hot(_seen_from(powers, board.home), codes.NUM_POWERS).float()
@@ -77,23 +77,23 @@ def _scenery(device: torch.device) -> Tensor:
 
 
 def _seen_from(power: Tensor, powers: Tensor) -> Tensor:
-    """`powers` [n] or [G, n] counted from `power` [G], itself 0; -1 stays nobody."""
+    """Return `powers` [n] or [G, n] relative to `power` [G], which becomes 0; -1 stays -1."""
     return torch.where(powers == NOTHING, NOTHING, (powers - power.unsqueeze(1)) % codes.NUM_POWERS)
 
 
-def _circle(power: Tensor) -> Tensor:
-    """All powers [G, 7] from `power` [G] on."""
+def _cyclic_powers(power: Tensor) -> Tensor:
+    """Return all powers [G, 7] in cyclic order from `power` [G] on."""
     return (power.unsqueeze(1) + torch.arange(codes.NUM_POWERS, device=power.device)) % codes.NUM_POWERS
 
 
 def _ordered(state: State, units: Tensor, dislodged: Tensor) -> Tensor:
-    """Where the power has a unit to order in a movement phase, one to retreat after it: bool [G, 75]."""
+    """Return the provinces with an own unit to order, in retreats with an own dislodged one: bool [G, 75]."""
     moving = (state["phase"] == codes.SPRING) | (state["phase"] == codes.FALL)
     return torch.where(moving.unsqueeze(1), units, dislodged) == 0
 
 
 def _adjusted(state: State, power: Tensor, mine: Tensor, owed: Tensor) -> Tensor:
-    """Where it may build in winter, or disband one of `mine`, its units, with `owed` [G, 1] due: bool [G, 75]."""
+    """Return the provinces to build in, or with a unit of `mine` to disband, by `owed` [G, 1]: bool [G, 75]."""
     centres = board_tensors(power.device).centres
     homes = torch.zeros_like(mine)
     homes[:, centres] = free_homes(state["units"], state["owner"]) == power.unsqueeze(1)
@@ -101,12 +101,12 @@ def _adjusted(state: State, power: Tensor, mine: Tensor, owed: Tensor) -> Tensor
 
 
 def _numbers(mine: Tensor) -> Tensor:
-    """The slots `mine` [G, 75] counted by province from 1, as shares of the most there are."""
+    """Number the slots `mine` [G, 75] by province from 1, divided by the largest possible number."""
     return mine * mine.cumsum(1) / codes.SLOTS
 
 
 def _whole(state: State, owed: Tensor, last_year: int) -> Tensor:
-    """What stands in every row, [G, 20]: phase, years left, builds and disbands."""
+    """Return the columns that all rows share, [G, 20]: phase, years left, builds and disbands."""
     left = (last_year - state["year"].float()) / max(1, last_year - FIRST_YEAR)
     phase = one_hot(state["phase"], len(codes.PHASES))
     return torch.cat([phase, left.unsqueeze(1), owed.clamp_min(0) / codes.SLOTS, (-owed).clamp_min(0) / codes.SLOTS], 1)

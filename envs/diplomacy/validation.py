@@ -1,6 +1,6 @@
-"""What the faces of Diplomacy refuse in one line: numbers out of range, bots there are not, slips in options.
+"""Checks of arguments, each raising a one-line `InputError`: numbers out of range, unknown bots, misspelt options.
 
-Positions are looked at in `positions.py`, orders as text in `notation.py` and `submit.py`. No Warp and no torch here.
+Positions are checked in `positions.py`, orders as text in `notation.py` and `submit.py`. Needs neither Warp nor torch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_players(players: np.ndarray) -> None:
 
 
 def reset_position(options: Mapping[str, Any] | None) -> Any:
-    """`position` of a reset's options; a slip of it is refused, other keys are somebody else's."""
+    """Return `position` of the options of a reset, None if absent; raises for a misspelling, ignores other keys."""
     given = dict(options or {})
     for name in given:
         short = len(str(name)) > 1 and any(option.startswith(str(name)) for option in RESET_OPTIONS)
@@ -46,7 +46,7 @@ def reset_position(options: Mapping[str, Any] | None) -> Any:
 
 
 def check_row(name: str, values: Sequence[int] | np.ndarray, length: int, low: int, high: int) -> None:
-    """Refuse a row that has not `length` numbers, or a number that is not in [low, high]."""
+    """Refuse a row without exactly `length` numbers, or with a number outside [low, high]."""
     row = np.asarray(values)
     if row.shape != (length,):
         raise InputError(f"{name}: shape {row.shape} is not ({length},)")

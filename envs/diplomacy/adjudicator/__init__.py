@@ -1,1 +1,1 @@
-"""The rules as Warp kernels: movement, retreats, adjustments."""
+"""The rules as Warp kernels: movement, retreats, adjustments and the calendar."""

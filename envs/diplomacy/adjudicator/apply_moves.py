@@ -1,4 +1,7 @@
-"""What a decided movement phase does to the board: who stands where, who has to retreat, and where nobody may go."""
+"""Apply a decided movement phase to the board: new positions, dislodged units, and provinces closed to retreats.
+
+Results of the orders are written first, since they refer to the provinces in which the units began the phase.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from sparring.envs.diplomacy.adjudicator.movement import (
     CUT,
     MOVES,
     NO,
+    NO_UNIT,
     NO_WAY,
-    NOBODY,
     YES,
     OrderTurn,
     is_in,
@@ -32,7 +35,7 @@ BOUNCED, CUT_OFF, DISRUPTED, DISLODGED_FLAG = (
 
 @wp.func
 def report(games: Games, game: int, turn: OrderTurn) -> None:
-    """Say how each order that was followed ended, and whether its unit was dislodged."""
+    """Write the result code of every order, and the flag of units that were dislodged."""
     for unit in range(turn.n):
         province = turn.place[unit]
         result = int(games.results[game, province])
@@ -49,15 +52,16 @@ def report(games: Games, game: int, turn: OrderTurn) -> None:
 
 @wp.func
 def arrive(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int) -> None:
-    """Put a unit that moved where it went; whoever stays there is dislodged."""
+    """Place a unit that moved, and mark the unit that remains in its goal as dislodged."""
     home, goal = turn.place[unit], turn.goal[unit]
     code = wp.uint8(turn.code[unit])
+    # A convoyed army has no coast. All others land where the order's coast, or the only reachable one, says.
     where = goal
     if not is_in(turn, CONVOYED, unit):
         where = landing(tables, code, location_of(tables, code, home), target_of(games.orders[game, home]))
     games.units[game, goal] = unit_at(tables, code, where)
     loser = turn.standing[goal]
-    if loser != NOBODY:
+    if loser != NO_UNIT:
         if not is_in(turn, YES, loser):
             games.dislodged[game, goal] = wp.uint8(turn.code[loser])
             games.origin[game, goal] = wp.uint8(wp.where(is_in(turn, CONVOYED, unit), CAME_BY_CONVOY, home))
@@ -65,20 +69,22 @@ def arrive(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int) 
 
 @wp.func
 def contest(games: Games, game: int, turn: OrderTurn, unit: int) -> None:
-    """Where a move that failed leaves a place empty, nobody may retreat to it."""
+    """Close a province to retreats if a failed move into it left it empty (a standoff)."""
     goal = turn.goal[unit]
     if games.units[game, goal] == wp.uint8(0):
         strength = prevent_strength(turn, unit)
+        # Strength 0: no route, or beaten head-on. Such a move causes no standoff.
         if strength[0] > 0:
             games.origin[game, goal] = wp.uint8(CONTESTED)
 
 
 @wp.func
-def carry_out(games: Games, tables: Tables, game: int, turn: OrderTurn) -> None:
-    """Move everybody; returns nothing, the board says it all."""
+def apply_moves(games: Games, tables: Tables, game: int, turn: OrderTurn) -> None:
+    """Write the outcome of all moves to the board."""
     for province in range(PROVINCES):
         games.dislodged[game, province] = wp.uint8(0)
         games.origin[game, province] = wp.uint8(NOTHING)
+    # All movers leave before any of them arrives: rings of moves exchange provinces.
     moved = turn.sets[YES]
     for unit in range(turn.n):
         if within(moved, unit):

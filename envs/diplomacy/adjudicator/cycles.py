@@ -1,9 +1,9 @@
-"""Breaking the circles that are left when passes find nothing out any more.
+"""Resolution of cyclic dependencies, when the passes of `movement.py` find no further decision.
 
-What is open depends on what is open. The core is a set of units that depend on each other and on nobody else; there is
-one as long as anything is open. If a convoy's own fleets are in the core it is a paradox, and by Szykman's rule its
-armies stay where they are and cut nothing. Otherwise the core is a ring of moves, each into the next one's place, and
-all of them succeed. Then passes go on: who merely waits for the core is decided by the rules.
+The undecided units form a dependency graph. Its core is a closed cycle: units that depend on each other and on no unit
+outside. If the core contains fleets of an undecided convoy, it is a convoy paradox, and by Szykman's rule (DATC 4.A.2)
+the convoyed armies stay and cut no support. Otherwise it is a ring of moves, each into the place of the next, and all
+of them succeed. The passes then continue with the units that depended on the core.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import warp as wp
 from sparring.envs.diplomacy.adjudicator.movement import (
     BROKEN,
     NO,
+    NO_UNIT,
     NO_WAY,
-    NOBODY,
     YES,
     OrderTurn,
     bit,
@@ -32,7 +32,7 @@ from sparring.envs.diplomacy.board.state import Tables
 
 @wp.func
 def doubtful(turn: OrderTurn, fleets: wp.uint64) -> wp.uint64:
-    """Those of `fleets` of which it is not known whether they are dislodged."""
+    """Return the members of `fleets` whose dislodgement is undecided."""
     found = wp.uint64(0)
     for fleet in range(turn.n):
         if within(fleets, fleet) and not is_lost(turn, fleet) and not is_safe(turn, fleet):
@@ -42,11 +42,11 @@ def doubtful(turn: OrderTurn, fleets: wp.uint64) -> wp.uint64:
 
 @wp.func
 def causes_of_move(turn: OrderTurn, unit: int) -> wp.uint64:
-    """What an open move waits for: supports, rivals, the unit in its way, its convoy."""
+    """Return the units an undecided move depends on: supports, rivals, the defender, its convoy."""
     helpers = turn.backing[unit]
     causes = doubtful(turn, turn.ferries[unit]) if within(open_ways(turn), unit) else wp.uint64(0)
     defender = turn.standing[turn.goal[unit]]
-    if defender != NOBODY:
+    if defender != NO_UNIT:
         helpers = helpers | turn.backing[defender]
         causes = causes | (bit(defender) & open_moves(turn))
     rivals = turn.into[turn.goal[unit]] & ~bit(unit) & ~turn.sets[NO_WAY]
@@ -60,7 +60,7 @@ def causes_of_move(turn: OrderTurn, unit: int) -> wp.uint64:
 
 @wp.func
 def causes_of_support(turn: OrderTurn, unit: int) -> wp.uint64:
-    """What an open support waits for: attacks that would dislodge it, and convoys of attacks that would cut it."""
+    """Return the units an undecided support depends on: attackers that could dislodge it, convoys of those that cut."""
     causes = wp.uint64(0)
     attackers = turn.into[turn.place[unit]] & ~turn.sets[NO_WAY]
     for attacker in range(turn.n):
@@ -74,7 +74,7 @@ def causes_of_support(turn: OrderTurn, unit: int) -> wp.uint64:
 
 @wp.func
 def find_causes(turn: OrderTurn, causes: wp.array[wp.uint64]) -> None:
-    """For every unit, who it waits for directly or by way of others."""
+    """Write the transitive dependencies of every unit to `causes` [34], as sets."""
     moves, supports = open_moves(turn), open_supports(turn)
     for unit in range(turn.n):
         causes[unit] = wp.uint64(0)
@@ -88,6 +88,7 @@ def find_causes(turn: OrderTurn, causes: wp.array[wp.uint64]) -> None:
             for fleet in range(turn.n):
                 if within(fleets, fleet):
                     causes[fleet] = turn.into[turn.place[fleet]] & moves
+    # Transitive closure (Warshall), at most 34 x 34 operations on bit sets.
     for middle in range(turn.n):
         for unit in range(turn.n):
             if within(causes[unit], middle):
@@ -96,9 +97,10 @@ def find_causes(turn: OrderTurn, causes: wp.array[wp.uint64]) -> None:
 
 @wp.func
 def find_core(turn: OrderTurn, causes: wp.array[wp.uint64]) -> wp.uint64:
-    """Units that wait for each other and for nobody else; empty if there are none."""
+    """Return a closed cycle of dependencies as a set of units, empty if there is none."""
     for unit in range(turn.n):
         if within(causes[unit], unit):
+            # Closed: every unit it depends on has the same dependencies, itself included.
             closed = bool(True)
             for other in range(turn.n):
                 if within(causes[unit], other) and causes[other] != causes[unit]:
@@ -109,8 +111,8 @@ def find_core(turn: OrderTurn, causes: wp.array[wp.uint64]) -> wp.uint64:
 
 
 @wp.func
-def break_circle(turn: OrderTurn, core: wp.uint64) -> bool:
-    """Szykman's rule for the convoys in the core, or success for the ring that it is; whether it was either."""
+def break_cycle(turn: OrderTurn, core: wp.uint64) -> bool:
+    """Apply Szykman's rule to convoys in the core, else let its ring of moves succeed; return whether either did."""
     paradox = bool(False)
     ways = open_ways(turn)
     for army in range(turn.n):
@@ -128,10 +130,10 @@ def break_circle(turn: OrderTurn, core: wp.uint64) -> bool:
 
 @wp.func
 def settle(turn: OrderTurn, tables: Tables, causes: wp.array[wp.uint64]) -> bool:
-    """Decide everything. False if something open did not hang together, which the rules exclude."""
+    """Decide all orders; return False if an undecided order is in no cycle, which the rules exclude."""
     while (open_moves(turn) | open_supports(turn)) != wp.uint64(0):
         if not tighten(turn, tables):
             find_causes(turn, causes)
-            if not break_circle(turn, find_core(turn, causes)):
+            if not break_cycle(turn, find_core(turn, causes)):
                 return False
     return True

@@ -1,8 +1,8 @@
-"""A movement phase decided: which moves succeed, which supports are given, which convoys arrive.
+"""Adjudication of a movement phase: which moves succeed, which supports are given, which convoys hold.
 
-After Kruijswijk's "decisions": everything begins unknown, strengths have a lower and an upper bound, and passes tighten
-what is known until nothing changes. What is then still open hangs together in a circle, and `circles.py` breaks it. The
-rules, with own power P:
+The algorithm is L. Kruijswijk's decisions with bounds ("The math of adjudication"): every decision begins unknown,
+strengths have a lower and an upper bound, and passes tighten them until nothing changes. What is then still open
+depends on itself, and `cycles.py` resolves it. The rules, with own power P:
 
     support given    unless another power's unit with a way attacks the supporter, from elsewhere than the place the
                      support is given into; or the supporter is dislodged
@@ -13,7 +13,8 @@ rules, with own power P:
     success          attack strength above hold strength (of a unit coming the other way: above 1 + its supports), and
                      above the prevent strength of every other move to the same place
 
-Units are numbered within the turn, at most 34, so that a set of them is one uint64.
+Strengths are pairs (lower bound, upper bound). Units are numbered within the turn, at most 34, so that a set of them
+is one uint64.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ from sparring.envs.diplomacy.board.state import Tables, voyage
 MOVES, CONVOYED, SUPPORTS = wp.constant(0), wp.constant(1), wp.constant(2)
 YES, NO, GIVEN, CUT, WAY, NO_WAY, BROKEN = (wp.constant(number) for number in range(3, 10))
 SETS = wp.constant(10)
-"""Sets of units: what they do, and what is known of it; BROKEN are fleets whose convoy a paradox took out."""
+"""Sets of units, by index into `OrderTurn.sets`.
 
-NOBODY = wp.constant(-1)
+Orders: MOVES (CONVOYED are those by convoy), SUPPORTS. Decisions: YES and NO for moves, GIVEN and CUT for supports, WAY
+and NO_WAY for convoy routes. BROKEN are fleets whose convoy failed by the paradox rule. In neither set of a pair: open.
+"""
+
+NO_UNIT = wp.constant(-1)
 
 
 @wp.struct
 class OrderTurn:
-    """One game's orders as they are decided; `n` units."""
+    """Orders and decisions of one game's movement phase, for `n` units."""
 
     n: int
     place: wp.array[int]
@@ -48,34 +53,34 @@ class OrderTurn:
     ferries: wp.array[wp.uint64]
     """[34] fleets that convoy a unit"""
     standing: wp.array[int]
-    """[75] unit in a province at the beginning, or -1"""
+    """[75] unit in a province at the beginning of the phase, or -1"""
     into: wp.array[wp.uint64]
-    """[75] moves to a province"""
+    """[75] units that move to a province"""
     sets: wp.array[wp.uint64]
     """[10] see `MOVES` and so on"""
 
 
 @wp.func
 def bit(unit: int) -> wp.uint64:
-    """The set of one unit."""
+    """Return the set of one unit."""
     return wp.uint64(1) << wp.uint64(unit)
 
 
 @wp.func
 def within(units: wp.uint64, unit: int) -> bool:
-    """Whether a unit is in a set."""
+    """Return whether a unit is in a set."""
     return (units >> wp.uint64(unit)) & wp.uint64(1) != wp.uint64(0)
 
 
 @wp.func
 def count(units: wp.uint64) -> int:
-    """Units in a set."""
+    """Count the units in a set."""
     return int(wp.bit_count(units))
 
 
 @wp.func
 def is_in(turn: OrderTurn, name: int, unit: int) -> bool:
-    """Whether a unit is in one of the turn's sets."""
+    """Return whether a unit is in one of the turn's sets."""
     return within(turn.sets[name], unit)
 
 
@@ -87,25 +92,25 @@ def put(turn: OrderTurn, name: int, unit: int) -> None:
 
 @wp.func
 def open_moves(turn: OrderTurn) -> wp.uint64:
-    """Moves of which nothing is known yet."""
+    """Return the undecided moves."""
     return turn.sets[MOVES] & ~(turn.sets[YES] | turn.sets[NO])
 
 
 @wp.func
 def open_supports(turn: OrderTurn) -> wp.uint64:
-    """Supports of which nothing is known yet."""
+    """Return the undecided supports."""
     return turn.sets[SUPPORTS] & ~(turn.sets[GIVEN] | turn.sets[CUT])
 
 
 @wp.func
 def open_ways(turn: OrderTurn) -> wp.uint64:
-    """Convoyed moves of which it is not known whether the convoy holds."""
+    """Return the convoyed moves whose route is undecided."""
     return turn.sets[CONVOYED] & ~(turn.sets[WAY] | turn.sets[NO_WAY])
 
 
 @wp.func
 def owned_by(turn: OrderTurn, units: wp.uint64, power: int) -> wp.uint64:
-    """Those of `units` that belong to a power."""
+    """Return the members of `units` that belong to a power."""
     found = wp.uint64(0)
     for unit in range(turn.n):
         if within(units, unit) and turn.owner[unit] == power:
@@ -115,14 +120,14 @@ def owned_by(turn: OrderTurn, units: wp.uint64, power: int) -> wp.uint64:
 
 @wp.func
 def support(turn: OrderTurn, helpers: wp.uint64) -> wp.vec2i:
-    """Least and greatest number of `helpers` that give their support."""
+    """Return bounds on the number of `helpers` that give their support."""
     return wp.vec2i(count(helpers & turn.sets[GIVEN]), count(helpers & ~turn.sets[CUT]))
 
 
 @wp.func
 def head_on(turn: OrderTurn, unit: int, other: int) -> bool:
-    """Whether two moving units change places by land, so that one has to beat the other."""
-    if other == NOBODY:
+    """Return whether two units move into each other's provinces without a convoy."""
+    if other == NO_UNIT:
         return False
     if not is_in(turn, MOVES, other) or turn.goal[other] != turn.place[unit]:
         return False
@@ -131,14 +136,15 @@ def head_on(turn: OrderTurn, unit: int, other: int) -> bool:
 
 @wp.func
 def attack_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
-    """Bounds on how strongly a move attacks."""
+    """Return bounds on the attack strength of a move."""
     if is_in(turn, NO_WAY, unit):
         return wp.vec2i(0, 0)
     helpers = turn.backing[unit]
     free = wp.vec2i(1, 1) + support(turn, helpers)
     defender = turn.standing[turn.goal[unit]]
     strength = free
-    if defender != NOBODY:
+    if defender != NO_UNIT:
+        # A unit never dislodges one of its own power, and that power's supports do not count against its own unit.
         against = wp.vec2i(0, 0)
         if turn.owner[defender] != turn.owner[unit]:
             against = wp.vec2i(1, 1) + support(turn, helpers & ~owned_by(turn, helpers, turn.owner[defender]))
@@ -146,7 +152,7 @@ def attack_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
         if not leaves or is_in(turn, NO, defender):
             strength = against
         elif not is_in(turn, YES, defender):
-            strength = wp.vec2i(against[0], free[1])
+            strength = wp.vec2i(against[0], free[1])  # The defender may still stay or leave.
     if is_in(turn, CONVOYED, unit) and not is_in(turn, WAY, unit):
         return wp.vec2i(0, strength[1])
     return strength
@@ -154,7 +160,7 @@ def attack_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
 
 @wp.func
 def prevent_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
-    """Bounds on how strongly a move keeps others out of its goal."""
+    """Return bounds on the prevent strength of a move: how strongly it keeps others out of its goal."""
     if is_in(turn, NO_WAY, unit):
         return wp.vec2i(0, 0)
     strength = wp.vec2i(1, 1) + support(turn, turn.backing[unit])
@@ -172,9 +178,9 @@ def prevent_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
 
 @wp.func
 def resistance(turn: OrderTurn, unit: int) -> wp.vec2i:
-    """Bounds on the strength with which a move's goal is held by whoever stands there, or comes the other way."""
+    """Return bounds on the strength of the defender of a move's goal; of a head-on opponent, its defend strength."""
     defender = turn.standing[turn.goal[unit]]
-    if defender == NOBODY:
+    if defender == NO_UNIT:
         return wp.vec2i(0, 0)
     if not is_in(turn, MOVES, defender) or head_on(turn, unit, defender):
         return wp.vec2i(1, 1) + support(turn, turn.backing[defender])
@@ -187,7 +193,7 @@ def resistance(turn: OrderTurn, unit: int) -> wp.vec2i:
 
 @wp.func
 def decide_move(turn: OrderTurn, unit: int) -> bool:
-    """Find out whether a move succeeds, if that can be said already."""
+    """Decide a move if the bounds allow it; return whether they do."""
     attack, resist = attack_strength(turn, unit), resistance(turn, unit)
     least, most = resist[0], resist[1]
     rivals = turn.into[turn.goal[unit]] & ~bit(unit)
@@ -207,11 +213,12 @@ def decide_move(turn: OrderTurn, unit: int) -> bool:
 
 @wp.func
 def decide_support(turn: OrderTurn, unit: int) -> bool:
-    """Find out whether a support is cut, if that can be said already."""
+    """Decide a support if that is possible already; return whether it is."""
     attackers = turn.into[turn.place[unit]] & ~turn.sets[NO_WAY]
     waiting = bool(False)
     for attacker in range(turn.n):
         if within(attackers, attacker):
+            # Only foreign units cut, and not the one the support is directed against; dislodging (YES) always cuts.
             cuts = turn.owner[attacker] != turn.owner[unit] and turn.place[attacker] != turn.goal[unit]
             unsure = is_in(turn, CONVOYED, attacker) and not is_in(turn, WAY, attacker)
             if is_in(turn, YES, attacker) or (cuts and not unsure):
@@ -225,19 +232,20 @@ def decide_support(turn: OrderTurn, unit: int) -> bool:
 
 @wp.func
 def is_lost(turn: OrderTurn, unit: int) -> bool:
-    """Whether a unit that stays is known to be dislodged."""
+    """Return whether a unit that stays is known to be dislodged."""
     return turn.into[turn.place[unit]] & turn.sets[YES] != wp.uint64(0)
 
 
 @wp.func
 def is_safe(turn: OrderTurn, unit: int) -> bool:
-    """Whether a unit that stays is known not to be dislodged."""
+    """Return whether a unit that stays is known not to be dislodged."""
     return turn.into[turn.place[unit]] & ~turn.sets[NO] == wp.uint64(0)
 
 
 @wp.func
 def decide_way(turn: OrderTurn, tables: Tables, unit: int) -> bool:
-    """Find out whether a convoy holds, if that can be said already; one whole chain of fleets is enough."""
+    """Decide a convoy route if that is possible already; return whether it is. One intact chain of fleets suffices."""
+    # Seas as bits: fleets that survive for certain, and fleets that may survive.
     sure, possible = wp.uint32(0), wp.uint32(0)
     for fleet in range(turn.n):
         if within(turn.ferries[unit], fleet) and not is_lost(turn, fleet):
@@ -257,7 +265,7 @@ def decide_way(turn: OrderTurn, tables: Tables, unit: int) -> bool:
 
 @wp.func
 def tighten(turn: OrderTurn, tables: Tables) -> bool:
-    """One pass over everything that is open; whether it found anything out."""
+    """Make one pass over all open decisions; return whether any of them was decided."""
     found = bool(False)
     for unit in range(turn.n):
         if within(open_ways(turn), unit):

@@ -1,7 +1,7 @@
-"""Orders of a movement phase as an `OrderTurn`; one that is not legal or fits nothing becomes a hold (`results`).
+"""Packed orders of a movement phase as an `OrderTurn`; orders that cannot be followed count as holds.
 
-A unit moves by convoy where it cannot go by itself, or where its order says so and fleets at sea could carry it. A
-convoy that no fleet on the board could carry out makes the order void; one that is merely not ordered makes it fail.
+A unit moves by convoy where it cannot go by land, or where its order asks for a convoy and fleets at sea could carry
+it. A move is void if no fleets on the board could convoy it; if they could but are not ordered to, it fails.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warp as wp
 from sparring.envs.diplomacy.adjudicator.movement import (
     CONVOYED,
     MOVES,
-    NOBODY,
+    NO_UNIT,
     SETS,
     SUPPORTS,
     OrderTurn,
@@ -34,8 +34,8 @@ from sparring.envs.diplomacy.board.state import (
     voyage,
 )
 
-HOLD, MOVE, SUPPORT, SUPPORT_MOVE, CONVOY = (
-    wp.constant(kind) for kind in (codes.HOLD, codes.MOVE, codes.SUPPORT, codes.SUPPORT_MOVE, codes.CONVOY)
+HOLD, MOVE, SUPPORT, SUPPORT_MOVE, CONVOY, RETREAT, DISBAND, BUILD = (
+    wp.constant(kind) for kind in range(codes.HOLD, codes.BUILD + 1)
 )
 UNORDERED, DONE, VOID, FAILED = (
     wp.constant(result) for result in (codes.UNORDERED, codes.DONE, codes.VOID, codes.FAILED)
@@ -44,37 +44,37 @@ UNORDERED, DONE, VOID, FAILED = (
 
 @wp.func
 def kind_of(order: int) -> int:
-    """What an order is."""
+    """Return the kind of a packed order (layout in `codes.py`)."""
     return order & codes.KIND_MASK
 
 
 @wp.func
 def target_of(order: int) -> int:
-    """Its first location."""
+    """Return the target location of a packed order."""
     return (order >> codes.TARGET_SHIFT) & codes.LOCATION_MASK
 
 
 @wp.func
 def other_of(order: int) -> int:
-    """Its second location."""
+    """Return the second location of a packed order."""
     return (order >> codes.OTHER_SHIFT) & codes.LOCATION_MASK
 
 
 @wp.func
 def is_on_the_board(order: int) -> bool:
-    """Whether both locations exist; where nothing else checks an order this keeps it within the tables."""
+    """Return whether both locations exist, so that indexing the tables with them is safe."""
     return target_of(order) < LOCATIONS and other_of(order) < LOCATIONS
 
 
 @wp.func
 def wants_convoy(order: int) -> bool:
-    """Whether a move says that it goes by convoy."""
+    """Return whether a move asks for a convoy."""
     return (order >> codes.VIA_SHIFT) & 1 == 1
 
 
 @wp.func
 def fleets_at_sea(games: Games, tables: Tables, game: int) -> wp.uint32:
-    """Seas with a fleet in them, as bits."""
+    """Return the seas with a fleet, as bits."""
     found = wp.uint32(0)
     for province in range(PROVINCES):
         if tables.sea_of[province] >= 0 and games.units[game, province] != wp.uint8(0):
@@ -83,11 +83,11 @@ def fleets_at_sea(games: Games, tables: Tables, game: int) -> wp.uint32:
 
 
 @wp.func
-def muster(games: Games, game: int, turn: OrderTurn) -> int:
-    """Number the units by province and forget the last results; returns how many units there are."""
+def index_units(games: Games, game: int, turn: OrderTurn) -> int:
+    """Number the units by province, clear the turn and the last results, and return the number of units."""
     n = int(0)
     for province in range(PROVINCES):
-        turn.standing[province] = NOBODY
+        turn.standing[province] = NO_UNIT
         turn.into[province] = wp.uint64(0)
         games.results[game, province] = wp.uint8(UNORDERED)
         unit = games.units[game, province]
@@ -107,7 +107,7 @@ def muster(games: Games, game: int, turn: OrderTurn) -> int:
 
 @wp.func
 def destination(tables: Tables, unit: wp.uint8, province: int, order: int, fleets: wp.uint32) -> int:
-    """Location a move leads to, plus 1000 if by convoy; -1 where there is no way."""
+    """Return the location a move leads to, plus 1000 if by convoy, or -1 without a route."""
     target = target_of(order)
     goal = tables.province_of[target]
     alone = landing(tables, unit, location_of(tables, unit, province), target)
@@ -122,7 +122,7 @@ def destination(tables: Tables, unit: wp.uint8, province: int, order: int, fleet
 
 @wp.func
 def read_move(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
-    """Note a move; returns DONE or VOID."""
+    """Record a move; return DONE or VOID."""
     province = turn.place[unit]
     order = games.orders[game, province]
     where = destination(tables, games.units[game, province], province, order, fleets)
@@ -139,7 +139,7 @@ def read_move(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: in
 
 @wp.func
 def read_support(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
-    """Note a support; returns DONE, FAILED where nobody acts on it, or VOID where it could not be given."""
+    """Record a support; return DONE, FAILED if the supported unit has another order, or VOID if it is illegal."""
     province = turn.place[unit]
     order = games.orders[game, province]
     helped = tables.province_of[target_of(order)]
@@ -148,11 +148,12 @@ def read_support(games: Games, tables: Tables, game: int, turn: OrderTurn, unit:
         helped = tables.province_of[other_of(order)]
     code = games.units[game, province]
     friend = turn.standing[helped]
-    if friend == NOBODY or helped == province or goal == province:
+    if friend == NO_UNIT or helped == province or goal == province:
         return VOID
     if not can_reach(tables, code, location_of(tables, code, province), goal):
         return VOID
     if helped != goal or kind_of(order) == SUPPORT_MOVE:
+        # A fleet cannot support an army that only this fleet could convoy: supporting, it does not convoy.
         others = fleets
         if tables.sea_of[province] >= 0:
             others = fleets & ~(wp.uint32(1) << wp.uint32(tables.sea_of[province]))
@@ -174,7 +175,7 @@ def read_support(games: Games, tables: Tables, game: int, turn: OrderTurn, unit:
 
 @wp.func
 def could_come(tables: Tables, unit: wp.uint8, province: int, goal: int, fleets: wp.uint32) -> bool:
-    """Whether a unit could be ordered from one province to another, `fleets` being those that might carry it."""
+    """Return whether a unit could be ordered from one province to another, by land or carried by `fleets` (bits)."""
     if can_reach(tables, unit, location_of(tables, unit, province), goal):
         return True
     return form_of(unit) == 0 and province != goal and voyage(tables, fleets, province, goal)
@@ -182,7 +183,7 @@ def could_come(tables: Tables, unit: wp.uint8, province: int, goal: int, fleets:
 
 @wp.func
 def same_coast(games: Games, tables: Tables, game: int, mover: int, target: int) -> bool:
-    """Whether a support that names a coast names the one the unit in province `mover` moves to."""
+    """Return whether a support that names a coast names the one the unit in province `mover` moves to."""
     if target < PROVINCES:
         return True
     unit = games.units[game, mover]
@@ -191,15 +192,15 @@ def same_coast(games: Games, tables: Tables, game: int, mover: int, target: int)
 
 @wp.func
 def read_convoy(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int, fleets: wp.uint32) -> int:
-    """Note a convoy; returns DONE, FAILED where its army does not go there by sea, or VOID where it could not be.
+    """Record a convoy; return DONE, FAILED if its army does not move there by sea, or VOID if it is illegal.
 
-    It could be where the fleets now at sea that hang together with this one touch the coasts of both.
+    It is legal if the chain of fleets at sea that contains this one touches both coasts.
     """
     province = turn.place[unit]
     order = games.orders[game, province]
     army, goal = tables.province_of[other_of(order)], tables.province_of[target_of(order)]
     passenger = turn.standing[army]
-    if tables.sea_of[province] < 0 or passenger == NOBODY or army == goal:
+    if tables.sea_of[province] < 0 or passenger == NO_UNIT or army == goal:
         return VOID
     if form_of(games.units[game, army]) != 0:
         return VOID
@@ -214,7 +215,10 @@ def read_convoy(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: 
 
 @wp.func
 def read_orders(games: Games, tables: Tables, game: int, turn: OrderTurn) -> None:
-    """Fill `turn`, which has been mustered, and write how far each order can be followed into `results`."""
+    """Fill `turn` from the orders and write a first result of each order: DONE, FAILED, VOID or UNORDERED.
+
+    Expects `index_units` to have been called. Moves are read before supports and convoys, which refer to them.
+    """
     fleets = fleets_at_sea(games, tables, game)
     for unit in range(turn.n):
         order = games.orders[game, turn.place[unit]]

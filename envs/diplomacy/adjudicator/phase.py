@@ -1,24 +1,17 @@
-"""The kernel that carries out one phase of every game: one thread plays one game, and nothing is shared.
+"""The kernel that carries out one phase of every game, one thread per game.
 
-What a game needs while its orders are decided lies on the thread's own stack, about two kilobytes.
+Scratch memory of the adjudication lies on the thread's stack, about two kilobytes; threads share no state.
 """
 
 import warp as wp
 
-from sparring.envs.diplomacy.adjudicator.apply_moves import carry_out, report
+from sparring.envs.diplomacy.adjudicator.adjustments import adjust
+from sparring.envs.diplomacy.adjudicator.apply_moves import apply_moves, report
+from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER, new_year, next_season
 from sparring.envs.diplomacy.adjudicator.cycles import settle
 from sparring.envs.diplomacy.adjudicator.movement import OrderTurn
-from sparring.envs.diplomacy.adjudicator.parse_orders import muster, read_orders
-from sparring.envs.diplomacy.adjudicator.seasons import (
-    FALL,
-    SPRING,
-    WINTER,
-    adjust,
-    drop_the_lost,
-    new_year,
-    next_season,
-    retreat_all,
-)
+from sparring.envs.diplomacy.adjudicator.parse_orders import index_units, read_orders
+from sparring.envs.diplomacy.adjudicator.retreats import disband_stranded, retreat_all
 from sparring.envs.diplomacy.board.state import PROVINCES, Games, Tables
 
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
@@ -26,20 +19,22 @@ wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 
 @wp.func
 def move(games: Games, tables: Tables, game: int, turn: OrderTurn, causes: wp.array[wp.uint64]) -> bool:
-    """A movement phase; False if it could not be decided, which the rules exclude."""
+    """Carry out a movement phase; return False if it could not be decided, which the rules exclude."""
     read_orders(games, tables, game, turn)
     decided = settle(turn, tables, causes)
     report(games, game, turn)
-    carry_out(games, tables, game, turn)
+    apply_moves(games, tables, game, turn)
     return decided
 
 
 @wp.kernel
 def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_year: int, first: int) -> None:
-    """Carry out the phase of game `first + tid`, go on to the next phase, and forget the orders."""
+    """Carry out the phase of game `first + tid`, advance to the next phase, and clear the orders."""
     game = first + wp.tid()
     if games.done[game] != wp.uint8(0):
         return
+    # 34 units at most (one per supply centre), 75 provinces, 10 sets (`movement.SETS`). Warp reserves stack memory for
+    # shapes that are known at compile time only, hence the literals; the struct refers to the arrays by address.
     place = wp.zeros(shape=(34,), dtype=int)
     code = wp.zeros(shape=(34,), dtype=int)
     owner = wp.zeros(shape=(34,), dtype=int)
@@ -62,11 +57,11 @@ def process_kernel(games: Games, tables: Tables, undecided: wp.array[int], last_
         turn.standing = wp.array(ptr=standing.ptr, shape=(75,), dtype=int)
         turn.into = wp.array(ptr=into.ptr, shape=(75,), dtype=wp.uint64)
         turn.sets = wp.array(ptr=sets.ptr, shape=(10,), dtype=wp.uint64)
-        turn.n = muster(games, game, turn)
+        turn.n = index_units(games, game, turn)
         if not move(games, tables, game, turn, causes):
             wp.atomic_add(undecided, 0, 1)
-        if drop_the_lost(games, tables, game):
-            games.phase[game] = wp.int8(phase + 1)
+        if disband_stranded(games, tables, game):
+            games.phase[game] = wp.int8(phase + 1)  # Retreats have the number after their movement phase.
         else:
             next_season(games, tables, game, last_year)
     elif phase == WINTER:

@@ -1,4 +1,7 @@
-"""What is due in winter, for G games at once: the rules of `seasons.py` for those who watch."""
+"""Builds and disbands due in winter, for G games at once.
+
+The rule of `adjudicator/adjustments.py` as torch operations, for observations, rewards and prompts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from sparring.envs.diplomacy.board.tensors import board_tensors, count_powers, p
 
 
 def due(units: Tensor, owner: Tensor) -> Tensor:
-    """How many units each power may build, below zero how many it has to disband: int64 [G, 7].
+    """Return the builds each power may make, negative: the disbands it owes, int64 [G, 7].
 
     `units` [G, 75] and `owner` [G, 34] are those of the games.
     """
@@ -19,7 +22,7 @@ def due(units: Tensor, owner: Tensor) -> Tensor:
 
 
 def free_homes(units: Tensor, owner: Tensor) -> Tensor:
-    """Who could build in each centre, as a power, int64 [G, 34]: nobody (-1) but its own power, where it is empty."""
+    """Return the power that may build in each centre, int64 [G, 34]: the owner of an empty home centre, else -1."""
     board = board_tensors(units.device)
     free = (units[:, board.centres] == 0) & (owner == board.home[board.centres])
     return torch.where(free, owner.long(), NOTHING)

@@ -1,9 +1,9 @@
-"""The standard board as index arrays, read once from `standard_map.txt`: numpy alone, no Warp, no torch.
+"""The standard board as index arrays, read once from `standard_map.txt`; needs numpy only, neither Warp nor torch.
 
 A province has an index in 0..74, its code's place in the alphabet. A location is where a unit can stand: 0..74 are the
 provinces themselves, then come the parts of the split coasts, BUL/EC BUL/SC SPA/NC SPA/SC STP/NC STP/SC at 75..80. An
 army stands on the province, a fleet in a split province on one of its coasts, so a bare BUL, SPA or STP has no fleet
-adjacencies. Arrays are read-only: everyone shares one board.
+adjacencies. Arrays are read-only, since all callers share one board.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def find_location(text: str) -> int:
 
 
 def _nearest_location(key: str) -> str | None:
-    """A word as short as a code is compared with codes, a longer one with names."""
+    """Return the likeliest location; words as short as a code are compared with codes, longer ones with names."""
     spellings = _spellings()
     found = nearest(key, [spelling for spelling in spellings if (len(spelling) <= 3) == (len(key) <= 3)], likeness=0.65)
     return location_name(spellings[found]) if found else None
@@ -199,11 +199,11 @@ def _spellings() -> dict[str, int]:
 
 
 def _endings(board: Board, province: int) -> list[tuple[str, int]]:
-    """What may follow a split province's name to mean one of its coasts: NC, NCS, north coast."""
+    """Return the suffixes that name a coast of a split province, such as NC, NCS and north coast, with its location."""
     parts = [(board.locations[coast][4:], coast) for coast in board.coasts_of[province]]
     return [(ending, coast) for part, coast in parts for ending in (part, f"{part}S", COAST_NAMES[part])]
 
 
 def _key(text: str) -> str:
-    """Letters and digits alone, in upper case: "St. Petersburg (nc)" is STPETERSBURGNC."""
+    """Return the letters and digits in upper case: "St. Petersburg (nc)" is STPETERSBURGNC."""
     return "".join(char for char in text.upper() if char.isalnum())

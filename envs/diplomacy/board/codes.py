@@ -1,7 +1,7 @@
-"""Orders, units and phases as integers: what the kernels, the masks and the saved games all speak.
+"""Integer codes of orders, units, phases and results, shared by kernels, masks and saved games.
 
-An order is one int32, `kind | target << 4 | other << 11 | via << 18`. Whose order it is follows from its place: orders
-of G games are [G, 75], by the province of the unit (in winter, of the centre) that carries them out. `target` and
+An order is one int32, `kind | target << 4 | other << 11 | via << 18`. Its place says which unit it is for: orders of G
+games are [G, 75], by the province of the unit (in winter, of the centre) that carries them out. `target` and
 `other` are locations as in `board.locations`, 0 to 80:
 
 | kind | target | other |
@@ -25,9 +25,9 @@ import numpy as np
 ENV_ID = "sparring/Diplomacy-v0"
 
 BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
-"""Who may play a power, by number. How they fare against each other: docs/results/diplomacy_bots.md."""
+"""Bots that may play a power, by number. Results between them: docs/results/diplomacy_bots.md."""
 ACTIONS = -1
-"""In a bot's place: the power's orders come from outside."""
+"""In place of a bot's number: the orders of the power come from the caller."""
 
 NO_ORDER, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, CONVOY, RETREAT, DISBAND, BUILD = range(9)
 KINDS = 9
@@ -42,9 +42,9 @@ NUM_CENTRES = 34
 SOLO = 18
 """Centres that win the game."""
 SLOTS = SOLO - 1
-"""Units of one power that there is room for: with one more it would have won, or been refused."""
+"""Most units of one power: with one more it would have 18 centres and would have won."""
 MAX_UNITS = 34
-"""No more units than centres, once the first winter is over; a position with more is refused."""
+"""Most units in a game, one per centre; positions with more are refused."""
 
 SPRING, SPRING_RETREATS, FALL, FALL_RETREATS, WINTER = range(5)
 PHASES = ("spring", "spring retreats", "fall", "fall retreats", "winter")
@@ -52,38 +52,38 @@ PHASE_LETTERS = (("S", "M"), ("S", "R"), ("F", "M"), ("F", "R"), ("W", "A"))
 RETREATS = (SPRING_RETREATS, FALL_RETREATS)
 
 CAME_BY_CONVOY, CONTESTED, NOTHING = 75, 76, 77
-"""Beside an attacker's province (0 to 74): what `origin` says of a province after movement."""
+"""Codes of `origin` beside the province of an attacker (0 to 74): dislodged by convoy, standoff, no mark."""
 
 UNORDERED, DONE, VOID, FAILED, BOUNCED, CUT, DISRUPTED = range(7)
 RESULTS = ("unordered", "done", "void", "failed", "bounced", "cut", "disrupted")
-"""How an order ended. `void` was not legal and became a hold; `failed` had nothing to act on."""
+"""Results of orders. `void`: not legal, counted as a hold; `failed`: legal but without an effect."""
 DISLODGED_FLAG = 8
 """Added to the result of a unit that was dislodged."""
 
 
 def pack(kind: int, target: int = 0, other: int = 0, *, via: bool = False) -> int:
-    """One order."""
+    """Pack one order into an int; `target` and `other` are locations (0 to 80)."""
     return kind | target << TARGET_SHIFT | other << OTHER_SHIFT | int(via) << VIA_SHIFT
 
 
 def unpack(order: int) -> tuple[int, int, int, bool]:
-    """Kind, target, other and via of an order."""
+    """Return (kind, target, other, via) of a packed order."""
     target, other = order >> TARGET_SHIFT & LOCATION_MASK, order >> OTHER_SHIFT & LOCATION_MASK
     return order & KIND_MASK, target, other, bool(order >> VIA_SHIFT & 1)
 
 
 def phase_name(year: int, phase: int) -> str:
-    """Season, year and kind, as in S1901M."""
+    """Return the short name of a phase: season, year and kind, as in S1901M."""
     season, kind = PHASE_LETTERS[phase]
     return f"{season}{year}{kind}"
 
 
 def unit_code(power: int, form: int) -> int:
-    """One unit."""
+    """Return the uint8 code of one unit."""
     return 1 + power + NUM_POWERS * form
 
 
 def power_of(units: np.ndarray) -> np.ndarray:
-    """The powers of unit codes of any shape, -1 where there is no unit."""
+    """Return the powers int32 of unit codes of any shape, -1 for no unit."""
     codes = units.astype(np.int32)
     return np.where(codes == 0, -1, (codes - 1) % NUM_POWERS)

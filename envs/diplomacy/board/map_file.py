@@ -1,4 +1,4 @@
-"""A map as a text file: read line by line into plain rows, and refused with file and line where it makes no sense.
+"""Reader of map files: lines of text into plain rows, with errors that name file and line.
 
 The layout is described at the head of `standard_map.txt`. Nothing is numbered here; `board.py` makes arrays of it.
 """
@@ -43,7 +43,7 @@ class MapFile:
 
 
 def read_map(path: Path) -> MapFile:
-    """Read the map file at `path`; raises `InputError` naming file and line for whatever is wrong in it."""
+    """Read the map file at `path`; raises `InputError` naming file and line for the first mistake in it."""
     found, section = MapFile(), ""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         text = line.partition("#")[0].strip()

@@ -1,7 +1,7 @@
-"""What a position must be before a game may begin from it: refused whole, with the field and the province named.
+"""Checks of positions before a game begins from them; errors name the field and the province.
 
 A position is a snapshot of one game, as `batch.position` makes it: arrays of one row. The kernels check nothing: a unit
-where none can stand, or one too many, has them read and write beside their arrays.
+where none can stand, or one unit too many, would make them read and write out of bounds.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check_position(position: Position) -> None:
 
 
 def check_games(state: Mapping[str, torch.Tensor], num_games: int) -> None:
-    """Raise `InputError` for a snapshot [G, ...], or [1, ...] for all, with a game in it that no game can be."""
+    """Raise `InputError` for a snapshot [G, ...], or [1, ...] for all games, that holds an impossible position."""
     if not isinstance(state, Mapping):
         raise InputError(f"state={state!r}: give a snapshot, tensors by name")
     for name in state:
@@ -69,7 +69,7 @@ def check_games(state: Mapping[str, torch.Tensor], num_games: int) -> None:
 
 
 def _rows(state: Mapping[str, torch.Tensor], name: str, games: tuple[int, ...]) -> np.ndarray:
-    """A field of as many games as one of `games` says, int64 [n, columns], one column where a game has one number."""
+    """Return a field as int64 [n, columns], n being one of `games`; a scalar field has one column."""
     if name not in state:
         raise InputError(f"{name}: missing from the position")
     values = state[name]
@@ -84,7 +84,7 @@ def _rows(state: Mapping[str, torch.Tensor], name: str, games: tuple[int, ...]) 
 
 
 def _doubtful(rows: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Games, bool [n], that `check_position` could refuse: it is asked about these alone, being slow."""
+    """Return the games, bool [n], that `check_position`, which is slow, might refuse."""
     wrong = np.zeros(len(rows["year"]), dtype=bool)
     for name, (low, high) in (_COLUMNS | _NUMBERS).items():
         wrong |= ((rows[name] < low) | (rows[name] > high)).any(axis=1)
@@ -100,7 +100,7 @@ def _doubtful(rows: Mapping[str, np.ndarray]) -> np.ndarray:
 
 @cache
 def _stands() -> np.ndarray:
-    """Whether a unit [29], or none, can stand in a province [75]."""
+    """Return whether a unit code [29] can stand in a province [75]: bool table, 0 being no unit."""
     found = np.ones((codes.NUM_POWERS * 4 + 1, codes.NUM_PROVINCES), dtype=bool)
     for unit, province in np.ndindex(codes.NUM_POWERS * 4, codes.NUM_PROVINCES):
         try:
@@ -125,22 +125,22 @@ def _check_place(name: str, province: int, unit: int) -> None:
 
 
 def _check_dislodged(units: np.ndarray, dislodged: np.ndarray, phase: int) -> None:
-    """Refuse units that have to retreat out of season, or from nobody."""
+    """Refuse dislodged units outside of retreat phases, and those without a unit of another power in their place."""
     for province in np.flatnonzero(dislodged).tolist():
         where = f"dislodged[{province}] ({location_name(province)})"
         if phase not in codes.RETREATS:
-            raise InputError(f"{where}: nobody has to retreat in {codes.PHASES[phase]}")
+            raise InputError(f"{where}: no unit has to retreat in {codes.PHASES[phase]}")
         powers = codes.power_of(np.array([units[province], dislodged[province]]))
         if powers[0] == -1 or powers[0] == powers[1]:
             raise InputError(f"{where}: no unit of another power stands there")
 
 
 def check_winner(position: Position) -> None:
-    """Refuse a winner that has not the centres that win, or whose game goes on."""
+    """Refuse a winner with fewer than 18 centres, and one in a game that is not done."""
     winner, owner = int(position["winner"][0]), position["owner"][0]
     if winner < 0:
         return
     if (held := int((owner == winner).sum())) < codes.SOLO:
         raise InputError(f"winner: {POWERS[winner]} has {held} centres; it takes {codes.SOLO} to win")
     if not bool(position["done"][0]):
-        raise InputError(f"winner: {POWERS[winner]}, but done is not true: who has won has ended the game")
+        raise InputError(f"winner: {POWERS[winner]}, but done is not true: a game with a winner is over")

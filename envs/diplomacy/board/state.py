@@ -1,7 +1,7 @@
-"""What the kernels work on: the board's tables and the arrays of G games, one row per game.
+"""Data of the kernels: the tables of the board, and the arrays of G games, one row per game.
 
-A game takes 75 bytes each for units, dislodged units, origins and results, 34 for centres, 300 for orders, 5 for its
-clock and end, and 32 for who plays it. Nothing in it points anywhere, so a game is copied by copying its rows.
+A game takes 75 bytes each for units, dislodged units, origins and results, 34 for centres, 300 for orders, 5 for clock
+and end, 32 for players and id. A game holds no references, so copying its rows copies it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOCATIONS = wp.constant(codes.NUM_LOCATIONS)
 CENTRES = wp.constant(codes.NUM_CENTRES)
 COASTS, SEAS = wp.constant(42), wp.constant(19)
 SIDES = 11
-"""No location has more neighbours."""
+"""Largest number of neighbours of a location."""
 
 
 @wp.struct
@@ -28,25 +28,25 @@ class Tables:
     """The board. P = 75 provinces, L = 81 locations, 19 seas."""
 
     province_of: wp.array[int]
-    """[L]"""
+    """[L] province of a location."""
     first_coast: wp.array[int]
-    """[P] location of a split province's first coast, the other being the next; -1 where there is none."""
+    """[P] location of a split province's first coast (the second one follows it), else -1."""
     centre_of: wp.array[int]
     """[P] number of the centre, or -1."""
     home: wp.array[int]
     """[P] power, or -1."""
     terrain: wp.array[int]
-    """[P]"""
+    """[P] INLAND, COAST or SEA."""
     army_next: wp.array2d[wp.uint8]
-    """[P, P]"""
+    """[P, P] 1 where an army may move."""
     fleet_next: wp.array2d[wp.uint8]
-    """[L, L]"""
+    """[L, L] 1 where a fleet may move."""
     fleet_reach: wp.array2d[wp.uint8]
-    """[L, P] whether a fleet may sail from a location to any coast of a province."""
+    """[L, P] 1 where a fleet may move from a location to any coast of a province."""
     landings: wp.array2d[int]
-    """[2 L, 12] locations an army at a location, or L rows further down a fleet, can move to; padded with -1."""
+    """[2 L, 12] locations within one move of an army (rows 0 to L - 1) or a fleet (rows L and up); padded with -1."""
     reach: wp.array2d[int]
-    """[2 L, 12] the same as provinces."""
+    """[2 L, 12] `landings` as provinces, each once; padded with -1."""
     sea_of: wp.array[int]
     """[P] number of the sea in 0..18, or -1."""
     sea_next: wp.array[wp.uint32]
@@ -64,31 +64,31 @@ class Games:
     """G games; codes as in `codes.py`."""
 
     units: wp.array2d[wp.uint8]
-    """[G, P]"""
+    """[G, P] unit codes, 0 for none."""
     dislodged: wp.array2d[wp.uint8]
-    """[G, P] units that have to retreat."""
+    """[G, P] unit codes of units that have to retreat."""
     origin: wp.array2d[wp.uint8]
-    """[G, P] where the attacker of a dislodged unit came from; CONTESTED where a bounce left a province empty."""
+    """[G, P] province of the attacker of a dislodged unit; CONTESTED where a standoff left a province empty."""
     owner: wp.array2d[wp.int8]
     """[G, 34] power that owns a centre, or -1."""
     year: wp.array[wp.int16]
     phase: wp.array[wp.int8]
     winner: wp.array[wp.int8]
-    """-1 while nobody has 18 centres."""
+    """Power with 18 centres, -1 for none."""
     done: wp.array[wp.uint8]
     orders: wp.array2d[int]
-    """[G, P] to be carried out next."""
+    """[G, P] packed orders for the next call of `process`."""
     results: wp.array2d[wp.uint8]
-    """[G, P] how the last orders ended."""
+    """[G, P] result codes of the last orders."""
     players: wp.array2d[int]
     """[G, 7] bot that plays a power, or -1."""
     game_id: wp.array[int]
-    """What chance knows a game by."""
+    """Identity of a game in the random draws of bots, whatever its index in the batch."""
 
 
 @cache
 def tables(device: str) -> Tables:
-    """The standard board on a device."""
+    """Return the tables of the standard board on a device, the same struct at every call."""
     board = standard_board()
     arrays = board_tables(board)
     found = Tables()
@@ -98,7 +98,7 @@ def tables(device: str) -> Tables:
 
 
 def board_tables(board: Board) -> dict[str, np.ndarray]:
-    """The fields of `Tables`, from a board."""
+    """Return the fields of `Tables` as arrays."""
     provinces, locations = len(board.provinces), len(board.locations)
     same = np.zeros((locations, provinces), dtype=bool)
     same[np.arange(locations), board.province_of] = True
@@ -130,9 +130,9 @@ def board_tables(board: Board) -> dict[str, np.ndarray]:
 
 
 def distances(board: Board, by_sea: np.ndarray) -> np.ndarray:
-    """uint8 [2, L, 7]: moves from the nearest home centre, an army over land and sea, a fleet from coast to coast.
+    """Return the moves from the nearest home centre of each power, uint8 [2, L, 7]: armies (by land or sea), fleets.
 
-    `by_sea` [P, P] is where fleets sail, whatever the coast.
+    `by_sea` bool [P, P] is the adjacency of fleets without regard to coasts.
     """
     anywhere = np.zeros_like(board.fleet_next)
     anywhere[: len(by_sea), : len(by_sea)] = board.army_next | by_sea
@@ -140,7 +140,7 @@ def distances(board: Board, by_sea: np.ndarray) -> np.ndarray:
 
 
 def _spread(board: Board, adjacent: np.ndarray) -> np.ndarray:
-    """Breadth first over `adjacent` [L, L] from the home centres of each power; 255 where there is no way."""
+    """Return breadth-first distances over `adjacent` [L, L] from the home centres of each power; 255: no path."""
     found = np.full((len(board.locations), codes.NUM_POWERS), 255, dtype=np.uint8)
     for power in range(codes.NUM_POWERS):
         near = board.home[board.province_of] == power
@@ -152,19 +152,19 @@ def _spread(board: Board, adjacent: np.ndarray) -> np.ndarray:
 
 @wp.func
 def power_of(unit: wp.uint8) -> int:
-    """Of a unit that is there."""
+    """Return the power of a unit code other than 0."""
     return (int(unit) - 1) % POWERS
 
 
 @wp.func
 def form_of(unit: wp.uint8) -> int:
-    """0 an army, else a fleet."""
+    """Return the form of a unit code other than 0: 0 an army, 1 a fleet, 2 and 3 a fleet on a named coast."""
     return (int(unit) - 1) // POWERS
 
 
 @wp.func
 def location_of(tables: Tables, unit: wp.uint8, province: int) -> int:
-    """Where exactly a unit stands."""
+    """Return the location of a unit in a province, the coast of a fleet included."""
     form = form_of(unit)
     if form < 2:
         return province
@@ -173,7 +173,7 @@ def location_of(tables: Tables, unit: wp.uint8, province: int) -> int:
 
 @wp.func
 def unit_at(tables: Tables, unit: wp.uint8, location: int) -> wp.uint8:
-    """The same unit at another location, which it can be at."""
+    """Return the code of the same unit at another location, which must suit it."""
     form = int(0)
     if form_of(unit) > 0:
         form = 1
@@ -184,10 +184,10 @@ def unit_at(tables: Tables, unit: wp.uint8, location: int) -> wp.uint8:
 
 @wp.func
 def landing(tables: Tables, unit: wp.uint8, here: int, target: int) -> int:
-    """Where a unit at location `here` ends up if it moves to `target` by itself; -1 where it cannot.
+    """Return the location a unit at `here` reaches by moving to `target` without a convoy, or -1 if it cannot.
 
-    An army's coast is not looked at. A fleet bound for a split province without a word of the coast takes the only one
-    it can reach, if there is one.
+    For armies a coast is ignored. A fleet ordered to a split province without a coast takes the only one in reach
+    (DATC 4.B.2); with two in reach the move is illegal (4.B.1).
     """
     if form_of(unit) == 0:
         province = tables.province_of[target]
@@ -207,7 +207,7 @@ def landing(tables: Tables, unit: wp.uint8, here: int, target: int) -> int:
 
 @wp.func
 def can_reach(tables: Tables, unit: wp.uint8, here: int, province: int) -> bool:
-    """Whether a unit at location `here` could move to some part of a province by itself, as a support needs."""
+    """Return whether a unit at `here` could move to any part of a province without a convoy, as supports require."""
     if form_of(unit) == 0:
         return tables.army_next[here, province] != wp.uint8(0)
     return tables.fleet_reach[here, province] != wp.uint8(0)
@@ -215,15 +215,16 @@ def can_reach(tables: Tables, unit: wp.uint8, here: int, province: int) -> bool:
 
 @wp.func
 def connected(tables: Tables, fleets: wp.uint32, start: int) -> wp.uint32:
-    """Seas among `fleets`, as bits, that can be reached from a coast going from fleet to fleet."""
+    """Return the seas among `fleets` (bits) that are connected to a coast, going from fleet to fleet."""
     return spread(tables, fleets, tables.shore[start] & fleets)
 
 
 @wp.func
 def spread(tables: Tables, fleets: wp.uint32, begin: wp.uint32) -> wp.uint32:
-    """Seas among `fleets` that hang together with those in `begin`, which are among them, all as bits."""
+    """Return the seas among `fleets` that are connected to those in `begin`, a subset; all as bits."""
     reached = begin
     last = wp.uint32(0)
+    # Flood fill by whole frontiers: at most 19 rounds, since every round but the last adds a sea.
     while reached != last:
         fresh = reached & ~last
         last = reached
@@ -235,5 +236,5 @@ def spread(tables: Tables, fleets: wp.uint32, begin: wp.uint32) -> wp.uint32:
 
 @wp.func
 def voyage(tables: Tables, fleets: wp.uint32, start: int, goal: int) -> bool:
-    """Whether `fleets`, seas as bits, make an unbroken chain between two coasts."""
+    """Return whether `fleets`, seas as bits, make an unbroken chain between two coasts."""
     return connected(tables, fleets, start) & tables.shore[goal] != wp.uint32(0)

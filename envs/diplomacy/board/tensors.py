@@ -1,6 +1,6 @@
-"""The board as torch tensors, and what stands on it: what observations, rewards and choices look up, on any device.
+"""The board as torch tensors, for observations, rewards and order choices on any device.
 
-The batch has the games themselves; this is the part that never changes, made once per device. A unit's row in
+These are the constants of the board, made once per device; `batch.py` holds the games. A unit's row in
 `Tables.landings` (`state.py`) is its location, and 81 more for a fleet: row 5 is an army in province 5, row 86 a fleet.
 """
 
@@ -19,7 +19,7 @@ from sparring.envs.diplomacy.board.board import NOTHING, standard_board
 from sparring.envs.diplomacy.board.state import board_tables
 
 State = Mapping[str, Tensor]
-"""What G games are, as `DiplomacyBatch.state` and its snapshots name it: units [G, 75], owner [G, 34], year [G] ..."""
+"""State of G games, with the names of `DiplomacyBatch.state`: units [G, 75], owner [G, 34], year [G] and so on."""
 FORMS = 4
 """An army, a fleet, a fleet on the first coast, on the second."""
 
@@ -31,28 +31,28 @@ class BoardTensors:
     home: Tensor
     """[P] the power whose home centre it is, or -1."""
     terrain: Tensor
-    """[P]"""
+    """[P] INLAND, COAST or SEA."""
     centres: Tensor
-    """[34] provinces."""
+    """[34] provinces of the supply centres."""
     province_of: Tensor
-    """[L]"""
+    """[L] province of a location."""
     landings: Tensor
     """[R, 12] locations a unit can move to, -1 beyond the last."""
     goals: Tensor
     """[R, 12] the provinces of `landings`, -1 likewise."""
     reach: Tensor
-    """[R, 12] provinces it can move to, each once, as a support needs; -1 likewise."""
+    """[R, 12] provinces it can move to, each once, as supports require; -1 likewise."""
     rows: Tensor
     """[P, 4] the row of a unit of each form."""
     threatens: Tensor
-    """bool [4, P, 34] whether a unit of a form in a province could move to a centre by itself."""
+    """bool [4, P, 34] true where a unit of a form in a province could move to a centre without a convoy."""
     near: Tensor
-    """float32 [P, P] each row takes the mean over a province's neighbours, by land or by sea."""
+    """float32 [P, P] averaging matrix: each row is the mean over a province's neighbours, by land or by sea."""
 
 
 @cache
 def board_tensors(device: torch.device) -> BoardTensors:
-    """The standard board on a device, the same tensors at every call."""
+    """Return the standard board on a device, the same tensors at every call."""
     board = standard_board()
     tables = board_tables(board)
     province_of, landings, reach = (tables[name] for name in ("province_of", "landings", "reach"))
@@ -80,20 +80,20 @@ def board_tensors(device: torch.device) -> BoardTensors:
 
 
 def power_of(units: Tensor) -> Tensor:
-    """The powers int64 of unit codes of any shape, -1 where there is no unit."""
+    """Return the powers int64 of unit codes of any shape, -1 for no unit."""
     return torch.where(units > 0, (units.long() - 1) % codes.NUM_POWERS, NOTHING)
 
 
 def form_of(units: Tensor) -> Tensor:
-    """The forms int64 of unit codes of any shape, -1 where there is no unit."""
+    """Return the forms int64 of unit codes of any shape, -1 for no unit."""
     return torch.where(units > 0, (units.long() - 1) // codes.NUM_POWERS, NOTHING)
 
 
 def count_powers(powers: Tensor) -> Tensor:
-    """How often each power occurs in `powers` [G, n], int64 [G, 7]; -1 is nobody."""
+    """Count each power in `powers` [G, n], int64 [G, 7]; -1 is not counted."""
     return one_hot(powers, codes.NUM_POWERS).sum(dim=1)
 
 
 def one_hot(values: Tensor, size: int) -> Tensor:
-    """Bool [..., size] of numbers; no column for a number outside [0, size)."""
+    """Return one-hot rows, bool [..., size]; all false for a value outside [0, size)."""
     return values.unsqueeze(-1) == torch.arange(size, device=values.device)

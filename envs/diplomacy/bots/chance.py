@@ -1,6 +1,6 @@
-"""Chance of a game's own: what is drawn depends on the seed, the game's number, its phase and who draws, nothing else.
+"""Counter-based random draws: each depends only on the seed, the game's id, its phase and the drawer.
 
-So a power that comes to be played by somebody else changes nobody's draws, and a game replayed by its number in another
+Replacing the player of one power therefore changes no draw of another one, and a game replayed by its id in another
 batch, or on other threads, is the same game.
 """
 
@@ -13,13 +13,13 @@ from sparring.envs.diplomacy.orders.legal import OrderSink, draw, open_sink
 
 PHASES = wp.constant(5)
 DRAWERS = wp.constant(128)
-"""Room for provinces, and for powers behind them."""
-FINE = wp.constant(1 << 24)
+"""Numbers reserved per phase: 75 provinces, then 7 powers, rounded up to a power of two."""
+FINE = wp.constant(1 << 24)  # Steps of `fraction`: a float32 holds 24 bits exactly.
 
 
 @wp.func
 def begin(games: Games, game: int, seed: int, drawer: int, sink: OrderSink) -> None:
-    """Open a sink for a drawer in the game's present phase: a unit's province, or `of_power`."""
+    """Open a sink for a drawer in the current phase: the province of a unit, or `of_power`."""
     phase = PHASES * int(games.year[game]) + int(games.phase[game])
     own = wp.rand_init(seed, games.game_id[game])
     open_sink(sink, wp.rand_init(int(own), DRAWERS * phase + drawer))
@@ -27,11 +27,11 @@ def begin(games: Games, game: int, seed: int, drawer: int, sink: OrderSink) -> N
 
 @wp.func
 def of_power(power: int) -> int:
-    """A power as a drawer."""
+    """Return the drawer number of a power."""
     return PROVINCES + power
 
 
 @wp.func
 def fraction(sink: OrderSink) -> float:
-    """A number in [0, 1)."""
+    """Return a random number in [0, 1)."""
     return float(draw(sink, FINE)) / float(FINE)

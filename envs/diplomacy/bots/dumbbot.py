@@ -1,24 +1,16 @@
-"""DumbBot, David Norman's opponent of the DAIDE server: values of places (`appraisal.py`), and choices among them.
+"""DumbBot, David Norman's bot for the DAIDE server: node values (`dumbbot_values.py`) and choices among them.
 
-Movement is in `dumbbot_moves.py`, how it chooses in `choosing.py`. Retreats: units in random order, each to one of the
-places not taken yet; if there is none it is disbanded. Winter: builds among nodes in free home centres, disbands among
-own units, the worst first.
+Movement is in `dumbbot_moves.py`, the random choice in `dumbbot_choice.py`. Retreats: units in random order, each to a
+place not taken yet, else it is disbanded. Adjustments: builds among the nodes in free home centres, disbands among own
+units, the lowest values first.
 """
 
 import warp as wp
 
-from sparring.envs.diplomacy.adjudicator.seasons import (
-    BUILD,
-    DISBAND,
-    FALL,
-    RETREAT,
-    SPRING,
-    WINTER,
-    build_limit,
-    can_retreat,
-    is_free_home,
-    is_of,
-)
+from sparring.envs.diplomacy.adjudicator.adjustments import build_limit, has_unit, is_free_home
+from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER
+from sparring.envs.diplomacy.adjudicator.parse_orders import BUILD, DISBAND, RETREAT
+from sparring.envs.diplomacy.adjudicator.retreats import can_retreat
 from sparring.envs.diplomacy.board.state import LOCATIONS, POWERS, PROVINCES, Games, Tables, power_of
 from sparring.envs.diplomacy.bots.chance import begin, of_power
 from sparring.envs.diplomacy.bots.dumbbot_choice import (
@@ -32,7 +24,13 @@ from sparring.envs.diplomacy.bots.dumbbot_choice import (
     pick_undecided,
 )
 from sparring.envs.diplomacy.bots.dumbbot_moves import move_units
-from sparring.envs.diplomacy.bots.dumbbot_values import Appraisal, appraise, count_near, province_at, row_of
+from sparring.envs.diplomacy.bots.dumbbot_values import (
+    NodeValues,
+    count_near,
+    evaluate_nodes,
+    province_at,
+    row_of,
+)
 from sparring.envs.diplomacy.bots.simple import DUMBBOT
 from sparring.envs.diplomacy.orders.legal import OTHER, TARGET, OrderSink
 
@@ -42,9 +40,9 @@ wp.set_module_options({"enable_backward": False, "optimization_level": 3, "max_u
 
 @wp.func
 def retreat_units(
-    games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int, sink: OrderSink
+    games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan, power: int, sink: OrderSink
 ) -> None:
-    """A retreat phase."""
+    """Write a power's retreats."""
     left = int(0)
     for province in range(PROVINCES):
         plan.comer[province] = ALONE
@@ -60,10 +58,10 @@ def retreat_units(
         for target in range(LOCATIONS):
             if can_retreat(games, tables, game, province, target) == target:
                 if plan.comer[tables.province_of[target]] == ALONE:
-                    n = insert(sight, plan, n, row - row % LOCATIONS + target, False)
+                    n = insert(nodes, plan, n, row - row % LOCATIONS + target, False)
         order = int(DISBAND)
         if n > 0:
-            chosen = plan.row[choose(sight, plan, n, sink)]
+            chosen = plan.row[choose(nodes, plan, n, sink)]
             plan.comer[province_at(tables, chosen)] = province
             order = RETREAT + ((chosen % LOCATIONS) << TARGET)
         games.orders[game, province] = order
@@ -72,25 +70,25 @@ def retreat_units(
 
 
 @wp.func
-def list_builds(games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int) -> int:
-    """List what may still be built; returns how much there is."""
+def list_builds(games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan, power: int) -> int:
+    """List the nodes of possible builds in `plan`; return their number."""
     n = int(0)
     for row in range(2 * LOCATIONS):
         if tables.landings[row, 0] >= 0:
             province = province_at(tables, row)
             if is_free_home(games, tables, game, power, province):
                 if games.orders[game, province] == 0:
-                    n = insert(sight, plan, n, row, False)
+                    n = insert(nodes, plan, n, row, False)
     return n
 
 
 @wp.func
-def list_disbands(games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int) -> int:
-    """List the units that may still be disbanded; returns how many there are."""
+def list_disbands(games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan, power: int) -> int:
+    """List the nodes of units that may still be disbanded in `plan`; return their number."""
     n = int(0)
     for province in range(PROVINCES):
-        if is_of(games, game, province, power) and games.orders[game, province] == 0:
-            n = insert(sight, plan, n, row_of(tables, games.units[game, province], province), True)
+        if has_unit(games, game, province, power) and games.orders[game, province] == 0:
+            n = insert(nodes, plan, n, row_of(tables, games.units[game, province], province), True)
     return n
 
 
@@ -99,23 +97,23 @@ def adjust_units(
     games: Games,
     tables: Tables,
     game: int,
-    sight: Appraisal,
+    nodes: NodeValues,
     plan: DumbBotPlan,
     power: int,
     limit: int,
     sink: OrderSink,
 ) -> None:
-    """A winter in which a power may build, or has to disband."""
+    """Write a power's builds or disbands; `limit` is its `build_limit`, not 0."""
     for province in range(PROVINCES):
-        if is_of(games, game, province, power) or is_free_home(games, tables, game, power, province):
+        if has_unit(games, game, province, power) or is_free_home(games, tables, game, power, province):
             games.orders[game, province] = 0
     for _ in range(wp.abs(limit)):
         n = int(0)
         if limit > 0:
-            n = list_builds(games, tables, game, sight, plan, power)
+            n = list_builds(games, tables, game, nodes, plan, power)
         else:
-            n = list_disbands(games, tables, game, sight, plan, power)
-        row = plan.row[choose(sight, plan, n, sink)]
+            n = list_disbands(games, tables, game, nodes, plan, power)
+        row = plan.row[choose(nodes, plan, n, sink)]
         order = int(DISBAND)
         if limit > 0:
             order = BUILD + ((row % LOCATIONS) << TARGET) + ((row // LOCATIONS) << OTHER)
@@ -124,27 +122,27 @@ def adjust_units(
 
 @wp.func
 def play(
-    games: Games, tables: Tables, game: int, sight: Appraisal, plan: DumbBotPlan, power: int, sink: OrderSink
+    games: Games, tables: Tables, game: int, nodes: NodeValues, plan: DumbBotPlan, power: int, sink: OrderSink
 ) -> None:
-    """A power's orders for the present phase."""
+    """Write a power's orders for the current phase."""
     phase = int(games.phase[game])
     limit = int(0)
     if phase == WINTER:
         limit = build_limit(games, tables, game, power)
         if limit == 0:
             return
-    appraise(games, tables, game, sight, power)
+    evaluate_nodes(games, tables, game, nodes, power)
     if phase == WINTER:
-        adjust_units(games, tables, game, sight, plan, power, limit, sink)
+        adjust_units(games, tables, game, nodes, plan, power, limit, sink)
     elif phase == SPRING or phase == FALL:
-        move_units(games, tables, game, sight, plan, power, sink)
+        move_units(games, tables, game, nodes, plan, power, sink)
     else:
-        retreat_units(games, tables, game, sight, plan, power, sink)
+        retreat_units(games, tables, game, nodes, plan, power, sink)
 
 
 @wp.func
 def has_to_order(games: Games, game: int, power: int) -> bool:
-    """Whether a DumbBot plays a power that may have something to order."""
+    """Return whether a DumbBot plays a power that may have something to order."""
     if games.players[game, power] != DUMBBOT:
         return False
     phase = int(games.phase[game])
@@ -160,7 +158,7 @@ def has_to_order(games: Games, game: int, power: int) -> bool:
 
 @wp.kernel
 def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
-    """Write the orders of every DumbBot for the present phase of game `first + tid`."""
+    """Write the orders of every DumbBot for the current phase of game `first + tid`."""
     game = first + wp.tid()
     if games.done[game] != wp.uint8(0):
         return
@@ -175,13 +173,13 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     waiting = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
     found = wp.zeros(shape=(3,), dtype=int)
-    sight = Appraisal()
-    sight.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
-    sight.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
-    sight.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
-    sight.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
-    sight.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
-    sight.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
+    nodes = NodeValues()
+    nodes.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
+    nodes.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
+    nodes.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
+    nodes.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
+    nodes.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
+    nodes.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
     plan = DumbBotPlan()
     plan.fate = wp.array(ptr=fate.ptr, shape=(75,), dtype=int)
     plan.comer = wp.array(ptr=comer.ptr, shape=(75,), dtype=int)
@@ -194,7 +192,7 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     for power in range(POWERS):
         if has_to_order(games, game, power):
             if not counted:
-                count_near(games, tables, game, sight)
+                count_near(games, tables, game, nodes)
                 counted = True
             begin(games, game, seed, of_power(power), sink)
-            play(games, tables, game, sight, plan, power, sink)
+            play(games, tables, game, nodes, plan, power, sink)

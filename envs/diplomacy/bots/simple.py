@@ -1,12 +1,12 @@
-"""The five scripted opponents that look at nothing but the orders a unit has.
+"""The five simple bots, which choose among the legal orders of a unit without looking at the position.
 
 In a movement phase each gives its units:
 
     random       any legal order of each unit
     chaos        a move, if the unit has one
-    defensive    a support, for anybody; else a hold
+    defensive    a support of any unit; else a hold
     territorial  an order in which the name of a neutral centre occurs (Belgium, Serbia, ...); else a move
-    coordinated  one unit, drawn anew every phase, moves; the others support that, or, where they cannot, anything
+    coordinated  one random unit moves; the others support it where they can, else as defensive
 
 Among the orders that suit, each is equally likely. When units retreat all five draw from every legal order. In winter a
 power that may build n units builds all n in home centres drawn at random, of a random kind; one that has to disband n
@@ -15,7 +15,10 @@ disbands n drawn at random.
 
 import warp as wp
 
+from sparring.envs.diplomacy.adjudicator.adjustments import build_limit, has_unit, is_free_home
+from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER
 from sparring.envs.diplomacy.adjudicator.parse_orders import (
+    DISBAND,
     MOVE,
     SUPPORT_MOVE,
     could_come,
@@ -23,7 +26,6 @@ from sparring.envs.diplomacy.adjudicator.parse_orders import (
     kind_of,
     target_of,
 )
-from sparring.envs.diplomacy.adjudicator.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables, can_reach, location_of, power_of
 from sparring.envs.diplomacy.bots.chance import begin, of_power
@@ -43,21 +45,21 @@ from sparring.envs.diplomacy.orders.order_preferences import ANY, MOVES_FIRST, N
 wp.set_module_options({"enable_backward": False, "optimization_level": 3})
 
 CHAOS, DEFENSIVE, TERRITORIAL, COORDINATED, DUMBBOT = (wp.constant(bot) for bot in range(1, 6))
-NOBODY = wp.constant(codes.ACTIONS)
+NO_BOT = wp.constant(codes.ACTIONS)
 
 
 @wp.func
 def bot_of(games: Games, game: int, unit: wp.uint8) -> int:
-    """Which of these bots orders a unit; -1 where none does."""
+    """Return the bot that orders a unit, -1 if it is none of these."""
     if unit == wp.uint8(0):
-        return NOBODY
+        return NO_BOT
     bot = games.players[game, power_of(unit)]
-    return wp.where(bot == DUMBBOT, NOBODY, bot)
+    return wp.where(bot == DUMBBOT, NO_BOT, bot)
 
 
 @wp.func
-def taste_of(bot: int) -> int:
-    """What a bot likes best."""
+def preference_of(bot: int) -> int:
+    """Return the order preference of a bot."""
     if bot == CHAOS:
         return MOVES_FIRST
     if bot == TERRITORIAL:
@@ -67,14 +69,14 @@ def taste_of(bot: int) -> int:
 
 @wp.func
 def choose_attackers(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: OrderSink) -> wp.uint64:
-    """The units that attack for the coordinated powers, one each, as a set."""
+    """Return the attacking units of coordinated powers, one each, as a set."""
     attackers = wp.uint64(0)
     for power in range(POWERS):
         if games.players[game, power] == COORDINATED:
             begin(games, game, seed, of_power(power), sink)
             seen, chosen = int(0), int(0)
             for unit in range(scene.n):
-                if is_of(games, game, scene.place[unit], power):
+                if has_unit(games, game, scene.place[unit], power):
                     seen += 1
                     if draw(sink, seen) == 0:
                         chosen = unit
@@ -85,7 +87,7 @@ def choose_attackers(games: Games, tables: Tables, game: int, scene: Scene, seed
 
 @wp.func
 def help_attack(games: Games, tables: Tables, game: int, province: int, attacker: int) -> int:
-    """The order with which a unit supports its power's attacker; 0 where it cannot."""
+    """Return the order by which a unit supports its power's attacker, or 0 if it cannot."""
     order = games.orders[game, attacker]
     if kind_of(order) != MOVE:
         return 0
@@ -102,7 +104,7 @@ def help_attack(games: Games, tables: Tables, game: int, province: int, attacker
 
 @wp.func
 def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: OrderSink) -> None:
-    """Orders for the units of these bots; attackers come first, so that the others know what to support."""
+    """Write movement orders; attackers come first, since the others support their moves."""
     attackers = choose_attackers(games, tables, game, scene, seed, sink)
     leader = wp.vector(-1, length=7, dtype=int)
     for turn in range(2):
@@ -110,13 +112,13 @@ def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed:
             province = scene.place[unit]
             bot = bot_of(games, game, games.units[game, province])
             attacks = (attackers >> wp.uint64(unit)) & wp.uint64(1) == wp.uint64(1)
-            if bot != NOBODY and attacks == (turn == 0):
+            if bot != NO_BOT and attacks == (turn == 0):
                 power = power_of(games.units[game, province])
                 order = int(0)
                 if bot == COORDINATED and turn == 1:
                     order = help_attack(games, tables, game, province, leader[power])
                 if order == 0:
-                    sink.taste = wp.where(turn == 0, MOVES_FIRST, taste_of(bot))
+                    sink.preference = wp.where(turn == 0, MOVES_FIRST, preference_of(bot))
                     sink.place = province
                     begin(games, game, seed, province, sink)
                     movement_orders(games, tables, game, scene, unit, sink)
@@ -128,17 +130,17 @@ def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed:
 
 @wp.func
 def choose_retreats(games: Games, tables: Tables, game: int, seed: int, sink: OrderSink) -> None:
-    """Orders for the dislodged units of these bots."""
+    """Write orders for the dislodged units of these bots."""
     for province in range(PROVINCES):
-        if bot_of(games, game, games.dislodged[game, province]) != NOBODY:
+        if bot_of(games, game, games.dislodged[game, province]) != NO_BOT:
             begin(games, game, seed, province, sink)
             retreat_orders(games, tables, game, province, sink)
             games.orders[game, province] = sink.found[1]
 
 
 @wp.func
-def choose_winter(games: Games, tables: Tables, game: int, power: int, sink: OrderSink) -> None:
-    """A power's builds or disbands, each set of places equally likely."""
+def choose_adjustments(games: Games, tables: Tables, game: int, power: int, sink: OrderSink) -> None:
+    """Write a power's builds or disbands, each set of places equally likely."""
     limit = build_limit(games, tables, game, power)
     places, needed = int(0), wp.abs(limit)
     for province in range(PROVINCES):
@@ -147,6 +149,7 @@ def choose_winter(games: Games, tables: Tables, game: int, power: int, sink: Ord
     for province in range(PROVINCES):
         if may_adjust(games, tables, game, power, limit, province):
             games.orders[game, province] = 0
+            # Selection sampling: with `places` left and `needed` missing, take this one with odds needed / places.
             if draw(sink, places) < needed:
                 sink.found[0] = 0
                 sink.found[1] = DISBAND
@@ -159,25 +162,25 @@ def choose_winter(games: Games, tables: Tables, game: int, power: int, sink: Ord
 
 @wp.func
 def may_adjust(games: Games, tables: Tables, game: int, power: int, limit: int, province: int) -> bool:
-    """Whether a power whose `build_limit` is `limit` may build, or has a unit to disband, in a province."""
+    """Return whether a power whose `build_limit` is `limit` may build, or has a unit to disband, in a province."""
     if limit > 0:
         return is_free_home(games, tables, game, power, province)
-    return limit < 0 and is_of(games, game, province, power)
+    return limit < 0 and has_unit(games, game, province, power)
 
 
 @wp.func
 def any_plays(games: Games, game: int) -> bool:
-    """Whether one of these bots plays in a game that goes on."""
+    """Return whether one of these bots plays in a game that goes on."""
     found = bool(False)
     for power in range(POWERS):
         bot = games.players[game, power]
-        found = found or (bot != NOBODY and bot != DUMBBOT)
+        found = found or (bot != NO_BOT and bot != DUMBBOT)
     return found and games.done[game] == wp.uint8(0)
 
 
 @wp.kernel
 def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
-    """Write these bots' orders for the present phase of game `first + tid`."""
+    """Write these bots' orders for the current phase of game `first + tid`."""
     game = first + wp.tid()
     if not any_plays(games, game):
         return
@@ -190,13 +193,13 @@ def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     sink = OrderSink()
     sink.found = wp.array(ptr=found.ptr, shape=(4,), dtype=int)
     sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
-    sink.taste = ANY
+    sink.preference = ANY
     phase = int(games.phase[game])
     if phase == WINTER:
         for power in range(POWERS):
-            if games.players[game, power] != NOBODY and games.players[game, power] != DUMBBOT:
+            if games.players[game, power] != NO_BOT and games.players[game, power] != DUMBBOT:
                 begin(games, game, seed, of_power(power), sink)
-                choose_winter(games, tables, game, power, sink)
+                choose_adjustments(games, tables, game, power, sink)
     elif phase == SPRING or phase == FALL:
         scene = Scene()
         scene.place = wp.array(ptr=place.ptr, shape=(34,), dtype=int)

@@ -1,4 +1,4 @@
-"""Face 4 of Diplomacy: one game as a PettingZoo `ParallelEnv`, all seven powers open.
+"""The PettingZoo interface of Diplomacy: one game as a `ParallelEnv` with all seven powers as agents.
 
 The docstring of `DiplomacyParallelEnv` is the game's documentation page: `docs/generate_env_pages.py` writes it to
 `docs/envs/diplomacy.md`, and a test compares its tables with the code.
@@ -20,7 +20,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.drawing.render import draw_position
-from sparring.envs.diplomacy.interfaces.slots import action_of, deal, joint_orders
+from sparring.envs.diplomacy.interfaces.slots import action_of, joint_orders, slots_by_power
 from sparring.envs.diplomacy.interfaces.spaces import OrderSpace, Slot, observation_space
 from sparring.envs.diplomacy.interfaces.views import Info, Observation, info, living, observations
 from sparring.envs.diplomacy.orders.choices import Choices, choices
@@ -37,12 +37,12 @@ ILLEGAL = ("raise", "hold")
 
 
 def parallel_env(**options: Any) -> DiplomacyParallelEnv:
-    """A game of Diplomacy with all seven powers open; `options` as for `DiplomacyParallelEnv`."""
+    """Return a game of Diplomacy with all seven powers as agents; `options` as for `DiplomacyParallelEnv`."""
     return DiplomacyParallelEnv(**options)
 
 
 class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
-    """Seven powers, no press: everybody writes orders for every unit, and all are carried out at once.
+    """Seven powers without press: all of them order every unit, and all orders are carried out at once.
 
     For PettingZoo only: `sparring.envs.diplomacy.interfaces.parallel_env.parallel_env()` makes it, and Gymnasium does
     not know the id. For thousands of games at once, as torch tensors, see [diplomacy_batch.md](../diplomacy_batch.md).
@@ -51,9 +51,9 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
 
     The standard map of Europe: 75 provinces, 34 of them supply centres, and the powers AUSTRIA, ENGLAND, FRANCE,
     GERMANY, ITALY, RUSSIA and TURKEY, which are the agents' names. Two movement phases a year, spring and fall, are
-    each followed by retreats; after fall centres change hands and winter builds and disbands. Whoever then owns 18
-    centres has won. A phase in which nobody has anything to do is skipped; in any other all powers act, those with
-    nothing to order too. [diplomacy_rules.md](../diplomacy_rules.md) says how the rules are read.
+    each followed by retreats; after fall centres change hands, and winter has builds and disbands. A power that then
+    owns 18 centres has won. A phase without possible orders is skipped; in any other all powers act, those without an
+    order to give too. [diplomacy_rules.md](../diplomacy_rules.md) states the rules in detail.
 
     ```python
     from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
@@ -69,9 +69,9 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
 
     ## Actions
 
-    `MultiDiscrete([1082] * 17)`: for each slot, which of its listed orders is carried out. A slot is a unit that may be
-    ordered, in the order of the alphabet of their provinces; nobody has more than 17, and no unit in any position has
-    more than 1,082 orders. Order 0 is always the one that counts where none is given.
+    `MultiDiscrete([1082] * 17)`: for each slot, the index of the listed order to carry out. A slot is a unit that may
+    be ordered, in alphabetical order of their provinces; no power has more than 17, and no unit in any position has
+    more than 1,082 orders. Order 0 is the default of the phase.
 
     | phase | slots | order 0 | further orders |
     | --- | --- | --- | --- |
@@ -81,36 +81,36 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     | winter, disbands due | its units | keep it | disband |
 
     `infos[agent]["provinces"]` is where the slots are, int64 [n], and `infos[agent]["orders"]` their orders, a list of
-    int32 arrays as `codes.py` packs them; `text(agent)` writes them out. In winter more builds than are due, or more
-    disbands, are carried out in the order of the alphabet as far as they go, and disbands not ordered are chosen by
-    the rules. A slot without a unit takes 0. An action that lists no order, or has the wrong shape or type, raises
-    a `ValueError`, and nothing happens; with `illegal="hold"` such an order is taken for 0. A missing agent raises too.
+    int32 arrays as `codes.py` packs them; `text(agent)` returns them as text. In winter, builds or disbands beyond the
+    number due are ignored, alphabetically first ones counting, and missing disbands are chosen by the rules. A slot
+    without a unit takes 0. An index without an order, or an action of the wrong shape or type, raises a `ValueError`
+    before anything changes; with `illegal="hold"` such an index counts as 0. A missing agent raises too.
 
-    `submit(agent, lines)` makes an action of orders as text and says of every line what was wrong with it, if anything
-    was; orders as `A PAR - BUR`, one for a unit.
+    `submit(agent, lines)` converts orders as text, such as `A PAR - BUR`, one for a unit, to an action, and returns
+    every line with its problem, if there is one.
 
     ## Observations
 
     `Dict`: `observation` float32 of shape (75, 62), from 0 to 1, a row for each province by the alphabet of the codes;
     `action_mask` int8 of shape (18394,), 17 times 1082, 1 for every order that may be given. `sample(action_mask)` of
-    the action space draws one of them for each slot. Powers are counted from the one that looks on, in the alphabet's
-    order and round again, so that the first is always oneself.
+    the action space draws one of them for each slot. Powers are counted from the observer, in alphabetical order and
+    cyclically, so that the observer is always the first.
 
     | column | name | meaning |
     | --- | --- | --- |
-    | 0 .. 6 | unit_power | whose unit is there |
+    | 0 .. 6 | unit_power | power of the unit |
     | 7 .. 10 | unit_form | an army; a fleet; a fleet on the first coast (BUL/EC, SPA/NC, STP/NC); on the second |
-    | 11 .. 17 | dislodged_power | whose unit has been dislodged there and has to retreat |
-    | 18 .. 21 | dislodged_form | what it is, as above |
-    | 22 .. 29 | owner | who owns the supply centre, the last column for nobody; none where there is none |
-    | 30 .. 36 | home | whose home centre it is |
+    | 11 .. 17 | dislodged_power | power of the unit that was dislodged there and has to retreat |
+    | 18 .. 21 | dislodged_form | its form, as above |
+    | 22 .. 29 | owner | owner of the supply centre, the last column for none; all 0 without a centre |
+    | 30 .. 36 | home | power whose home centre it is |
     | 37 .. 39 | terrain | inland, coast, sea |
-    | 40 | contested | in retreats: moves bounced there, and nobody may retreat to it |
-    | 41 | slot | the number of the own slot there, from 1, divided by 17; else 0 |
-    | 42 .. 46 | phase | spring, spring retreats, fall, fall retreats, winter; in every row, as what follows |
+    | 40 | contested | in retreats: closed to retreats by a standoff |
+    | 41 | slot | number of the own slot there, from 1, divided by 17; else 0 |
+    | 42 .. 46 | phase | spring, spring retreats, fall, fall retreats, winter; this and all that follow in every row |
     | 47 | years_left | until `last_year`, divided by the years from 1901 to it |
-    | 48 .. 54 | builds | in winter, how many units each power may build, divided by 17 |
-    | 55 .. 61 | disbands | in winter, how many it has to disband, divided by 17 |
+    | 48 .. 54 | builds | in winter, number of units each power may build, divided by 17 |
+    | 55 .. 61 | disbands | in winter, number of units it has to disband, divided by 17 |
 
     ## Rewards
 
@@ -131,10 +131,10 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     | centre | 2.0 | dense | each one owned |
     | unit | 0.3 | dense | each one on the board |
     | unit | 0.5 | strategic | each one on the board |
-    | lead | 2.0 | strategic | nobody owns more centres |
+    | lead | 2.0 | strategic | no power owns more centres |
     | centre behind | -0.3 | strategic | each one fewer than the leader, unless leading |
     | balance | 0.5 | strategic | unless leading: 1 - std / mean of the living powers' centres, if positive |
-    | threat | -0.3 | both | each own centre into which a unit of another power could move by itself |
+    | threat | -0.3 | both | each own centre that a unit of another power could enter without a convoy |
     | unit abroad | 0.1 | both | each unit that is not in a home centre of its power |
     | dislodged | 0.5 | both, event | each unit of another power it dislodged |
     | lost | -0.5 | both, event | each unit of its own that was dislodged |
@@ -142,18 +142,18 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
 
     At the beginning home centres count as their powers' provinces. Units that have to retreat are not on the board.
 
-    These are the environment's. `train.py +run=diplomacy_ppo` has no choice of reward: its learner is paid, at every
-    step, the change of what sum_of_squares would give it; `env.reward` belongs to the dogfight.
+    These are the rewards of the environment. `train.py +run=diplomacy_ppo` has one fixed reward: the change, at every
+    step, of the learner's sum_of_squares; `env.reward` belongs to the dogfight.
 
     ## Start of a game
 
     Spring 1901, or the position in `reset(options={"position": position})`: a snapshot of one game, such as one read by
-    `saved_game.py`. Nothing in the game is left to chance, and the seed changes nothing.
+    `saved_game.py`. The game is deterministic, and the seed has no effect.
 
     ## End of a game
 
     - `terminated`, for all: a power owns 18 centres after fall; for one power: it has neither units nor centres. It
-      leaves, its last reward being that of this phase, and the others play on.
+      leaves with the reward of this phase, and the others continue.
     - `truncated`, for all that are left: `last_year` is over. A draw.
 
     Every info has `centres`, the power's number of them. The last one also has `result`: won, lost, eliminated or draw.
@@ -204,19 +204,19 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self.action_spaces = {agent: OrderSpace() for agent in POWERS}
 
     def observation_space(self, agent: str) -> Dict:
-        """The agent's observation space, the same object at every call."""
+        """Return the agent's observation space, the same object at every call."""
         return self.observation_spaces[choose("agent", agent, POWERS)]
 
     def action_space(self, agent: str) -> OrderSpace:
-        """The agent's action space, the same object at every call."""
+        """Return the agent's action space, the same object at every call."""
         return self.action_spaces[choose("agent", agent, POWERS)]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, Info]]:
-        """Begin a new game; `options["position"]` says from where, other keys are not this environment's.
+        """Start a new game, from `options["position"]` if given; other keys are ignored.
 
-        Raises `InputError` for a position that no game goes on from, or in which a power has more than 17 units.
+        Raises `InputError` for a position that no game continues from, or in which a power has more than 17 units.
         """
         start = reset_position(options)
         if start is not None:
@@ -232,7 +232,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     def step(
         self, actions: dict[str, np.ndarray]
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Info]]:
-        """One phase. Raises `ValueError` for a missing agent or a bad action, and then changes nothing."""
+        """Play one phase. Raises `ValueError` for a missing agent or an invalid action, before anything changes."""
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before step()")
         acting, before = list(self.agents), self._batch.snapshot()
@@ -255,17 +255,17 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         )
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, list[Line]]:
-        """An action int64 [17] from orders as text, and every line with what was wrong with it."""
+        """Return an action int64 [17] from orders as text, and every line with its problem."""
         if not self.agents:
             raise ResetNeeded("no game is running: call reset() before submit()")
         return action_of(lines, agent, self._slots[choose("agent", agent, POWERS)], self.row())
 
     def row(self) -> dict[str, np.ndarray]:
-        """The game as it stands, copies: a row of each array that a game is (`batch.STATE`)."""
+        """Return a copy of the state of the game: a row of each array in `batch.STATE`."""
         return {name: tensor[0].numpy() for name, tensor in self._batch.snapshot().items()}
 
     def choices(self, agent: str) -> Choices:
-        """What an agent may order now, as lines with one sequence for every joint order; none once it has left."""
+        """Return the order choices of an agent, one sequence of lines per joint order; empty once it has left."""
         power = POWERS.index(choose("agent", agent, POWERS))
         return choices(self.row(), dict(self._slots.get(agent, [])), power)
 
@@ -277,7 +277,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         return Prompt(text, menu, position=row, seat=menu.power)
 
     def text(self, agent: str | None = None) -> str:
-        """The board in words, and for an agent which power it is and what it may order."""
+        """Return the board in words, and for an agent its power and legal orders."""
         row = self.row()
         if agent is None:
             return board_report(row)
@@ -285,7 +285,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         return f"{board_report(row)}\nYou are {agent}.\n{order_report(row, orders)}"
 
     def render(self) -> str | np.ndarray | None:  # type: ignore[override]
-        """The board in words or as a picture uint8 [1000, 1200, 3]; None without a render mode."""
+        """Return the board in words or as a picture uint8 [1000, 1200, 3]; None without a render mode."""
         if self.render_mode != "rgb_array":
             return None if self.render_mode is None else self.text()
         row = self.row()
@@ -296,8 +296,8 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self._batch.close()
 
     def _list(self) -> None:
-        """Deal the listed orders to the powers."""
-        self._slots = deal(self._batch.legal_orders(0), self.row())
+        """Assign the listed orders to the slots of the powers."""
+        self._slots = slots_by_power(self._batch.legal_orders(0), self.row())
 
     def _infos(self, agents: Sequence[str]) -> dict[str, Info]:
         return {agent: info(self._batch, agent, self._slots, plays_on=agent in self.agents) for agent in agents}

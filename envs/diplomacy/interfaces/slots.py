@@ -1,7 +1,7 @@
-"""The slots of a phase: which orders each power may choose from, actions as orders, and orders as text as an action.
+"""Slots of a phase: conversion of actions to orders, and of orders as text to actions.
 
-A slot is a place with what may be ordered there; an action of `DiplomacyParallelEnv` is the numbers of the orders
-chosen, slot by slot (`spaces.py`).
+A slot is a province with its legal orders; an action of `DiplomacyParallelEnv` holds the index of the chosen order for
+each slot (`spaces.py`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sparring.envs.diplomacy.orders.submit import Line, submit
 from sparring.envs.diplomacy.text.report import legal_alike
 
 Slots = dict[str, list[Slot]]
-"""Of each power, by the alphabet of their provinces."""
+"""Slots of each power, in alphabetical order of their provinces."""
 Row = Mapping[str, np.ndarray]
-"""One game, as `DiplomacyParallelEnv.row` gives it."""
+"""State of one game, as returned by `DiplomacyParallelEnv.row`."""
 
 
-def deal(legal_orders: Mapping[int, np.ndarray], row: Row) -> Slots:
-    """Every province's listed orders, int32 [n], to the power whose unit is there, or else whose home it is."""
+def slots_by_power(legal_orders: Mapping[int, np.ndarray], row: Row) -> Slots:
+    """Assign each province's listed orders, int32 [n], to the power of the unit there, else to that of the home."""
     slots: Slots = {agent: [] for agent in POWERS}
     units = _standing(row)
     owners = np.where(units > 0, codes.power_of(units), standard_board().home)
@@ -39,9 +39,9 @@ def deal(legal_orders: Mapping[int, np.ndarray], row: Row) -> Slots:
 def joint_orders(
     actions: Mapping[str, np.ndarray], agents: Sequence[str], slots: Slots, *, lenient: bool
 ) -> np.ndarray:
-    """Orders int32 [75] of all `agents`, each action int64 [17] checked under its agent's name.
+    """Return the orders int32 [75] of all `agents` from their actions int64 [17].
 
-    Raises `ValueError` for a missing or another agent, and for a bad action; `lenient` takes what is not listed for 0.
+    Raises `ValueError` for a missing or unknown agent and an invalid action; `lenient` counts unlisted orders as 0.
     """
     if set(actions) != set(agents):
         raise ValueError(f"actions for {list(actions)}: give one for each of {', '.join(agents)}")
@@ -54,7 +54,7 @@ def joint_orders(
 
 
 def action_of(lines: Sequence[str], agent: str, slots: Sequence[Slot], row: Row) -> tuple[np.ndarray, list[Line]]:
-    """An action int64 [17] from orders as text, and every line with what was wrong with it."""
+    """Return an action int64 [17] from orders as text, and every line with its problem."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     names = {name: row[name] for name in ("units", "dislodged", "owner")}
     answers = submit(orders, lines, power=POWERS.index(agent), phase=int(row["phase"]), **names)
@@ -69,12 +69,12 @@ def action_of(lines: Sequence[str], agent: str, slots: Sequence[Slot], row: Row)
 
 
 def _standing(row: Row) -> np.ndarray:
-    """Units [75] that may be ordered: those that have to retreat, where there are any."""
+    """Return the units [75] that may be ordered: the dislodged ones if there are any."""
     return row["dislodged" if row["dislodged"].any() else "units"]
 
 
 def _answer(line: Line, refused: Mapping[int, str]) -> Line:
-    """The same, with what is legal where its order could be read but is not."""
+    """Return the line, with the legal orders as its problem if its order is readable but illegal."""
     order = None if line.problem else read_order(line.text)
     if order is None or order.province not in refused:
         return line

@@ -1,7 +1,7 @@
-"""Action and observation spaces of one power, and the check every action passes before it becomes orders.
+"""Action and observation spaces of one power, and the check of actions before they become orders.
 
-A power has at most 17 slots, one for each unit that may be ordered; an action says which of the slot's listed orders it
-carries out. `MAX_ORDERS` is a bound that no position exceeds, so that no order is ever left out of a mask.
+A power has at most 17 slots, one for each unit that may be ordered; an action holds the index of an order listed for
+each slot. No position exceeds `MAX_ORDERS`, so that a mask never leaves out an order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OrderSpace(MultiDiscrete):
         super().__init__([MAX_ORDERS] * SLOTS, seed=seed)
 
     def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray:
-        """A random action; with a mask int8 [17 * MAX_ORDERS] a legal one, uniform in every slot."""
+        """Draw a random action; with a mask int8 [17 * MAX_ORDERS] a legal one, uniform in every slot."""
         if not isinstance(mask, np.ndarray):
             return super().sample(mask, probability)
         slots, orders = np.nonzero(mask.reshape(SLOTS, MAX_ORDERS))
@@ -38,7 +38,7 @@ class OrderSpace(MultiDiscrete):
 
 
 def observation_space() -> Dict:
-    """The board and the mask of one power."""
+    """Return the observation space of one power: the board and the action mask."""
     return Dict(
         {
             "observation": Box(0.0, 1.0, SHAPE, dtype=np.float32),
@@ -48,7 +48,7 @@ def observation_space() -> Dict:
 
 
 def action_mask(slots: Sequence[Slot]) -> np.ndarray:
-    """Which orders there are, int8 [17 * MAX_ORDERS]; a slot without a unit has only 0."""
+    """Return the mask of listed orders, int8 [17 * MAX_ORDERS]; a slot without a unit allows only 0."""
     mask = np.zeros((SLOTS, MAX_ORDERS), dtype=np.int8)
     mask[len(slots) :, 0] = 1
     for number, (_, listed) in enumerate(slots):
@@ -57,7 +57,7 @@ def action_mask(slots: Sequence[Slot]) -> np.ndarray:
 
 
 def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: bool = False) -> np.ndarray:
-    """Return an action as int64 [17]. Raises `ValueError` for one that lists no order, unless `lenient` makes it 0."""
+    """Return an action as int64 [17]. Raises `ValueError` for an unlisted index; with `lenient`, it becomes 0."""
     try:
         array = np.asarray(action)
     except ValueError:  # Lists of different lengths.
@@ -73,7 +73,7 @@ def check_action(action: Any, slots: Sequence[Slot], whose: str, *, lenient: boo
         where = f" ({location_name(slots[slot][0])})" if slot < len(slots) else ", a slot without a unit,"
         raise ValueError(
             f"{whose}[{slot}]{where} = {array[slot]}: must be in [0, {most[slot] - 1}]; "
-            "the observation's action_mask says so, and infos list the orders"
+            "the observation's action_mask marks the legal ones, and infos list the orders"
         )
     array = array.astype(np.int64)
     array[wrong] = 0

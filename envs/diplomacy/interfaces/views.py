@@ -1,4 +1,4 @@
-"""What the agents of the environment are given after every phase: their boards, masks and infos."""
+"""Observations, action masks and infos of the agents after every phase."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Info = dict[str, Any]
 
 
 def living(batch: DiplomacyBatch) -> dict[str, bool]:
-    """Which powers of a batch's only game are left."""
+    """Return whether each power of the batch's only game is still in play."""
     return dict(zip(POWERS, alive(batch.state)[0].tolist(), strict=True))
 
 
 def observations(batch: DiplomacyBatch, agents: Sequence[str], slots: Slots) -> dict[str, Observation]:
-    """Each agent's own board and mask; the game is looked at once for each of them, as a batch."""
+    """Return each agent's observation and mask; all agents are observed in one batched call."""
     powers = torch.tensor([POWERS.index(agent) for agent in agents], dtype=torch.int64)
     game = {name: values.expand(len(agents), *values.shape[1:]) for name, values in batch.state.items()}
     boards = observe(game, powers, last_year=batch.last_year).numpy()
@@ -36,7 +36,7 @@ def observations(batch: DiplomacyBatch, agents: Sequence[str], slots: Slots) -> 
 
 
 def info(batch: DiplomacyBatch, agent: str, slots: Slots, *, plays_on: bool) -> Info:
-    """An agent's centres and slots, and how the game went for it where it does not play on."""
+    """Return an agent's centres and slots, and its result once it has left the game."""
     power = POWERS.index(agent)
     told: Info = {
         "centres": int(count_centres(batch.owner)[0, power]),

@@ -1,11 +1,11 @@
 """Every legal order of a unit, group by group, always in the same sequence.
 
-A group is a set of orders that differ in one province. It is handed to a `OrderSink`, which writes its orders into a
-list, or only keeps one of all by chance, each equally likely, so that nothing need be stored to play at random; a sink
-with a taste (`tastes.py`) keeps one of those it likes best. Convoys are those that the fleets now at sea could carry
-out together; whether all of them will is for the orders to say. These are the orders that `reading.py` does not call
-void, each written in one way: an army, a support or a convoy names no coast, a fleet names its own, and a move by sea
-says VIA. A fleet supports no army that only it could carry.
+A group is a set of orders that differ in one province. It goes to an `OrderSink`, which lists its orders or keeps one
+of all at random (reservoir sampling), so that random play needs no storage; a sink with a preference
+(`order_preferences.py`) keeps one of the orders with the highest score. Convoys are those that the fleets at sea could
+carry out together, whatever these are ordered to do. Legal are the orders that `parse_orders.py` does not call void,
+each in one spelling: an army, a support or a convoy names no coast, a fleet names its own, a move by sea says VIA. A
+fleet supports no army that only it could carry.
 """
 
 from __future__ import annotations
@@ -13,8 +13,18 @@ from __future__ import annotations
 import warp as wp
 
 from sparring.envs.diplomacy.adjudicator.movement import bit
-from sparring.envs.diplomacy.adjudicator.parse_orders import CONVOY, HOLD, MOVE, SUPPORT, SUPPORT_MOVE, fleets_at_sea
-from sparring.envs.diplomacy.adjudicator.seasons import BUILD, DISBAND, RETREAT, can_retreat
+from sparring.envs.diplomacy.adjudicator.parse_orders import (
+    BUILD,
+    CONVOY,
+    DISBAND,
+    HOLD,
+    MOVE,
+    RETREAT,
+    SUPPORT,
+    SUPPORT_MOVE,
+    fleets_at_sea,
+)
+from sparring.envs.diplomacy.adjudicator.retreats import can_retreat
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import INLAND
 from sparring.envs.diplomacy.board.state import (
@@ -28,28 +38,28 @@ from sparring.envs.diplomacy.board.state import (
     location_of,
     spread,
 )
-from sparring.envs.diplomacy.orders.order_preferences import ANY, liking
+from sparring.envs.diplomacy.orders.order_preferences import ANY, preference_score
 
 TARGET, OTHER, VIA = wp.constant(codes.TARGET_SHIFT), wp.constant(codes.OTHER_SHIFT), wp.constant(1 << codes.VIA_SHIFT)
 
 
 @wp.struct
 class OrderSink:
-    """Where orders go: `listed` is all; `found` [3] how many there were, the one kept, and the state of chance.
+    """Receiver of orders: `listed` holds them all; `found` [3] is their number, the one kept, and the random state.
 
-    With a taste only those count that are liked best so far, and `found` has a fourth entry, how much that is.
+    With a preference only the orders with the best score so far count, and `found` has a fourth entry, that score.
     """
 
     found: wp.array[int]
     listed: wp.array[int]
-    taste: int
+    preference: int
     place: int
-    """Province of the unit whose orders they are; needed for a taste alone."""
+    """Province of the unit that is ordered; used by preferences only."""
 
 
 @wp.struct
 class Scene:
-    """A game's `n` units by number, and who can go where."""
+    """The `n` units of a game by number, and where each could move."""
 
     n: int
     place: wp.array[int]
@@ -59,23 +69,27 @@ class Scene:
     voyages: wp.array[wp.uint64]
     """[34] coasts an army could be carried to, as bits of `Tables.coasts`"""
     seas: wp.array[wp.uint32]
-    """[34] seas whose fleets could take part in that"""
+    """[34] seas (bits) whose fleets could take part in carrying it"""
     comers: wp.array[wp.uint64]
     """[75] units that could move to a province, by themselves or by convoy"""
 
 
 @wp.func
 def open_sink(sink: OrderSink, seed: wp.uint32) -> None:
-    """Begin anew, with chance begun by `seed`."""
+    """Empty the sink and seed its random state."""
     sink.found[0] = 0
     sink.found[2] = int(seed)
-    if sink.taste != ANY:
+    if sink.preference != ANY:
         sink.found[3] = 0
 
 
 @wp.func
 def draw(sink: OrderSink, below: int) -> int:
-    """A number in [0, below): a linear congruential step, its bits mixed."""
+    """Return a random number in [0, below).
+
+    One step of a linear congruential generator (constants of Numerical Recipes). Its low bits have short periods, so
+    half a round of lowbias32 mixes the state, and the product with `below` is taken from the high bits.
+    """
     state = wp.uint32(sink.found[2]) * wp.uint32(1664525) + wp.uint32(1013904223)
     sink.found[2] = int(state)
     mixed = (state ^ (state >> wp.uint32(16))) * wp.uint32(0x7FEB352D)
@@ -85,9 +99,9 @@ def draw(sink: OrderSink, below: int) -> int:
 
 @wp.func
 def hand(sink: OrderSink, order: int) -> None:
-    """Hand over one order; the k-th replaces the one that is kept with probability 1 / k."""
-    if sink.taste != ANY:
-        like = liking(sink.taste, sink.place, order)
+    """Hand over one order; the k-th one replaces the order kept with probability 1 / k."""
+    if sink.preference != ANY:
+        like = preference_score(sink.preference, sink.place, order)
         if like < sink.found[3]:
             return
         if like > sink.found[3]:
@@ -103,7 +117,8 @@ def hand(sink: OrderSink, order: int) -> None:
 
 @wp.func
 def lowest(members: wp.uint64) -> int:
-    """Number of the first member of a set that is not empty."""
+    """Return the number of the lowest member of a non-empty set."""
+    # m & -m isolates the lowest bit; the bits below it are as many as its number.
     return int(wp.bit_count((members & (~members + wp.uint64(1))) - wp.uint64(1)))
 
 
@@ -121,12 +136,12 @@ def write_group(
 
 @wp.func
 def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, provinces: wp.array[int]) -> None:
-    """Hand over `order` with each member's province shifted into it; together they are kept as if one by one."""
+    """Hand over `order` with each member's province shifted into it, in one draw, with the odds of one by one."""
     size = int(wp.bit_count(members))
     before = int(sink.found[0])  # A copy: in an assignment of several, Warp would keep looking at the array.
     if size == 0:
         return
-    if sink.taste != ANY:
+    if sink.preference != ANY:
         each = wp.uint64(members)
         for _ in range(size):
             hand(sink, order + (provinces[lowest(each)] << shift))
@@ -145,7 +160,7 @@ def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, prov
 
 @wp.func
 def survey(games: Games, tables: Tables, game: int, scene: Scene) -> int:
-    """Fill `scene`; returns the number of units."""
+    """Fill `scene` and return the number of units."""
     fleets = fleets_at_sea(games, tables, game)
     n = int(0)
     for province in range(PROVINCES):
@@ -173,7 +188,7 @@ def survey(games: Games, tables: Tables, game: int, scene: Scene) -> int:
 
 @wp.func
 def embark(tables: Tables, scene: Scene, unit: int, province: int) -> None:
-    """Find the coasts to which an army could be carried."""
+    """Add the coasts to which an army could be carried."""
     for coast in range(COASTS):
         goal = tables.coasts[coast]
         if tables.shore[goal] & scene.seas[unit] != wp.uint32(0) and goal != province:
@@ -183,8 +198,9 @@ def embark(tables: Tables, scene: Scene, unit: int, province: int) -> None:
 
 @wp.func
 def touched(tables: Tables, fleets: wp.uint32, sea: wp.uint32) -> wp.uint64:
-    """Coasts, as bits of `Tables.coasts`, where those of `fleets` are that hang together with the one at `sea`."""
+    """Return the coasts (bits of `Tables.coasts`) along the chain of `fleets` that contains `sea`."""
     chain = spread(tables, fleets, sea)
+    # Callers intersect the result with the coasts those fleets reach: with all of them in one chain, no limit at all.
     if chain == fleets:
         return ~wp.uint64(0)
     found = wp.uint64(0)
@@ -196,7 +212,7 @@ def touched(tables: Tables, fleets: wp.uint32, sea: wp.uint32) -> wp.uint64:
 
 @wp.func
 def find_detours(tables: Tables, scene: Scene, sea: wp.uint32, detours: wp.array[wp.uint32]) -> wp.uint64:
-    """Note the seas armies could use without the fleet at `sea`; returns the armies which that fleet might carry."""
+    """Write the seas that armies could use without the fleet at `sea`; return the armies that fleet might carry."""
     passengers = wp.uint64(0)
     for army in range(scene.n):
         if scene.seas[army] & sea != wp.uint32(0):
@@ -207,7 +223,7 @@ def find_detours(tables: Tables, scene: Scene, sea: wp.uint32, detours: wp.array
 
 @wp.func
 def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, detours: wp.array[wp.uint32]) -> wp.uint64:
-    """Armies that come to a province only if the fleet that would support them carried them, which it then does not."""
+    """Return the armies that could come to a province only by the convoy of the fleet that would support them."""
     found = wp.uint64(0)
     left = scene.comers[goal] & passengers
     while left != wp.uint64(0):
@@ -221,7 +237,7 @@ def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, det
 
 @wp.func
 def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: OrderSink) -> None:
-    """All orders of a unit in a movement phase of which `scene` is the survey."""
+    """Hand over all orders of a unit in a movement phase."""
     row, province = scene.row[unit], scene.place[unit]
     hand(sink, HOLD)
     side = int(0)
@@ -251,7 +267,7 @@ def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit:
 
 @wp.func
 def retreat_orders(games: Games, tables: Tables, game: int, province: int, sink: OrderSink) -> None:
-    """All orders of the unit dislodged from a province."""
+    """Hand over all orders of the unit dislodged from a province."""
     hand(sink, DISBAND)
     for target in range(LOCATIONS):
         if can_retreat(games, tables, game, province, target) == target:
@@ -260,7 +276,7 @@ def retreat_orders(games: Games, tables: Tables, game: int, province: int, sink:
 
 @wp.func
 def build_orders(tables: Tables, province: int, sink: OrderSink) -> None:
-    """What can be built in a free home centre."""
+    """Hand over all builds in a free home centre."""
     hand(sink, BUILD + (province << TARGET))
     if tables.terrain[province] != INLAND:
         first = tables.first_coast[province]

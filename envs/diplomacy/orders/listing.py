@@ -1,8 +1,7 @@
-"""Every legal order of one game, as a list for each unit: the kernel that writes them, and their reader on the host.
+"""Every legal order of one game, as a list for each unit: launch of the kernel, and lookup on the host.
 
-The lists hold what `legal.py` says, in its sequence, each order written in one way. A power that writes an order in
-another way that means the same (`A MAR - SPA/NC`, `F GAS S F MAO - SPA/NC`, `A LON - NWY` by sea without VIA) finds it
-with `find`.
+The lists have the sequence of `legal.py`, each order in one spelling. `find` also finds an order in another spelling of
+the same meaning: `A MAR - SPA/NC`, `F GAS S F MAO - SPA/NC`, `A LON - NWY` by sea without VIA.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from sparring.envs.diplomacy.orders.listing_kernel import list_kernel
 from sparring.envs.launcher import Launcher
 
 MAX_ORDERS = 1082
-"""No unit in any position has more: a fleet with 696 convoys (18 fleets in a chain, no better) and 386 other orders."""
+"""Most orders of a unit in any position: a fleet in a chain of 18 with 696 convoys and 386 other orders."""
 
 
 class Lister:
-    """Lists the legal orders of games on one device; `room` is how many a unit may have before the buffer grows."""
+    """Lists the legal orders of games on one device; `room` is the initial capacity per unit, grown on demand."""
 
     def __init__(self, launcher: Launcher, games: Games, tables: Tables, *, room: int = 128) -> None:
         self._launcher, self._games, self._tables = launcher, games, tables
         self._make_room(room)
 
     def __call__(self, game: int) -> dict[int, np.ndarray]:
-        """Legal orders int32 [n] of every province that may be ordered, copies; none once the game is over."""
+        """Return copies of the legal orders int32 [n], by province; empty once the game is over."""
         self._list(game)
         most = int(self._counts.max())
         if most > self._listed.shape[1]:
@@ -50,7 +49,7 @@ class Lister:
 
 
 def find(order: int, listed: np.ndarray) -> int:
-    """Where an order is in a unit's list, perhaps written in another way that means the same; -1 where it is not."""
+    """Return the index of an order, in any spelling of the same meaning, in a unit's list, or -1."""
     kind, target, other, via = codes.unpack(order)
     alike = []
     for number, choice in enumerate(listed.tolist()):
@@ -65,7 +64,7 @@ def find(order: int, listed: np.ndarray) -> int:
 
 
 def _agree(one: int, other: int) -> bool:
-    """Whether two locations are the same place, of which one of them may not name the coast."""
+    """Return whether two locations are the same place, one of them possibly without its coast."""
     province_of = standard_board().province_of
     if one == other or max(one, other) >= codes.NUM_LOCATIONS:
         return one == other

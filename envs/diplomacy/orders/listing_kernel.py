@@ -1,12 +1,14 @@
-"""The kernel behind `listing.py`: every legal order of everybody in one game, written down by province.
+"""The kernel behind `listing.py`: every legal order of all powers in one game, by province.
 
-In winter a free home centre lists what can be built, and every unit of a power with too many lists its disband; both
-list NO_ORDER first, which waives the build or keeps the unit.
+In winter every free home centre lists the possible builds, and every unit of a power with too many units its disband.
+Both list NO_ORDER first, which waives the build or keeps the unit.
 """
 
 import warp as wp
 
-from sparring.envs.diplomacy.adjudicator.seasons import DISBAND, FALL, SPRING, WINTER, build_limit, is_free_home, is_of
+from sparring.envs.diplomacy.adjudicator.adjustments import build_limit, has_unit, is_free_home
+from sparring.envs.diplomacy.adjudicator.calendar import FALL, SPRING, WINTER
+from sparring.envs.diplomacy.adjudicator.parse_orders import DISBAND
 from sparring.envs.diplomacy.board.state import POWERS, PROVINCES, Games, Tables
 from sparring.envs.diplomacy.orders.legal import (
     OrderSink,
@@ -26,29 +28,29 @@ WAIVE = wp.constant(0)
 
 @wp.func
 def turn_to(sink: OrderSink, province: int, listed: wp.array2d[int]) -> OrderSink:
-    """A sink that writes into a province's row from its beginning."""
+    """Return the sink, emptied and writing into the row of a province."""
     sink.found[0] = 0
     sink.listed = listed[province]
     return sink
 
 
 @wp.func
-def winter_orders(games: Games, tables: Tables, game: int, power: int, province: int, sink: OrderSink) -> None:
-    """What a power may build in a province, or disband."""
+def adjustment_orders(games: Games, tables: Tables, game: int, power: int, province: int, sink: OrderSink) -> None:
+    """Hand over the builds or the disband of a power in a province."""
     limit = build_limit(games, tables, game, power)
     if limit > 0:
         if is_free_home(games, tables, game, power, province):
             hand(sink, WAIVE)
             build_orders(tables, province, sink)
     elif limit < 0:
-        if is_of(games, game, province, power):
+        if has_unit(games, game, province, power):
             hand(sink, WAIVE)
             hand(sink, DISBAND)
 
 
 @wp.kernel
 def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], listed: wp.array2d[int]) -> None:
-    """Write the orders of `game` into `listed` [75, any], as many as fit, and how many there are into `counts` [75]."""
+    """Write the orders of `game` into `listed` [75, room], as many as fit, and their full number into `counts` [75]."""
     found = wp.zeros(shape=(3,), dtype=int)
     place = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
@@ -81,7 +83,7 @@ def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], 
         sink = turn_to(sink, province, listed)
         if phase == WINTER:
             for power in range(POWERS):
-                winter_orders(games, tables, game, power, province, sink)
+                adjustment_orders(games, tables, game, power, province, sink)
         elif games.dislodged[game, province] != wp.uint8(0):
             retreat_orders(games, tables, game, province, sink)
         counts[province] = sink.found[0]

@@ -4,8 +4,8 @@
     A PAR R BUR   A PAR D   A PAR B   F STP/NC B   WAIVE
 
 Reading is tolerant: any case, whole words for the letters, full names of provinces, arrows, STP(NC), units without
-their letter. What cannot be read raises `OrderError`, one line that names the order and what is wrong with it. Whether
-an order is legal is for the board to say.
+their letter. Unreadable text raises `OrderError`, one line that names the order and the mistake. Legality is not
+checked here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Order:
 
     @property
     def province(self) -> int:
-        """Where in a row of orders it belongs."""
+        """Index of the order in a row of orders [75]."""
         return int(standard_board().province_of[self.location])
 
 
@@ -94,7 +94,7 @@ def write_order(order: int, province: int, unit: int) -> str:
 
 
 def has_words(order: int) -> bool:
-    """Whether an order can be written: there is such a kind, and its places are on the board."""
+    """Return whether an order can be written: there is such a kind, and its places are on the board."""
     kind, target, other, _ = codes.unpack(order)
     builds = kind == codes.BUILD and other >= len(LETTERS)
     return kind < codes.KINDS and not builds and max(target, other) < codes.NUM_LOCATIONS
@@ -106,12 +106,12 @@ def write_unit(unit: int, province: int) -> str:
 
 
 def unit_name(kind: int, location: int) -> str:
-    """What an ARMY or a FLEET at a location is called, such as "F STP/SC"."""
+    """Return the name of an ARMY or a FLEET at a location, such as "F STP/SC"."""
     return f"{LETTERS[kind]} {location_name(location)}"
 
 
 def unit_location(unit: int, province: int) -> int:
-    """The location of a unit in a province, which says the coast of a fleet."""
+    """Return the location of a unit in a province, including the coast of a fleet."""
     form = (unit - 1) // codes.NUM_POWERS
     return province if form < 2 else standard_board().coasts_of[province][form - 2]
 
@@ -126,7 +126,7 @@ def read_unit(text: str, power: int) -> tuple[int, int]:
 
 
 def place_unit(text: str, power: int, letter: str, location: int) -> tuple[int, int]:
-    """Province and code of a unit; raises `OrderError` where it could not stand. `text` is what errors call it."""
+    """Return (province, code) of a unit; raises `OrderError`, quoting `text`, where it cannot stand."""
     board = standard_board()
     province = int(board.province_of[location])
     terrain, coasts = int(board.terrain[province]), board.coasts_of[province]
@@ -143,20 +143,20 @@ def place_unit(text: str, power: int, letter: str, location: int) -> tuple[int, 
 
 
 def _words(text: str) -> list[str]:
-    """Upper-case words, an arrow or a lone hyphen being one, and glued hyphens cut where they are no part of a name."""
+    """Split into upper-case words; arrows and single hyphens are words, hyphens inside names are kept."""
     spaced = re.sub(r"->|=>|[→‐‑–—−]", " - ", text.upper())
     spaced = re.sub(r"\b([A-Z]{3}(?:/[NESW]C|\([NESW]C\))?)-(?=[A-Z]{3}\b)", r"\1 - ", spaced)
     return re.sub(r"[,.;]", " ", spaced).split()
 
 
 class _OrderReader:
-    """Takes an order apart from left to right."""
+    """Parser of one order, from left to right."""
 
     def __init__(self, text: str, words: list[str]) -> None:
         self.text, self.words, self.at = text, words, 0
 
     def read(self) -> Order:
-        """The whole order."""
+        """Read the whole order."""
         early = self.take("B", "D")
         letter, location = self.unit()
         verb = early or self.take("H", "-", "S", "C", "R", "D", "B")
@@ -168,7 +168,7 @@ class _OrderReader:
         return Order(location, letter, order)
 
     def take(self, *meanings: str) -> str | None:
-        """The next word's meaning, if it is one of these."""
+        """Consume the next word if it means one of `meanings`; return its meaning, else None."""
         word = _MEANING.get(self.words[self.at]) if self.at < len(self.words) else None
         if word not in meanings:
             return None
@@ -178,12 +178,12 @@ class _OrderReader:
         return word
 
     def unit(self) -> tuple[str, int]:
-        """A unit: its letter, if it is there, and its location."""
+        """Read a unit: its letter, empty if missing, and its location."""
         letter = self.take("A", "F") or ""
         return letter, self.place()
 
     def place(self) -> int:
-        """A location: all words up to the next one that means something, at least one."""
+        """Read a location: at least one word, up to the next keyword."""
         start = self.at
         while self.at < len(self.words) and (self.at == start or self.words[self.at] not in _MEANING):
             self.at += 1

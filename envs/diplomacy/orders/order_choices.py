@@ -1,8 +1,8 @@
-"""A small set of orders per unit, always the same K = 37 choices, for policies that choose by number.
+"""A fixed set of K = 37 order choices per unit, for policies that choose by number.
 
 Choice 0 holds; 1 to 12 move to the places of the unit's row in `Tables.landings`; 13 to 24 support the own unit that
 stays in a province of its row in `Tables.reach`; 25 to 36 support an own unit's move into such a province. Units are
-counted by province, at most U = 17. A support fits itself to what the others chose: where nobody goes, it holds.
+counted by province, at most U = 17. A support whose unit chose otherwise becomes a hold.
 Convoys and supports of other powers are left out.
 """
 
@@ -20,9 +20,9 @@ CHOICES = 1 + 3 * SIDES
 
 
 def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
-    """Put the packed orders of choices int64 [G, U] into `orders` int32 [G, 75], where the power has units.
+    """Write the packed orders of `choices` int64 [G, U] into `orders` int32 [G, 75], for the units of one power a game.
 
-    `rows` int64 [G, 75] are `Tables.landings` rows of its units, -1 elsewhere.
+    `rows` int64 [G, 75] are the `Tables.landings` rows of its units, -1 elsewhere. Other entries stay as they are.
     """
     places, present = units_of(rows)
     board = board_tensors(orders.device)
@@ -42,25 +42,26 @@ def write_orders(choices: Tensor, rows: Tensor, orders: Tensor) -> None:
     joined = present & (kind == 2) & (choices > 0) & (mover >= 0)
     move = codes.SUPPORT_MOVE | helped.clamp_min(0) << codes.TARGET_SHIFT | mover.clamp_min(0) << codes.OTHER_SHIFT
     packed = torch.where(joined, move, packed)
+    # Unused entries of `places` write back what is there, so that one scatter serves games of any number of units.
     written = orders.long().scatter(1, places, torch.where(present, packed, orders.long().gather(1, places)))
     orders.copy_(written.to(orders.dtype))
 
 
 def rows_of(seen: Tensor) -> Tensor:
-    """Rows int64 [G, 75] in `Tables.landings` of the units of who looks on, -1 elsewhere, from observations `seen`."""
+    """Return the `Tables.landings` rows int64 [G, 75] of the observer's units, -1 elsewhere; `seen`: observations."""
     forms = seen[..., AT["unit_form"]].argmax(-1, keepdim=True)
     rows = board_tensors(seen.device).rows.expand(len(seen), -1, -1).gather(-1, forms).squeeze(-1)
     return torch.where(seen[..., AT["unit_power"].start] > 0, rows, -1)
 
 
 def units_of(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Provinces [G, U] of a power's units in order, and which of these places are really taken."""
+    """Return the provinces [G, U] of a power's units in order, and the mask [G, U] of entries in use."""
     order = (rows < 0).sort(dim=-1, stable=True)
     return order.indices[:, : codes.SLOTS], ~order.values[:, : codes.SLOTS]
 
 
 def _mover(goal: Tensor, places: Tensor, helped: Tensor) -> Tensor:
-    """The province of the first unit that moves into `helped`, -1 where none does; all [G, U]."""
+    """Return the province of the first own unit that moves into `helped`, -1 for none; all [G, U]."""
     same = (goal.unsqueeze(1) == helped.unsqueeze(2)) & (helped >= 0).unsqueeze(2)  # [G, supporter, mover]
     first = same.float().argmax(-1)
     return torch.where(same.any(-1), places.gather(1, first), -1)

@@ -1,10 +1,10 @@
-"""What a bot likes best among the orders of a unit, as a number, the higher, the better.
+"""Scores of orders by which scripted bots choose; the sink of `legal.py` keeps an order with the highest score.
 
-Each taste of a sink (`legal.py`) is a way to give such numbers:
+Each preference scores the orders of a unit:
 
 moves first     1 a move, 0 anything else
 supports first  2 a support, 1 a hold, 0 anything else
-neutrals first  2 an order that has the name of a neutral centre in it, be it the unit's own place, 1 a move, 0 else
+neutrals first  2 an order that names a neutral centre, including the unit's own place, 1 a move, 0 anything else
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from sparring.envs.diplomacy.adjudicator.parse_orders import (
 )
 from sparring.envs.diplomacy.board.board import Board, standard_board
 
-ANY, MOVES_FIRST, SUPPORTS_FIRST, NEUTRALS_FIRST = (wp.constant(taste) for taste in range(4))
+ANY, MOVES_FIRST, SUPPORTS_FIRST, NEUTRALS_FIRST = (wp.constant(number) for number in range(4))
 WORD = 32
-"""Locations in one word of a set of them."""
+"""Locations per word of a bit set."""
 
 
 def neutral_locations(board: Board) -> np.ndarray:
-    """Bool [81]: where there is a centre that is nobody's home."""
+    """Return the locations with a neutral supply centre, bool [81]."""
     neutral = (board.centre_of >= 0) & (board.home < 0)
     return neutral[board.province_of]
 
 
 def _words(locations: np.ndarray) -> list[int]:
-    """A set of locations, bool [81], as three words of bits."""
+    """Return a set of locations, bool [81], as three words of 32 bits."""
     return [sum(1 << (place % WORD) for place in np.flatnonzero(locations) if place // WORD == n) for n in range(3)]
 
 
@@ -45,7 +45,7 @@ NEUTRAL_1, NEUTRAL_2, NEUTRAL_3 = (wp.constant(wp.uint32(word)) for word in _wor
 
 @wp.func
 def is_neutral(location: int) -> bool:
-    """Whether a location has a centre that is nobody's home."""
+    """Return whether a location has a neutral supply centre."""
     word = NEUTRAL_1
     if location >= 2 * WORD:
         word = NEUTRAL_3
@@ -56,7 +56,7 @@ def is_neutral(location: int) -> bool:
 
 @wp.func
 def names_neutral(place: int, order: int) -> bool:
-    """Whether the order of a unit in `place`, written down, has the name of a neutral centre in it."""
+    """Return whether the order of a unit in `place` names a neutral centre."""
     kind = kind_of(order)
     if is_neutral(place):
         return True
@@ -68,12 +68,12 @@ def names_neutral(place: int, order: int) -> bool:
 
 
 @wp.func
-def liking(taste: int, place: int, order: int) -> int:
-    """How much the order of a unit in `place` is liked, from 0 to 2."""
+def preference_score(preference: int, place: int, order: int) -> int:
+    """Return the score, 0 to 2, of an order of the unit in `place`."""
     kind = kind_of(order)
     move = wp.where(kind == MOVE, 1, 0)
-    if taste == SUPPORTS_FIRST:
+    if preference == SUPPORTS_FIRST:
         return wp.where(kind == SUPPORT or kind == SUPPORT_MOVE, 2, wp.where(kind == HOLD, 1, 0))
-    if taste == NEUTRALS_FIRST:
+    if preference == NEUTRALS_FIRST:
         return wp.where(names_neutral(place, order), 2, move)
     return move

@@ -1,9 +1,9 @@
-"""Orders a power has written, put into a game: every line is answered, and a mistake in one spoils no other.
+"""Orders of a power as text, entered into a game: every line gets an answer, and mistakes stay local to their line.
 
 A line that cannot be read, or is for a unit the power does not have there, is left out and reported; the unit then has
 no order and holds. Of several lines for one unit the first that can be read counts, even where it is not legal. In
-winter lines count in the order written, until all builds or disbands that are due are made; one that builds or disbands
-nothing takes up none of them.
+winter lines count in the order written, until all due builds or disbands are made; a line without a build or a disband
+uses up none of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparring.envs.diplomacy.orders.notation import Order, OrderError, place_uni
 
 @dataclass(frozen=True)
 class Line:
-    """One line as it was written, and what was wrong with it; empty where nothing was."""
+    """One line as written, and its problem; empty if it was accepted."""
 
     text: str
     problem: str
@@ -39,37 +39,38 @@ def submit(
 ) -> list[Line]:
     """Write a power's `lines` into `orders` int32 [75]; the other arrays are that game's rows, as in the batch.
 
-    Raises `InputError` where `lines` is no list of texts, such as one text, and then has written nothing.
+    Raises `InputError`, before anything is written, if `lines` is not a list of strings (a single string is none).
     """
     if isinstance(lines, str) or not isinstance(lines, Sequence):
         raise InputError(f"lines={lines!r}: give a list of orders, one a line")
     for number, line in enumerate(lines):
         if not isinstance(line, str):
             raise InputError(f"lines[{number}]={line!r}: is no text; write an order such as 'A PAR - BUR'")
-    desk = _Desk(orders, power, {codes.SPRING: units, codes.FALL: units, codes.WINTER: units}.get(phase, dislodged))
+    ordered = dislodged if phase in codes.RETREATS else units
+    form = _OrderForm(orders, power, ordered)
     due = _due(power, units, owner) if phase == codes.WINTER else None
-    return [Line(text, desk.take(text, due)) for text in lines]
+    return [Line(text, form.take(text, due)) for text in lines]
 
 
 def _due(power: int, units: np.ndarray, owner: np.ndarray) -> int:
-    """Builds due in winter; below zero, disbands."""
+    """Return the builds due in winter; negative: the disbands."""
     return int((owner == power).sum() - (codes.power_of(units) == power).sum())
 
 
-class _Desk:
-    """Takes lines one after the other."""
+class _OrderForm:
+    """Checks and enters the lines of one power, one after the other."""
 
     def __init__(self, orders: np.ndarray, power: int, units: np.ndarray) -> None:
         self.orders, self.power, self.owners = orders, power, codes.power_of(units)
         self.taken = 0
 
     def take(self, text: str, due: int | None) -> str:
-        """Write an order down; returns what is wrong with it."""
+        """Enter one line; return its problem, empty if accepted."""
         try:
             order = read_order(text)
             if order is None:
                 return ""
-            wrong = self._wrong(order) if due is None else self._wrong_in_winter(text, order, due)
+            wrong = self._wrong(order) if due is None else self._wrong_adjustment(text, order, due)
         except OrderError as error:
             return str(error)
         if not wrong:
@@ -85,7 +86,7 @@ class _Desk:
             return f"the unit in {here} has an order already; the first one counts"
         return ""
 
-    def _wrong_in_winter(self, text: str, order: Order, due: int) -> str:
+    def _wrong_adjustment(self, text: str, order: Order, due: int) -> str:
         kind = order.order & codes.KIND_MASK
         if kind not in (codes.BUILD, codes.DISBAND):
             return f"order {text!r}: winter has builds and disbands alone, as in A PAR B or A PAR D"

@@ -1,1 +1,1 @@
-"""Histories of games, and saved games."""
+"""Histories of games, saved games and game logs."""

@@ -1,4 +1,4 @@
-"""A recorded game as text, in the manner of PGN: who played, what everybody ordered and how it ended, centres by year.
+"""A recorded game as text, similar to PGN: players, all orders with their results, centres by year.
 
 [Austria "random"]
 ...
@@ -7,7 +7,7 @@
 S1901M  Spring 1901, movement
   Austria  A BUD - SER; A VIE - TRI (bounced); F TRI - ALB
 
-A game that does not begin as all do says first who stood where, and who owned which centres.
+For a game from another start than spring 1901, the units and centres of its first phase come first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WIDTH = max(map(len, POWER_NAMES))
 
 
 def game_log(phases: Sequence[Phase], *, players: Sequence[str] = ()) -> str:
-    """The whole game, ending in a newline; `players` are the seven powers' in their order."""
+    """Return the whole game, ending in a newline; `players` names the players of the seven powers in order."""
     lines = [f'[{name} "{_quoted(player)}"]' for name, player in zip(POWER_NAMES, players, strict=False)]
     lines += [f'[Result "{result(phases)}"]']
     if not _is_opening(phases[0]):
@@ -43,7 +43,7 @@ def game_log(phases: Sequence[Phase], *, players: Sequence[str] = ()) -> str:
 
 
 def result(phases: Sequence[Phase]) -> str:
-    """How a game ended, in words."""
+    """Return the result of a game in words."""
     if not is_over(phases):
         return "unfinished"
     victor, counts = winner(phases), centre_counts(phases[-1])
@@ -56,12 +56,12 @@ def result(phases: Sequence[Phase]) -> str:
 
 
 def told(deed: Deed) -> str:
-    """An order, and in brackets what came of it where that is not as intended."""
+    """Return an order as text, followed by its note in brackets if it did not succeed."""
     return f"{deed.text} ({deed.note})" if deed.note else deed.text
 
 
 def _is_opening(phase: Phase) -> bool:
-    """Whether units and centres are those of spring 1901."""
+    """Return whether units and centres are those of spring 1901."""
     board = standard_board()
     start = {(power, unit_name(kind, location)) for power, kind, location in board.start}
     owned = phase["owner"] == board.home[board.centres].tolist()
@@ -69,14 +69,14 @@ def _is_opening(phase: Phase) -> bool:
 
 
 def _units(units: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """Powers and their units."""
+    """Yield (power, unit as text) of every unit."""
     for province, unit in enumerate(units):
         if unit:
             yield (unit - 1) % codes.NUM_POWERS, write_unit(unit, province)
 
 
 def _standing(phase: Phase) -> Iterator[str]:
-    """A line for every power that has anything."""
+    """Yield a line for every power with units or centres."""
     board = standard_board()
     for power, name in enumerate(POWER_NAMES):
         units = [unit for owner, unit in _units(phase["units"]) if owner == power]
@@ -96,11 +96,11 @@ def _by_power(done: Sequence[Deed]) -> Iterator[str]:
 
 
 def _counted(counts: Sequence[int]) -> str:
-    """Most first."""
+    """Return the powers with centres and their counts, largest first."""
     order = sorted(range(len(counts)), key=lambda power: -counts[power])
     return ", ".join(f"{POWER_NAMES[power]} {counts[power]}" for power in order if counts[power])
 
 
 def _quoted(text: str) -> str:
-    """Text that can stand between quotation marks on one line."""
+    """Return text escaped for quotation marks, on one line."""
     return " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')

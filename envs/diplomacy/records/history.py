@@ -1,12 +1,12 @@
-"""What happened, phase by phase, in all games of a batch: recorded on demand, beside the batch and at no cost without.
+"""Histories of the games of a batch, phase by phase, recorded on demand; a batch without a history pays nothing.
 
-history = History(batch)
+history = GameHistory(batch)
 batch.draw_orders(seed)
 history.process()             # in place of batch.process()
 history.copy([0], [1])        # in place of batch.copy: game 1 takes over the past of game 0
 game = history.game(0)        # for saved_game.write_game
 
-A batch that is set back, by `reset`, `load` or `set_position`, begins other games: begin another history with it.
+After `reset`, `load` or `set_position` of the batch, make a new history: the old one would mix two games.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sparring.envs.diplomacy.board.positions import Position
 class PhaseRecord:
     """One phase of one game: the position it began with [1, ...], then orders int32 [75] and results uint8 [75].
 
-    The last record of a game is where it stands, with neither orders nor results.
+    The last record of a game is its current position, without orders and results.
     """
 
     position: dict[str, torch.Tensor]
@@ -36,7 +36,7 @@ class PhaseRecord:
 
 
 class GameHistory:
-    """Records a batch of G games from now on, T phases so far."""
+    """Recorder of a batch of G games; its length T is the number of phases recorded so far."""
 
     def __init__(self, batch: DiplomacyBatch) -> None:
         self.batch = batch
@@ -46,7 +46,7 @@ class GameHistory:
         return len(self._phases)
 
     def process(self) -> None:
-        """Carry out the batch's orders and write down what there was, what was ordered and how it ended."""
+        """Carry out the batch's orders, and record positions, orders and results."""
         phase = {name: tensor.cpu().clone() for name, tensor in self.batch.snapshot().items()}
         phase["orders"] = self.batch.orders.cpu().clone()
         self.batch.process()
@@ -54,7 +54,7 @@ class GameHistory:
         self._phases.append(phase)
 
     def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
-        """Copy games within the batch, their past included."""
+        """Copy games within the batch, including their history."""
         self.batch.copy(from_games, to_games)
         origin, goal = (torch.as_tensor(games, dtype=torch.int64).cpu().flatten() for games in (from_games, to_games))
         for phase in self._phases:
@@ -62,17 +62,17 @@ class GameHistory:
                 values[goal] = values[origin]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything recorded, [T, G, ...] each: the fields of a snapshot, `orders` and `results`.
+        """Return everything recorded, [T, G, ...] each: the fields of a snapshot, `orders` and `results`.
 
-        Rows of a game with `done` are of after its end, when nothing happens any more.
+        Rows of a game with `done` lie after its end and do not change any more.
         """
         names = (*STATE, "orders", "results")
         return {name: np.stack([phase[name].numpy() for phase in self._phases]) for name in names if self._phases}
 
     def game(self, game: int) -> list[PhaseRecord]:
-        """One game's phases in the order they were played, the last one being where it stands now.
+        """Return the phases of one game in order, the last one being its current position.
 
-        Raises `InputError` for a game there is not.
+        Raises `InputError` for a game outside [0, G).
         """
         if not 0 <= game < self.batch.num_games:
             raise InputError(f"game={game}: must be in [0, {self.batch.num_games - 1}]")
@@ -87,7 +87,7 @@ class GameHistory:
 
 
 class WatchedBatch(DiplomacyBatch):
-    """A batch that keeps what happens in one of its games, whoever plays them; `options` are those of a batch."""
+    """A batch that records one of its games, whatever code drives it; `options` are those of `DiplomacyBatch`."""
 
     def __init__(self, num_games: int, *, watched: int = 0, **options: Any) -> None:
         self._watched, self._past = watched, list[PhaseRecord]()
@@ -95,30 +95,30 @@ class WatchedBatch(DiplomacyBatch):
         self._check_game(watched)
 
     def reset(self) -> None:
-        """Begin every game anew, and forget what was kept."""
+        """Restart every game and clear the recording."""
         super().reset()
         self._past.clear()
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
-        """Set the games to a snapshot, and forget what was kept."""
+        """Set the games to a snapshot and clear the recording."""
         super().load(state)
         self._past.clear()
 
     def set_position(self, game: int, position: Position) -> None:
-        """Let a game go on from a position; what was kept of the watched one is forgotten with it."""
+        """Set one game to a position; clear the recording if it is the watched game."""
         super().set_position(game, position)
         if game == self._watched:
             self._past.clear()
 
     def copy(self, from_games: Sequence[int] | torch.Tensor, to_games: Sequence[int] | torch.Tensor) -> None:
-        """Make games what others are; the watched one begins anew there, since nothing was kept of the other."""
+        """Copy games; clear the recording if the watched game is overwritten, whose source was not recorded."""
         super().copy(from_games, to_games)
         origins, goals = (torch.as_tensor(games).flatten().tolist() for games in (from_games, to_games))
         if any(goal == self._watched != origin for origin, goal in zip(origins, goals, strict=True)):
             self._past.clear()
 
     def process(self) -> None:
-        """Carry out the batch's orders, and keep those of the watched game where it goes on."""
+        """Carry out the batch's orders, and record the watched game while it runs."""
         if bool(self.done[self._watched]):
             super().process()
             return
@@ -127,7 +127,7 @@ class WatchedBatch(DiplomacyBatch):
         self._past.append(PhaseRecord(position, orders, self.results[self._watched].cpu().numpy().copy()))
 
     def past(self) -> list[PhaseRecord]:
-        """The phases of the watched game since it was last begun or set, the last one being where it stands now."""
+        """Return the phases of the watched game since its last start or `set_position`, its current position last."""
         return [*self._past, PhaseRecord(self._position())]
 
     def _position(self) -> dict[str, torch.Tensor]:

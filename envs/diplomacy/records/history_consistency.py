@@ -1,8 +1,9 @@
-"""What a game that was played can be: positions that play comes to, in the order in which the clock shows them.
+"""Consistency of recorded games: positions that can arise in play, with phases in their order.
 
-`positions.py` refuses what the kernels cannot bear; this refuses what they could, and what no game has: a power with
-the centres that win in a game that goes on, retreats of nobody, an attacker from where none can have come, phases out
-of order. Saved games are held to it, ours and those of the package `diplomacy`, and where a game is to begin from.
+`positions.py` refuses positions that the kernels cannot process. This module refuses those that they could process but
+no game can reach: a power with 18 centres in a game that goes on, retreat phases without a dislodged unit, an attacker
+from an impossible origin, phases out of order. It checks saved games, ours and those of the package `diplomacy`, and
+the positions that games begin from.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ NEXT = {
     codes.FALL_RETREATS: ((0, codes.WINTER), (1, codes.SPRING)),
     codes.WINTER: ((1, codes.SPRING),),
 }
-"""By phase: how many years later what can be next; what nobody has anything to do in is left out."""
+"""Possible next phases, by phase: (years later, phase); phases without possible orders are skipped."""
 
 
 def check_course(game: Sequence[PhaseRecord], phases: Field) -> None:
-    """Refuse a game with a phase after its end, or one that cannot follow the one before it; `phases` holds them."""
+    """Refuse a game with a phase after its end, or one that cannot follow its predecessor; `phases` is for errors."""
     members = list(phases)
     for number, (before, after) in enumerate(pairwise(record.position for record in game)):
         if int(before["done"]):
@@ -42,7 +43,7 @@ def check_course(game: Sequence[PhaseRecord], phases: Field) -> None:
 
 
 def _follows(before: Position, after: Position) -> bool:
-    """Whether a phase can be the next one; the end has the clock of the last, or of the spring that is not to be."""
+    """Return whether `after` can follow; a finished game has the clock of its last phase or of the next spring."""
     phase, step = int(before["phase"]), (int(after["year"]) - int(before["year"]), int(after["phase"]))
     if int(after["done"]):
         return step == (0, phase) or (step == (0, codes.SPRING) and phase >= codes.FALL)
@@ -54,7 +55,7 @@ def _name(position: Position) -> str:
 
 
 def check_start(position: Position, *, most: int, last_year: int) -> None:
-    """Refuse also a game that is over or should be, a power with more than `most` units, and a year after the last."""
+    """Raise `InputError` for a start position of a finished game, with more than `most` units a power, or too late."""
     check_position(position)
     whole = Field(position, "position")
     if bool(position["done"].any()):
@@ -71,26 +72,26 @@ def check_start(position: Position, *, most: int, last_year: int) -> None:
 
 
 def check_victor(position: Position) -> None:
-    """Refuse a power with the centres that win which has not won."""
+    """Refuse a power with 18 centres that is not the winner."""
     owner = position["owner"][0]
     for power, code in enumerate(POWERS):
         if (held := int((owner == power).sum())) >= codes.SOLO and int(position["winner"]) != power:
-            raise InputError(f"{code} has {held} centres and has won, but done and winner do not say so")
+            raise InputError(f"{code} has {held} centres and has won, but done and winner are not set so")
 
 
 def check_retreating(position: Position) -> None:
-    """Refuse a retreat phase in which nobody has to retreat, unless the game ended in it, and any after the end."""
+    """Refuse a retreat phase without dislodged units unless the game ended in it, and dislodged units after the end."""
     phase, over, lost = int(position["phase"]), bool(position["done"]), bool(position["dislodged"].any())
     if over and lost:
-        raise InputError("the game is over, and nobody has to retreat any more; leave out who was dislodged")
+        raise InputError("the game is over, and no unit has to retreat any more; leave out who was dislodged")
     if phase in codes.RETREATS and not over and not lost:
-        raise InputError(f"{codes.PHASES[phase]}, and nobody has to retreat")
+        raise InputError(f"{codes.PHASES[phase]}, and no unit has to retreat")
 
 
 def check_origins(position: Position) -> None:
-    """Refuse marks of the last movement that it cannot have left: attacks from nowhere near, contests of what is taken.
+    """Refuse impossible `origin` marks: attackers from provinces out of reach, standoffs in occupied provinces.
 
-    Winter lies between a movement and the marks in spring: a unit may be gone since then, or built.
+    In spring the marks are from the movement before winter: units may have been disbanded or built since.
     """
     units, spring = position["units"][0].tolist(), int(position["phase"]) == codes.SPRING
     for province, mark in enumerate(position["origin"][0].tolist()):
@@ -98,7 +99,7 @@ def check_origins(position: Position) -> None:
         if mark == codes.CONTESTED and unit and not spring:
             raise InputError(f"{here}: contested, and {write_unit(unit, province)} stands there")
         if mark < codes.CONTESTED and not unit and not spring:
-            raise InputError(f"{here}: nobody stands there who could have come from anywhere")
+            raise InputError(f"{here}: no unit stands there that could have come from anywhere")
         if mark < codes.CONTESTED and not _can_have_come(unit, province, mark):
             came = "by convoy" if mark == codes.CAME_BY_CONVOY else f"from {location_name(mark)}"
             who = write_unit(unit, province) if unit else "a unit"
@@ -106,7 +107,7 @@ def check_origins(position: Position) -> None:
 
 
 def _can_have_come(unit: int, province: int, mark: int) -> bool:
-    """Whether a unit, of any kind where it is 0, can have moved to a province from another, or by convoy."""
+    """Return whether a unit (0: of any kind) can have moved to `province` from `mark`, a province or a convoy."""
     board, form = standard_board(), (unit - 1) // codes.NUM_POWERS
     marches, sails = (not unit or form == codes.ARMY_FORM), (not unit or form != codes.ARMY_FORM)
     if mark == codes.CAME_BY_CONVOY:

@@ -1,7 +1,7 @@
-"""What everybody did in a recorded phase, for people: orders as text, from where to where, and how they ended.
+"""Orders of a recorded phase with their outcomes, for logs, drawings and replays.
 
-Beside the orders there are deeds nobody ordered: units disbanded by civil disorder, or for want of a retreat. An
-integer that is no order at all has no words: in movement it is told as a void hold, elsewhere it is passed over.
+Beside the orders given there are outcomes without an order: units disbanded by civil disorder or for lack of a retreat.
+An integer that is no order at all counts as a void hold in movement and is left out elsewhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = ("hold", "hold", "move", "support", "support", "convoy", "retreat", "dis
 
 @dataclass(frozen=True)
 class Deed:
-    """One order and its end; places are locations, `NOWHERE` where there is none."""
+    """One order and its outcome; places are locations, `NOWHERE` for none."""
 
     power: int
     kind: str
@@ -39,22 +39,22 @@ class Deed:
     text: str
     """As in A PAR - BUR."""
     start: int
-    """Where the unit stands."""
+    """Location of the unit."""
     target: int
-    """Where it goes, or the unit supported or carried goes; of a support to hold, where that unit stands."""
+    """Destination of the unit, or of the unit supported or convoyed; for a support to hold, its location."""
     other: int
-    """The unit that is supported in a move, or carried."""
+    """Location of the unit that is supported in a move, or convoyed."""
     note: str
-    """Why it came to nothing and what befell the unit, as in "cut, dislodged"; empty where all went well."""
+    """Why the order failed and what happened to the unit, as in "cut, dislodged"; empty for success."""
     fine: bool
-    """Whether the order was carried out, whatever befell the unit."""
+    """True if the order was carried out, even if the unit was dislodged."""
     dislodged: bool = False
     by_sea: tuple[int, ...] | None = None
-    """Of an army's move by convoy: the seas it crosses, empty where no fleets carry it; of other deeds None."""
+    """Seas crossed by an army that moves by convoy, empty without a chain of fleets; None for other orders."""
 
 
 def deeds(phase: Phase, after: Phase) -> list[Deed]:
-    """Everything done in a phase, power by power; `after` is the phase that follows."""
+    """Return the orders of a phase with their outcomes, power by power; `after` is the next phase."""
     kind = phase["name"][-1]
     phase = _in_words(phase, codes.HOLD if kind == "M" else codes.NO_ORDER)
     made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind, _nothing)
@@ -62,7 +62,7 @@ def deeds(phase: Phase, after: Phase) -> list[Deed]:
 
 
 def _in_words(phase: Phase, instead: int) -> Phase:
-    """The same phase with `instead` for what is no order."""
+    """Return the phase with `instead` in place of integers that are no orders."""
     return {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
 
 
@@ -132,7 +132,7 @@ def _is_army(unit: int) -> bool:
 
 
 def _voyage(phase: Phase, start: int, target: int, *, via: bool) -> tuple[int, ...] | None:
-    """The shortest chain of fleets ordered to carry an army; None where it marches."""
+    """Return the shortest chain of fleets ordered to convoy an army (breadth first); None for a move by land."""
     board = standard_board()
     goal = int(board.province_of[target])
     if board.army_next[start, goal] and not via:
@@ -156,6 +156,6 @@ def _carries(order: int, start: int, goal: int) -> bool:
 
 
 def _by_fleet(province: int) -> np.ndarray:
-    """Where a fleet could sail to from any coast of a province, bool [81]."""
+    """Return the locations within a move of a fleet on any coast of a province, bool [81]."""
     board = standard_board()
     return np.any(board.fleet_next[[province, *board.coasts_of[province]]], axis=0)

@@ -2,7 +2,7 @@
 
 A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a dislodged one begins with a star),
 `centers` and in retreats `retreats` (where each dislodged unit may go), `orders` (null where a power gave none) and
-`results` (words by unit). Where an attacker came from is not said: it follows from where one may not retreat.
+`results` (words by unit). The origin of an attacker is not stored; it follows from the retreats that are missing.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _OTHERWISE = {
     (codes.RETREAT, codes.BOUNCED): codes.FAILED,
     (codes.DISBAND, codes.FAILED): codes.DONE,
 }
-"""What a word means for an order of a kind: a support that nobody acts on is "void" too, a unit given up "disband"."""
-_OF_NOBODY = {codes.VOID, codes.FAILED}
-"""Words without an order: one that the package would not take is "void", a unit that could go nowhere "disband"."""
+"""Meaning of a result for a kind of order: an ineffective support is "void" too, an ordered disband "disband"."""
+_WITHOUT_ORDER = {codes.VOID, codes.FAILED}
+"""Results without an order: "void" for an order the package rejected, "disband" for a unit without a retreat."""
 
 
 def read_package_game(whole: Field) -> list[PhaseRecord]:
-    """The game in a value of that format; raises `InputError` with the path of what is wrong.
+    """Return the game in a value of that format; raises `InputError` with the path of the wrong field.
 
-    Orders of the last phase that were given but not carried out, so that there are no results, are left out.
+    Orders of the last phase that have no results yet are left out.
     """
     if (board := whole.get("map")) is not None and board.value != "standard":
         board.fail(f"must be 'standard', not {board.value!r}")
@@ -87,7 +87,7 @@ def _phase(field: Field, *, carried_out: bool) -> PhaseRecord:
 
 
 def _ended(field: Field, game: list[PhaseRecord]) -> PhaseRecord:
-    """Where a finished game stands; its last phase is the clock's."""
+    """Return the final position; its clock is that of the last phase."""
     if not game:
         field.fail(f"{END} needs a phase before it")
     before = game[-1].position
@@ -116,9 +116,9 @@ def _position(field: Field, year: int, phase: int, *, over: bool = False) -> dic
 def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin: np.ndarray) -> None:
     """Write into `origin` [75] marks that leave each dislodged unit the retreats listed for it.
 
-    An empty place that none of its neighbours may go to counts as contested; one that only some may go to is where the
-    attacker of the others came from. For a unit that a convoyed army dislodged the package lists every place next to
-    it, taken and contested ones too, so that such a list says nothing about the place.
+    An empty place open to none of the dislodged units next to it counts as contested; one closed to only some of them
+    is the origin of their attacker. For a unit dislodged by a convoyed army the package lists every adjacent place,
+    occupied and contested ones too, so that such a list holds no information.
     """
     listed = _retreats(field, {place: _next_to(place, dislodged) for place in np.flatnonzero(dislodged).tolist()})
     telling = {place: goals for place, goals in listed.items() if not any(units[goal] for goal in goals)}
@@ -132,7 +132,7 @@ def _mark_origins(field: Field, units: np.ndarray, dislodged: np.ndarray, origin
 
 
 def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
-    """Where each dislodged unit may go, as listed: provinces, by its own."""
+    """Return the listed retreats of each dislodged unit, sets of provinces by its own province."""
     found: dict[int, set[int]] = {place: set() for place in near}
     for name, held in field.items():
         power = read_power(field, name)
@@ -149,7 +149,7 @@ def _retreats(field: Field, near: dict[int, set[int]]) -> dict[int, set[int]]:
 
 
 def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
-    """Provinces that the unit dislodged from a place could go to if nobody were there."""
+    """Return the provinces adjacent to a dislodged unit, occupied or not."""
     board, unit = standard_board(), int(dislodged[place])
     if (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM:
         return set(np.flatnonzero(board.army_next[place]).tolist())
@@ -157,13 +157,13 @@ def _next_to(place: int, dislodged: np.ndarray) -> set[int]:
 
 
 def _results(field: Field, position: Position, orders: np.ndarray) -> np.ndarray:
-    """Results uint8 [75], of words by unit; a unit with an order and no word has done it."""
+    """Return results uint8 [75] from words by unit; an order without a word was carried out."""
     results = np.where(orders != 0, codes.DONE, codes.UNORDERED).astype(np.uint8)
     for unit, words in field.items():
         if unit != "WAIVE":
             place = int(standard_board().province_of[words.read(find_location, unit[2:])])
             known = [RESULTS[word.read(choose, "result", word.of(str), RESULTS)] for word in words]
-            if known and set(known) <= _OF_NOBODY and not orders[place]:
+            if known and set(known) <= _WITHOUT_ORDER and not orders[place]:
                 continue
             results[place] = _result(known, int(orders[place]) & codes.KIND_MASK, int(results[place]))
             check_result(words, place, int(results[place]), position, int(orders[place]))
@@ -171,6 +171,6 @@ def _results(field: Field, position: Position, orders: np.ndarray) -> np.ndarray
 
 
 def _result(known: list[int], kind: int, silent: int) -> int:
-    """What several words come to for an order of a kind; `silent` is what no word says."""
+    """Return the result code of several words for a kind of order; `silent` is the code without a word."""
     ended = next((code for code in known if code not in (codes.DONE, codes.DISLODGED_FLAG)), silent)
     return _OTHERWISE.get((kind, ended), ended) + codes.DISLODGED_FLAG * (codes.DISLODGED_FLAG in known)

@@ -1,7 +1,7 @@
-"""One phase of a game out of a JSON value.
+"""Reader of one phase of a game from a JSON value.
 
-Whatever is wrong is refused under the path of its field (`json_fields.py`), and what is read is a position that a game
-can be in (`positions.py`). The pieces serve other formats too, `package_game.py`.
+Errors name the path of the wrong field (`json_fields.py`), and every position read has passed `check_position`. The
+readers of single fields also serve the format of `package_game.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.envs.diplomacy.records.phase_writing import DISLODGED_WORD, ORIGIN
 
 
 def read_phase_name(field: Field) -> tuple[int, int]:
-    """Year and phase of a name."""
+    """Return (year, phase) of a name such as S1901M."""
     text = field.of(str)
     letters = {f"{season}{kind}": number for number, (season, kind) in enumerate(codes.PHASE_LETTERS)}
     found = re.fullmatch(r"([SFW])([0-9]{4,5})([MRA])", text)
@@ -37,7 +37,7 @@ def read_phase_name(field: Field) -> tuple[int, int]:
 
 
 def read_phase(field: Field) -> PhaseRecord:
-    """The record in a JSON value."""
+    """Return the record in a JSON value; raises `InputError` with the path of the wrong field."""
     field.keys(("name", "state", "done", "winner", "orders", "results"))
     year, phase = read_phase_name(field["name"])
     state = read_state(field["state"], year, phase)
@@ -55,7 +55,7 @@ def read_phase(field: Field) -> PhaseRecord:
 
 
 def read_state(field: Field, year: int, phase: int) -> dict[str, torch.Tensor]:
-    """The position [1, ...] in a state of ours."""
+    """Return the position [1, ...] of a `state` field."""
     field.keys(("units", "dislodged", "origin", "centres"))
     units, dislodged = (np.zeros(codes.NUM_PROVINCES, dtype=np.uint8) for _ in range(2))
     read_units(field["units"], units)
@@ -75,7 +75,7 @@ def read_position(
     year: int,
     phase: int,
 ) -> dict[str, torch.Tensor]:
-    """The position [1, ...] with these rows, refused under `field` if no game can be in it."""
+    """Return the position [1, ...] of these rows; raises `InputError` under `field` for an impossible one."""
     found = position(units[None], owner[None], year=year, phase=phase)
     found["dislodged"][0], found["origin"][0] = torch.as_tensor(dislodged), torch.as_tensor(origin)
     field.read(check_position, found)
@@ -83,12 +83,12 @@ def read_position(
 
 
 def read_power(field: Field, name: str) -> int:
-    """Number of a power."""
+    """Return the number of a power."""
     return POWERS.index(field.read(choose, "power", name, POWERS))
 
 
 def holdings(field: Field) -> Iterator[tuple[int, Field]]:
-    """What each power has: its number, and each member of its list; null is an empty list."""
+    """Yield (power, member) for each member of each power's list; null is an empty list."""
     for name, held in field.items():
         power = read_power(field, name)
         for member in held if held.value is not None else ():
@@ -108,7 +108,7 @@ def read_units(field: Field, units: np.ndarray, starred: np.ndarray | None = Non
 
 
 def read_province(field: Field, text: str) -> int:
-    """Number of a province; a coast is not one."""
+    """Return the number of a province; refuses a coast."""
     place = field.read(find_location, text)
     if place >= codes.NUM_PROVINCES:
         field.fail(f"{text!r}: name the province without a coast")
@@ -116,7 +116,7 @@ def read_province(field: Field, text: str) -> int:
 
 
 def read_centres(field: Field) -> np.ndarray:
-    """Owners of the centres, int64 [34]."""
+    """Return the owners of the centres, int64 [34]."""
     board = standard_board()
     owner = np.full(codes.NUM_CENTRES, NOTHING)
     for power, member in holdings(field):
@@ -131,7 +131,7 @@ def read_centres(field: Field) -> np.ndarray:
 
 
 def read_orders(field: Field, state: Position) -> np.ndarray:
-    """Orders int32 [75] of all powers in a position."""
+    """Return the orders int32 [75] of all powers in a position."""
     orders = np.zeros(codes.NUM_PROVINCES, dtype=np.int32)
     givers = order_givers({name: values[0].numpy() for name, values in state.items()})
     for power, member in holdings(field):
@@ -160,19 +160,19 @@ def _origin(field: Field | None) -> np.ndarray:
 
 
 def check_result(field: Field, place: int, result: int, state: Position, order: int) -> None:
-    """Refuse a result of nobody's order, and a unit dislodged other than by movement."""
+    """Refuse a result without an order, and a dislodgement outside of movement phases."""
     phase, where = int(state["phase"]), location_name(place)
     standing = int(state["dislodged" if phase in codes.RETREATS else "units"][0, place])
     if not standing and not order:
-        field.fail(f"nobody in {where} could be ordered in this phase, and no order was given there")
+        field.fail(f"nothing in {where} could be ordered in this phase, and no order was given there")
     if result % codes.DISLODGED_FLAG != codes.UNORDERED and not order:
         field.fail(f"there is no order for {where}; a unit without one is {codes.RESULTS[codes.UNORDERED]!r}")
     if result >= codes.DISLODGED_FLAG and phase not in (codes.SPRING, codes.FALL):
-        field.fail(f"nobody is {DISLODGED_WORD} in {codes.PHASES[phase]}")
+        field.fail(f"no unit is {DISLODGED_WORD} in {codes.PHASES[phase]}")
 
 
 def _results(field: Field, state: Position, orders: np.ndarray | None) -> np.ndarray:
-    """Results uint8 [75] of these orders in a position."""
+    """Return the results uint8 [75] of these orders in a position."""
     results = np.zeros(codes.NUM_PROVINCES, dtype=np.uint8)
     for name, words in field.items():
         place = read_province(words, name)

@@ -1,4 +1,7 @@
-"""One phase of a game as a JSON value: powers, provinces, units and orders as text, as people write them."""
+"""Writer of one phase of a game as a JSON value, with powers, provinces, units and orders in the usual notation.
+
+`phase_reading.py` is the inverse; every order written is read back first.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ DISLODGED_WORD = "dislodged"
 
 
 def write_phase(record: PhaseRecord, path: str) -> dict[str, Any]:
-    """The JSON value of a record; raises `InputError` under `path` for an order that cannot be written."""
+    """Return the JSON value of a record; raises `InputError` under `path` for an order that cannot be written."""
     row = {name: values[0].cpu().numpy() for name, values in record.position.items()}
     phase: dict[str, Any] = {"name": codes.phase_name(int(row["year"]), int(row["phase"])), "state": _state(row)}
     if row["done"]:
@@ -34,7 +37,7 @@ def write_phase(record: PhaseRecord, path: str) -> dict[str, Any]:
 
 
 def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[str]]:
-    """Orders by power; each is read back before it is handed out."""
+    """Return the orders as text by power, each checked by reading it back."""
     written: dict[str, list[str]] = {}
     givers = order_givers(row)
     standing = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
@@ -42,7 +45,7 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
         order, unit = int(orders[province]), int(standing[province])
         power = _giver(order, givers[province].tolist())
         if power == NOTHING:
-            raise InputError(f"order {order} in {location_name(province)}: nobody can have given it")
+            raise InputError(f"order {order} in {location_name(province)}: no power can have given it")
         read = read_order(text) if (text := _words_for(order, province, unit)) else None
         if read is None or (read.province, read.order) != (province, order):
             raise InputError(f"order {order} in {location_name(province)}: there are no words for it")
@@ -51,19 +54,19 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
 
 
 def _giver(order: int, powers: list[int]) -> int:
-    """Who gave an order, of the power whose unit is there and that whose home it is."""
+    """Return the power that gave an order: of a build the owner of the home centre, else that of the unit."""
     unit, home = powers
     builds = order & codes.KIND_MASK == codes.BUILD
     return home if builds and home != NOTHING else unit
 
 
 def _words_for(order: int, province: int, unit: int) -> str:
-    """An order as text; empty where there is none, as for a number from outside that is no order."""
+    """Return an order as text, empty for an integer that is no order."""
     return write_order(order, province, unit) if has_words(order) else ""
 
 
 def _state(row: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The board of one game."""
+    """Return the `state` value of one game."""
     board = standard_board()
     state: dict[str, Any] = {"units": _units(row["units"])}
     if row["dislodged"].any():
@@ -92,13 +95,13 @@ def _units(units: np.ndarray) -> dict[str, list[str]]:
 
 
 def _words(result: int) -> list[str]:
-    """How an order ended, such as "bounced", and after it whether its unit was dislodged."""
+    """Return the words of a result: how the order ended, then "dislodged" if its unit was."""
     words = [codes.RESULTS[result % codes.DISLODGED_FLAG]]
     return [*words, DISLODGED_WORD] if result >= codes.DISLODGED_FLAG else words
 
 
 def order_givers(row: dict[str, np.ndarray]) -> np.ndarray:
-    """Powers that may give an order in a province, int [75, 2]: its unit's, and in winter whose home it is; else -1."""
+    """Return the powers that may order in a province, int [75, 2]: of its unit, in winter of its home; else -1."""
     phase = int(row["phase"])
     units = codes.power_of(row["dislodged" if phase in codes.RETREATS else "units"])
     home = standard_board().home if phase == codes.WINTER else np.full(codes.NUM_PROVINCES, NOTHING)

@@ -1,9 +1,9 @@
 """Saved games as JSON: every phase's position, orders and results, read back exactly as they were.
 
-The format is described in `docs/envs/diplomacy_saved_games.md`. `write_game` makes the JSON value, `read_game` takes it
-apart, `save` and `load` do so with a file. A game is a list of `PhaseRecord`s, the last one being where it stands; any
-of them can go on with `batch.set_position(game, record.position)`. Games of the Python package `diplomacy` are read by
-`package_game.py`; `read_game` tells the two apart.
+The format is described in `docs/envs/diplomacy_saved_games.md`. `write_game` makes the JSON value, `read_game` reads
+it, `save` and `load` do so with a file. A game is a list of `PhaseRecord`s, the last one its current position; any
+of them can be continued with `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python
+package `diplomacy` and reads them with `package_game.py`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ KEYS = ("format", "version", "map", "phases", "players")
 
 
 def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> dict[str, Any]:
-    """The JSON value of a game; raises `InputError`, with the path of what is wrong, for what `read_game` would refuse.
+    """Return the JSON value of a game; raises `InputError` with a path for games that `read_game` would refuse.
 
-    That is also an order without words, or where nobody stands who could follow it: such integers can be carried out,
-    and do nothing. `players` are the names of those who played the seven powers, in their order; none where they are
-    not known.
+    That includes integers that are no orders, or orders without a unit: the adjudicator accepts and ignores them, the
+    format does not. `players` names the players of the seven powers, in order; empty if unknown.
     """
     whole: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
     if any(players):
@@ -45,7 +44,7 @@ def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> d
 
 
 def read_game(data: Any) -> list[PhaseRecord]:
-    """The game in a JSON value; raises `InputError` with the path of what is wrong."""
+    """Return the game in a JSON value; raises `InputError` with the path of the wrong field."""
     whole = Field(data)
     if "format" not in whole.of(dict) and "phases" in data:
         return _whole(read_package_game(whole), whole["phases"])
@@ -58,7 +57,7 @@ def read_game(data: Any) -> list[PhaseRecord]:
 
 
 def read_players(data: Any) -> tuple[str, ...]:
-    """Who played the seven powers in a JSON value, empty where it does not say; raises `InputError`."""
+    """Return the players of the seven powers in a JSON value, empty where unknown; raises `InputError`."""
     names = [""] * len(POWERS)
     if (players := Field(data).get("players")) is not None and "format" in data:
         for power, name in players.items():
@@ -67,10 +66,10 @@ def read_players(data: Any) -> tuple[str, ...]:
 
 
 def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> None:
-    """Write a game into a file, whole or not at all.
+    """Write a game to a file, atomically.
 
-    Raises `InputError` for a game that cannot be written (`write_game`), for a folder that is not there, and for any
-    other place where no file can be.
+    Raises `InputError` for a game that cannot be written (`write_game`), for a missing folder, and if the file cannot
+    be written.
     """
     place, text = Path(path), json.dumps(write_game(game, players=players), indent=1) + "\n"
     if not place.parent.is_dir():
@@ -82,12 +81,12 @@ def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str
 
 
 def load(path: str | Path) -> list[PhaseRecord]:
-    """Read the game in a file; raises `InputError` for what is not there, no JSON, or no game."""
+    """Read the game in a file; raises `InputError` for a missing file, invalid JSON, or an invalid game."""
     return _load(path, read_game)
 
 
 def load_players(path: str | Path) -> tuple[str, ...]:
-    """Who played the seven powers of the game in a file; raises `InputError` as `load` does."""
+    """Read the players of the seven powers from a file; raises `InputError` as `load` does."""
     return _load(path, read_players)
 
 
@@ -114,7 +113,7 @@ def _whole(game: list[PhaseRecord], phases: Field) -> list[PhaseRecord]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without a key said twice, of which JSON would keep the last."""
+    """Return the object; raises `InputError` for a repeated key, of which JSON would keep the last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

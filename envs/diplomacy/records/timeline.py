@@ -1,8 +1,8 @@
-"""A game as a list of phases for those who watch: what the log, the pictures and the replay are made of.
+"""A game as a list of phases in plain data: the input of log, drawings and replay.
 
-A phase is what stood on the board before it, the orders, and how they ended, with the codes of `codes.py` in plain
-lists. `phases_of` makes it from the records of `history.py` or of a saved game. The last one is where the game stands,
-without orders: `END` where it is over, else the phase that would be next.
+A phase holds the board before it, the orders and their results, with the codes of `codes.py` in plain lists.
+`phases_of` makes the list from records of `history.py` or of a saved game. The last phase is the current position,
+without orders: `END` for a finished game, else the phase to be played next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ END = "END"
 
 
 class Odds(TypedDict):
-    """How likely a player was to write a line of its orders, and what else it might have written there."""
+    """Probability of one line of a player's orders, with the likeliest alternatives."""
 
     power: int
     text: str
@@ -32,7 +32,7 @@ class Odds(TypedDict):
     others: list[tuple[str, float]]
     """The likeliest of the other options, and their probabilities."""
     rest: tuple[int, float]
-    """How many more options there were, and their probability together."""
+    """Number of further options, and the sum of their probabilities."""
 
 
 class Phase(TypedDict):
@@ -47,17 +47,17 @@ class Phase(TypedDict):
     owner: list[int]
     """[34] of the centres, before the phase."""
     winner: int
-    """The power that has won, -1 for nobody."""
+    """Power that has won, -1 for none."""
     orders: list[int]
-    """[75]"""
+    """[75] packed orders."""
     results: list[int]
-    """[75]"""
+    """[75] result codes."""
     odds: NotRequired[list[Odds]]
-    """Of those players whose odds are known, line by line."""
+    """Odds of the players for which they are known, line by line."""
 
 
 def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:
-    """The phases of a recorded game; raises `InputError` for a record without what came of it, but for the last one."""
+    """Return the phases of a recorded game; raises `InputError` if any but the last lacks orders or results."""
     *played, last = game
     for number, record in enumerate(played):
         for name in ("orders", "results"):
@@ -72,7 +72,7 @@ def phases_of(game: Sequence[PhaseRecord]) -> list[Phase]:
 
 
 def phase_title(name: str) -> str:
-    """A phase's name in words: Spring 1901, retreats."""
+    """Return the name of a phase in words: Spring 1901, retreats."""
     if name == END:
         return "The end"
     season = {"S": "Spring", "F": "Fall", "W": "Winter"}[name[0]]
@@ -81,13 +81,13 @@ def phase_title(name: str) -> str:
 
 
 def centre_counts(phase: Phase) -> list[int]:
-    """[7] centres of each power before a phase."""
+    """Return the centres of each power before a phase, [7]."""
     owner = np.array(phase["owner"])
     return [int((owner == power).sum()) for power in range(codes.NUM_POWERS)]
 
 
 def counts_by_year(phases: Sequence[Phase]) -> dict[int, list[int]]:
-    """Centres of each power at the end of every year, and under the year before the first at the beginning."""
+    """Return the centres [7] of each power by year, at its end; the start is stored under the year before."""
     found: dict[int, list[int]] = {}
     for before, after in pairwise(phases):
         year = int(before["name"][1:-1])
@@ -99,12 +99,12 @@ def counts_by_year(phases: Sequence[Phase]) -> dict[int, list[int]]:
 
 
 def winner(phases: Sequence[Phase]) -> int:
-    """The power that has won at the end, -1 where nobody has."""
+    """Return the power that has won, -1 for none."""
     return phases[-1]["winner"]
 
 
 def is_over(phases: Sequence[Phase]) -> bool:
-    """Whether a game has come to its end."""
+    """Return whether a game is over."""
     return phases[-1]["name"] == END
 
 

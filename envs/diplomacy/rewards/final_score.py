@@ -1,6 +1,6 @@
-"""What a position is worth to each power where a trajectory ends, won or only cut off: pure functions over G games.
+"""Score of the position in which a trajectory ends, finished or truncated: pure functions over G games.
 
-with position scoring     2.0 centre + 0.2 unit + 0.1 unit abroad + 0.5 for being there + 50, 25, 15, 10, 5, 2 or 0 by
+with position scoring     2.0 centre + 0.2 unit + 0.1 unit abroad + 0.5 for survival + 50, 25, 15, 10, 5, 2 or 0 by
                           the place among the powers, + `win_bonus` at 18 centres; -30 and nothing else if eliminated
 without position scoring  the same without the place, + `win_bonus` to the sole leader, if it has at least
                           `winner_threshold_sc` centres; -1 and nothing else if eliminated
@@ -24,7 +24,7 @@ ELIMINATED, ELIMINATED_WITHOUT_PLACES = -30.0, -1.0
 
 
 def final_scores(state: State, rules: RewardRules) -> Tensor:
-    """The score of every power in these positions."""
+    """Return the score of every power in these positions, float64 [G, 7]."""
     if rules.use_position_scoring:
         place, won, lost = place_bonus(state["owner"]), solos(state["owner"]) > 0, ELIMINATED
     else:
@@ -35,23 +35,23 @@ def final_scores(state: State, rules: RewardRules) -> Tensor:
 
 
 def holdings(units: Tensor, owner: Tensor) -> Tensor:
-    """What centres and units are worth."""
+    """Return the part of the score for centres and units, float64 [G, 7]."""
     held, there, abroad = (found.double() for found in (count_centres(owner), count_units(units), count_abroad(units)))
     return PER_CENTRE * held + PER_UNIT * there + PER_UNIT_ABROAD * abroad
 
 
 def ranks(owner: Tensor) -> Tensor:
-    """Places by centres, int64: 1 + how many powers have more."""
+    """Return the places by centres, int64 [G, 7]: 1 + the number of powers with more."""
     held = count_centres(owner)
     return 1 + (held.unsqueeze(1) > held.unsqueeze(2)).sum(dim=2)
 
 
 def place_bonus(owner: Tensor) -> Tensor:
-    """What the places are worth."""
+    """Return the part of the score for the place, float64 [G, 7]."""
     return torch.tensor(BY_PLACE, dtype=torch.float64, device=owner.device)[ranks(owner) - 1]
 
 
 def sole_leader(owner: Tensor, threshold: int) -> Tensor:
-    """Whether a power has more centres than any other, and at least `threshold`: bool."""
+    """Return whether a power has more centres than any other, and at least `threshold`: bool [G, 7]."""
     first = ranks(owner) == 1
     return first & (first.sum(dim=1, keepdim=True) == 1) & (count_centres(owner) >= threshold)

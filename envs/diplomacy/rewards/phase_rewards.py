@@ -1,4 +1,4 @@
-"""What a power has earned from one phase to the next: pure functions over G games, for every power at once.
+"""Step rewards, earned from one phase to the next: pure functions over G games, for all powers at once.
 
 step reward = score of the position after the phase - score of the one before + what happened in it
 score       = 2.0 centre + 0.3 unit - 0.3 threat + 0.1 unit abroad            (dense)
@@ -26,9 +26,10 @@ STRATEGIC_PER_UNIT, STRATEGIC_BASE, PER_LEAD, PER_CENTRE_BEHIND, PER_BALANCE = 0
 
 
 def step_rewards(before: State, after: State, results: Tensor, influence: Tensor, *, strategic: bool = False) -> Tensor:
-    """What each power earned in the phase between two positions; nothing in a game that was over before it.
+    """Return the step rewards float64 [G, 7] of the phase between two positions; 0 in a game that was over before.
 
-    `results` uint8 [G, 75] are the batch's, of this phase; `influence` [G, 75] is whose the provinces were before it.
+    `results` uint8 [G, 75] are the batch's, of this phase; `influence` [G, 75] is the owner of each province before it
+    (`influence_after`).
     """
     score = strategic_standing if strategic else standing
     change = score(after["units"], after["owner"]) - score(before["units"], before["owner"])
@@ -37,15 +38,15 @@ def step_rewards(before: State, after: State, results: Tensor, influence: Tensor
 
 
 def standing(units: Tensor, owner: Tensor) -> Tensor:
-    """The dense score of a position: centres, units, threats and units abroad."""
+    """Return the dense score of a position: centres, units, threats and units abroad."""
     held, there = count_centres(owner).double(), count_units(units).double()
     return PER_CENTRE * held + PER_UNIT * there + tactical(units, owner)
 
 
 def strategic_standing(units: Tensor, owner: Tensor) -> Tensor:
-    """The same with the place among the powers instead of the number of centres.
+    """Return the strategic score of a position: standing relative to the leader in place of the number of centres.
 
-    A leader, ties included, has `PER_LEAD`; the others lose by the centre they are behind and gain by the balance.
+    A leader, ties included, gets `PER_LEAD`; the others lose per centre behind the leader and gain by the balance.
     """
     behind, there = centres_behind(owner).double(), count_units(units).double()
     trailing = PER_BALANCE * balance(owner).unsqueeze(1) - PER_CENTRE_BEHIND * behind
@@ -54,13 +55,14 @@ def strategic_standing(units: Tensor, owner: Tensor) -> Tensor:
 
 
 def centres_behind(owner: Tensor) -> Tensor:
-    """How many centres each power has fewer than the leader, int64 [G, 7]."""
+    """Return the number of centres each power is behind the leader, int64 [G, 7]."""
     held = count_centres(owner)
     return held.max(dim=1, keepdim=True).values - held
 
 
 def balance(owner: Tensor) -> Tensor:
-    """How even those who own anything are, float64 [G]: 1 - std / mean of their centres, at least 0."""
+    """Return the balance among powers with centres, float64 [G]: 1 - std / mean of their centres, at least 0."""
+    # Population variance over the owning powers; the clamps keep an empty board at 0 / 1e-9 instead of 0 / 0.
     held = count_centres(owner).double()
     owning = held > 0
     many = owning.sum(dim=1).clamp(min=1)
@@ -70,23 +72,23 @@ def balance(owner: Tensor) -> Tensor:
 
 
 def tactical(units: Tensor, owner: Tensor) -> Tensor:
-    """Own units not in a home centre of theirs, and own centres into which a unit of another power could move."""
+    """Return the part of both scores for units outside of home centres and for threatened own centres."""
     return PER_UNIT_ABROAD * count_abroad(units).double() - PER_THREAT * count_threats(units, owner).double()
 
 
 def count_units(units: Tensor) -> Tensor:
-    """Units of each power on the board, int64 [G, 7]; those that have to retreat do not count."""
+    """Count the units of each power on the board, int64 [G, 7]; dislodged units do not count."""
     return count_powers(power_of(units))
 
 
 def count_abroad(units: Tensor) -> Tensor:
-    """Units of each power that are not in one of its home centres, int64 [G, 7]."""
+    """Count the units of each power that are not in one of its home centres, int64 [G, 7]."""
     powers = power_of(units)
     return count_powers(torch.where(powers == board_tensors(units.device).home, NOTHING, powers))
 
 
 def count_threats(units: Tensor, owner: Tensor) -> Tensor:
-    """Centres of each power into which a unit of another could move by itself, int64 [G, 7]."""
+    """Count the centres of each power that a unit of another could enter without a convoy, int64 [G, 7]."""
     places = torch.arange(codes.NUM_PROVINCES, device=units.device)
     reaches = board_tensors(units.device).threatens[form_of(units).clamp_min(0), places]  # [G, 75, 34]
     foreign = (units > 0).unsqueeze(2) & (power_of(units).unsqueeze(2) != owner.unsqueeze(1))
@@ -94,9 +96,9 @@ def count_threats(units: Tensor, owner: Tensor) -> Tensor:
 
 
 def events(before: Tensor, after: Tensor, results: Tensor, influence: Tensor) -> Tensor:
-    """What a phase brought: units dislodged and lost, from its `results`, and provinces new in a power's influence.
+    """Return the reward for events of a phase: units dislodged and lost, and provinces new in a power's influence.
 
-    `before` and `after` are the units [G, 75] around it, `influence` [G, 75] whose the provinces were before it.
+    `before` and `after` are the units [G, 75] around the phase, `influence` [G, 75] is from before it.
     """
     dislodged = results >= codes.DISLODGED_FLAG
     lost, gained = (
@@ -108,10 +110,10 @@ def events(before: Tensor, after: Tensor, results: Tensor, influence: Tensor) ->
 
 
 def influence_after(influence: Tensor, units: Tensor) -> Tensor:
-    """Whose each province is, int64 [G, 75]: of the power whose unit stands there, or stood there last; -1 nobody's."""
+    """Return the influence, int64 [G, 75]: the power whose unit is, or was last, in each province; -1 for none."""
     return torch.where(units > 0, power_of(units), influence)
 
 
 def first_influence(units: Tensor) -> Tensor:
-    """Influence where nothing is known of the past: home centres belong to their powers."""
+    """Return the influence at the start of a game: home centres count for their powers."""
     return influence_after(board_tensors(units.device).home.expand(units.shape), units)

@@ -1,6 +1,6 @@
-"""Which of the rewards for language models are paid, and how high the stakes are: plain data, checked when made.
+"""Options of the rewards for language models, as plain data with checked ranges.
 
-The weights that never change stand beside the sums they are in, in `rewards.py`, `final_score.py`, `sample_reward.py`.
+Fixed weights are defined beside their sums in `phase_rewards.py`, `final_score.py` and `sample_reward.py`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class RewardRules:
     """The options of the rewards. Raises `InputError` for a number outside its range."""
 
     win_bonus: float = 50.0
-    """For the winner, on top: with position scoring a solo, without it a sole leader."""
+    """Bonus of the winner: with position scoring for a solo, without it for a sole leader."""
     winner_threshold_sc: int = 18
-    """Centres that a sole leader needs to win. Without position scoring only: with it, it takes a solo's 18."""
+    """Centres that a sole leader needs to win; used without position scoring only (with it, a solo needs 18)."""
     use_position_scoring: bool = True
-    """Pay the place among the powers by centres."""
+    """Reward the place among the powers by centres."""
     reward_discount_gamma: float = 0.0
-    """How much of what the next phase earns counts for the decision before it; 0 pays for the immediate phase alone."""
+    """Discount per phase of later step rewards; 0 counts the immediate phase only."""
     use_strategic_step_scoring: bool = False
     """Step rewards by lead and balance instead of centres: the term `strategic` instead of `dense`."""
     use_trajectory_level_rewards: bool = False
-    """Every decision is paid for how the game ended, and not for its own step."""
+    """Reward every decision by the end of its game, without its step rewards."""
     use_elo_conditioned_rewards: bool = False
-    """Pay for a better place than the ratings of those who play would let one expect."""
+    """Add a reward for a better place than expected from the ratings of the players."""
     elo_scale: float = 0.5
-    """Half of what each place better than expected is worth."""
+    """Half of the reward per place better than expected."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():

@@ -1,14 +1,14 @@
-"""What a language model is paid for each of its decisions: pure functions over G games and the T phases they went on.
+"""Rewards of a language model for its decisions: pure functions over G games of T phases.
 
 dense    0.8 * sum over k of gamma^k * step reward k phases later + 0.2 * final score + 0.3 * gap + 0.2 * balance
 sparse   final score + 0.3 * gap + 0.2 * balance, for every decision of the trajectory alike
 gap      -(g - 3) / 18 for a power g > 3 centres behind the leader, else 0
-balance  1 - std / mean of the centres of those who own any, at least 0, for a power that does not lead
+balance  1 - std / mean of the centres of powers that own any, at least 0, for a power that does not lead
 Elo      + 2 s * (expected place - place), on top of either
 
-Step rewards are `rewards.step_rewards`; everything else is of the position in which the trajectory ended. The expected
-place of power i is 7 - the sum over its six opponents j of 1 / (1 + 10^((R_j - R_i) / 400)), the chance to beat each.
-Among games with the same opponents it is a constant, which advantages within a group do not see.
+Step rewards are `phase_rewards.step_rewards`; all other terms use the position in which the trajectory ended. The
+expected place of power i is 7 - the sum over its six opponents j of 1 / (1 + 10^((R_j - R_i) / 400)), the chance to
+beat each. It is constant among games with the same opponents and therefore cancels from advantages within a group.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
 
 STEPS, FINAL, GAP, BALANCE = 0.8, 0.2, 0.3, 0.2
 FREE_GAP, WHOLE_GAP = 3, 18
-"""Centres behind the leader that cost nothing, and those beyond that cost 1."""
+"""Centres behind the leader without a penalty, and further ones for a penalty of 1."""
 
 
 def sample_rewards(steps: Tensor, end: State, rules: RewardRules, *, ratings: Tensor | None = None) -> Tensor:
-    """Rewards float64 [T, G, 7] of what each power decided in each phase.
+    """Return the rewards float64 [T, G, 7] of the decisions of each power in each phase.
 
     `steps` float64 [T, G, 7] is what the phases earned (0 after a game's end), `end` the positions in which the games
-    ended. `ratings` [G, 7] of those who played, in Elo points, are needed for Elo-conditioned rewards only, and raise
-    `InputError` where they are missing or not finite.
+    ended. `ratings` [G, 7] of the players, in Elo points, are needed for Elo-conditioned rewards only. Raises
+    `InputError` where they are then missing or not finite.
     """
     final = final_scores(end, rules)
     whole = GAP * leader_gap(end["owner"]) + BALANCE * balance_bonus(end["owner"])
@@ -45,7 +45,7 @@ def sample_rewards(steps: Tensor, end: State, rules: RewardRules, *, ratings: Te
 
 
 def discounted(steps: Tensor, gamma: float) -> Tensor:
-    """Sums float64 [T, G, 7] of the step rewards from each phase on, `gamma` less with every phase."""
+    """Return the discounted sums float64 [T, G, 7] of step rewards from each phase on."""
     total = steps.double().clone()
     for t in range(len(total) - 2, -1, -1):
         total[t] += gamma * total[t + 1]
@@ -53,19 +53,19 @@ def discounted(steps: Tensor, gamma: float) -> Tensor:
 
 
 def leader_gap(owner: Tensor) -> Tensor:
-    """The penalty for being far behind the leader, float64 [G, 7], never above 0."""
+    """Return the penalty for being far behind the leader, float64 [G, 7], at most 0."""
     return -(centres_behind(owner).double() - FREE_GAP).clamp(min=0.0) / WHOLE_GAP
 
 
 def balance_bonus(owner: Tensor) -> Tensor:
-    """The balance of the powers, float64 [G, 7], for each that does not lead; leaders, also tied ones, get 0."""
+    """Return the balance of the powers, float64 [G, 7]; 0 for leaders, tied ones included."""
     return torch.where(centres_behind(owner) > 0, balance(owner).unsqueeze(1), 0.0)
 
 
 def expected_ranks(ratings: Tensor) -> Tensor:
-    """Places float64 [G, 7] that players of these Elo ratings [G, 7] can expect, 7 - 6 * their mean chance to beat one.
+    """Return the expected places float64 [G, 7] of Elo ratings [G, 7]: 7 - 6 * the mean chance to beat an opponent.
 
-    Everybody's add up to 28, as places without ties do.
+    They sum to 28 in each game, like places without ties.
     """
     elo = ratings.double()
     ahead = 1.0 / (1.0 + 10.0 ** ((elo.unsqueeze(1) - elo.unsqueeze(2)) / 400.0))  # [G, i, j] i ends before j
@@ -74,7 +74,7 @@ def expected_ranks(ratings: Tensor) -> Tensor:
 
 
 def elo_reward(owner: Tensor, ratings: Tensor, scale: float) -> Tensor:
-    """What being placed better than expected is worth, float64 [G, 7]; below 0 for a worse place."""
+    """Return the reward for a better place than expected, float64 [G, 7]; negative for a worse place."""
     return scale * 2.0 * (expected_ranks(ratings) - ranks(owner))
 
 

@@ -1,4 +1,7 @@
-"""The rewards of G games as they are played: a weighted sum of final scores and step rewards."""
+"""Rewards of G games in progress: a weighted sum of final scores and step rewards.
+
+`Scorer` carries the one piece of state that rewards need between phases, the influence on provinces.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ TERMS = (*FINAL, *STEPS)
 
 
 def reward_weights(reward: str | Mapping[str, float]) -> dict[str, float]:
-    """The weight of every term named, from one name or from a mapping.
+    """Return the weight of every term, from one name or a mapping.
 
-    Raises `InputError` for a term there is not, a weight that is no finite number, and where no term is named.
+    Raises `InputError` for an unknown term, a weight that is not a finite number, and for no term at all.
     """
     if not (isinstance(reward, str | Mapping) and reward):
         raise InputError(f"reward={reward!r}: give a term or weights of several; terms are {', '.join(TERMS)}")
@@ -34,9 +37,9 @@ def reward_weights(reward: str | Mapping[str, float]) -> dict[str, float]:
 
 
 class Scorer:
-    """Follows G games and says after every phase what each power has earned in it.
+    """Computes the rewards of G games after every phase.
 
-    It remembers whose each province was, `influence` [G, 75]: a copy of a game needs that of the game it comes from.
+    It keeps the `influence` int64 [G, 75] (`phase_rewards.influence_after`); a copied game needs that of its source.
     """
 
     influence: Tensor
@@ -45,11 +48,11 @@ class Scorer:
         self.weights = dict(weights)
 
     def begin(self, state: State, influence: Tensor | None = None) -> None:
-        """The games begin from here, with the `influence` of their past, if it is known."""
+        """Start the games at `state`, with the `influence` of their history if it is known."""
         self.influence = first_influence(state["units"]) if influence is None else influence
 
     def score(self, before: State, after: State, results: Tensor) -> Tensor:
-        """Rewards float64 [G, 7] of the phase between two positions, with final scores where it ended a game."""
+        """Return the rewards float64 [G, 7] of the phase between two positions, with final scores in games it ended."""
         ended = ((after["done"] > 0) & (before["done"] == 0)).unsqueeze(1)
         total = torch.zeros_like(count_centres(after["owner"]), dtype=torch.float64)
         for term, weight in self.weights.items():

@@ -95,13 +95,13 @@ def test_no_game_of_the_environment_begins_with_its_end():
 @pytest.mark.parametrize("phase", codes.RETREATS)
 def test_no_game_of_the_environment_begins_with_a_retreat_of_nobody(phase):
     env = parallel_env()
-    with pytest.raises(InputError, match=f"position: {codes.PHASES[phase]}, and nobody has to retreat"):
+    with pytest.raises(InputError, match=f"position: {codes.PHASES[phase]}, and no unit has to retreat"):
         env.reset(options={"position": {**opening(), "phase": torch.tensor([phase])}})
     env.close()
 
 
 def test_a_game_won_after_retreats_is_set_and_read_back(batch):
-    """Its phase stays the one in which it ended, in which nobody has to retreat any more."""
+    """Its phase stays the one in which it ended, in which no unit has to retreat any more."""
     state = won(18)
     state["phase"][:] = codes.FALL_RETREATS
     batch.set_position(1, state)
@@ -136,7 +136,7 @@ def crowd(state):
         (unit_at("units", "PAR", 200), r"game 1: units\[46\]=200: must be in \[0, 28\]"),
         (unit_at("units", "PAR", 10), r"game 1: units\[46\] \(PAR\): no fleet of form 1 can stand there"),
         (unit_at("units", "NTH", 3, game=0), r"game 0: units\[43\] \(NTH\): an army cannot stand at sea"),
-        (unit_at("dislodged", "PAR", 1), r"game 1: dislodged\[46\] \(PAR\): nobody has to retreat in spring"),
+        (unit_at("dislodged", "PAR", 1), r"game 1: dislodged\[46\] \(PAR\): no unit has to retreat in spring"),
         (crowd, "game 1: units: .* of them; there are never more than 34"),
     ],
 )
@@ -199,7 +199,7 @@ def test_no_game_of_the_environment_begins_won():
     env = parallel_env()
     env.reset()
     before = env.text()
-    with pytest.raises(InputError, match="position: FRANCE has 18 centres and has won, but done and winner do not"):
+    with pytest.raises(InputError, match="position: FRANCE has 18 centres and has won, but done and winner are not"):
         env.reset(options={"position": won(18, winner=-1, done=0)})
     assert env.text() == before
     env.close()
@@ -244,7 +244,7 @@ def test_the_last_year_there_is_ends_the_game():
         ("units", "STP", 8, r"units\[\d+\] \(STP\): no fleet of form 1"),
         ("units", "LON", 15, r"units\[\d+\] \(LON\): no fleet of form 2"),
         ("origin", "LON", 78, r"origin\[\d+\]=78: must be in \[0, 77\]"),
-        ("dislodged", "LON", 1, r"dislodged\[\d+\] \(LON\): nobody has to retreat in spring"),
+        ("dislodged", "LON", 1, r"dislodged\[\d+\] \(LON\): no unit has to retreat in spring"),
         ("year", None, 1900, r"year=1900: must be in \[1901, 30000\]"),
         ("phase", None, 5, r"phase=5: must be in \[0, 4\]"),
         ("winner", None, 7, r"winner=7: must be in \[-1, 6\]"),

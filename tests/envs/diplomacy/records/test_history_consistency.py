@@ -109,16 +109,16 @@ def test_who_has_the_centres_that_win_has_won():
     assert len(read_game(ours({"name": "S1905M", "state": state}))) == 1
     state["centres"]["ITALY"] = CENTRES[:18]
     assert read_game(ours({"name": "S1905M", "state": state, "done": True, "winner": "ITALY"}))
-    complaint = r"^phases\[0\]\.state\.centres: ITALY has 18 centres and has won, but done and winner do not say so$"
+    complaint = r"^phases\[0\]\.state\.centres: ITALY has 18 centres and has won, but done and winner are not set so$"
     for more in ({}, {"done": True}):
         with pytest.raises(InputError, match=complaint):
             read_game(ours({"name": "S1905M", "state": state, **more}))
 
 
 def test_somebody_has_to_retreat_in_a_phase_of_retreats_and_nobody_after_the_end():
-    with pytest.raises(InputError, match=r"^phases\[0\]\.name: fall retreats, and nobody has to retreat$"):
+    with pytest.raises(InputError, match=r"^phases\[0\]\.name: fall retreats, and no unit has to retreat$"):
         read_game(ours({"name": "F1905R", "state": QUIET}))
-    with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, and nobody has to retreat any more"):
+    with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, and no unit has to retreat any more"):
         read_game(ours({"name": "F1905R", "state": RETREAT, "done": True}))
 
 
@@ -153,8 +153,8 @@ def test_marks_that_a_movement_can_have_left(name, units, origin):
         ("F1901M", {"FRANCE": ["F SPA/NC"]}, {"SPA": "LYO"}, "SPA: F SPA/NC cannot have come from LYO"),
         ("F1901M", {"FRANCE": ["A MUN"]}, {"MUN": "convoy"}, "MUN: A MUN cannot have come by convoy"),
         ("F1901M", {"FRANCE": ["F LON"]}, {"LON": "convoy"}, "LON: F LON cannot have come by convoy"),
-        ("F1901M", {}, {"LON": "NTH"}, "LON: nobody stands there who could have come from anywhere"),
-        ("W1901A", {}, {"LON": "convoy"}, "LON: nobody stands there who could have come from anywhere"),
+        ("F1901M", {}, {"LON": "NTH"}, "LON: no unit stands there that could have come from anywhere"),
+        ("W1901A", {}, {"LON": "convoy"}, "LON: no unit stands there that could have come from anywhere"),
         ("F1901M", {"FRANCE": ["A BUR"]}, {"BUR": "contested"}, "BUR: contested, and A BUR stands there"),
         ("S1902M", {}, {"MUN": "PAR"}, "MUN: a unit cannot have come from PAR"),
         ("S1902M", {}, {"NTH": "convoy"}, "NTH: a unit cannot have come by convoy"),
@@ -187,12 +187,12 @@ def test_no_mark_of_a_movement_that_took_place_is_refused():
 @pytest.mark.parametrize(
     ("name", "results", "message"),
     [
-        ("F1901M", {"BUR": ["bounced"]}, "BUR: nobody in BUR could be ordered in this phase"),
-        ("F1901M", {"BUR": ["unordered", "dislodged"]}, "BUR: nobody in BUR could be ordered in this phase"),
+        ("F1901M", {"BUR": ["bounced"]}, "BUR: nothing in BUR could be ordered in this phase"),
+        ("F1901M", {"BUR": ["unordered", "dislodged"]}, "BUR: nothing in BUR could be ordered in this phase"),
         ("F1901M", {"MAR": ["done"]}, "MAR: there is no order for MAR; a unit without one is 'unordered'"),
-        ("W1901A", {"BRE": ["done"]}, "BRE: nobody in BRE could be ordered in this phase"),
-        ("W1901A", {"PAR": ["done", "dislodged"]}, "PAR: nobody is dislodged in winter"),
-        ("F1901R", {"PAR": ["done"]}, "PAR: nobody in PAR could be ordered in this phase"),
+        ("W1901A", {"BRE": ["done"]}, "BRE: nothing in BRE could be ordered in this phase"),
+        ("W1901A", {"PAR": ["done", "dislodged"]}, "PAR: no unit is dislodged in winter"),
+        ("F1901R", {"PAR": ["done"]}, "PAR: nothing in PAR could be ordered in this phase"),
     ],
 )
 def test_results_of_orders_that_nobody_had(name, results, message):
@@ -243,9 +243,9 @@ def no_longer_dislodged(phases):
         (lambda phases: phases.append(phases[0]), r"phases\[5\]: follows phases\[4\], with which the game was over"),
         (renamed(3, "W1906A"), r"phases\[3\]\.name: W1906A cannot follow F1905M"),
         (centred, r"phases\[2\]\.state\.centers: TURKEY has 18 centres and has won"),
-        (no_longer_dislodged, r"phases\[1\]\.name: spring retreats, and nobody has to retreat"),
-        (lambda phases: phases[0]["results"].update({"A BOH": ["bounce"]}), r"results\.A BOH: nobody in BOH could be"),
-        (lambda phases: phases[0]["results"].update({"F BAL": ["dislodged"]}), r"results\.F BAL: nobody in BAL"),
+        (no_longer_dislodged, r"phases\[1\]\.name: spring retreats, and no unit has to retreat"),
+        (lambda phases: phases[0]["results"].update({"A BOH": ["bounce"]}), r"results\.A BOH: nothing in BOH could be"),
+        (lambda phases: phases[0]["results"].update({"F BAL": ["dislodged"]}), r"results\.F BAL: nothing in BAL"),
     ],
 )
 def test_what_no_game_of_the_package_can_be(change, message):

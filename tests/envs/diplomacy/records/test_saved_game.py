@@ -25,7 +25,7 @@ PACKAGE = json.loads(Path(__file__).with_name("package_game.json").read_text(enc
 
 
 def same(one, other):
-    """Whether two games are the same in every array."""
+    """Return whether two games are the same in every array."""
     assert len(one) == len(other)
     for here, there in zip(one, other, strict=True):
         assert {name: values.tolist() for name, values in here.position.items()} == {
@@ -115,7 +115,7 @@ def in_phase(year, phase, **values):
     ("order", "where", "message"),
     [
         (codes.pack(codes.MOVE, 100), "PAR", "order 1602 in PAR: there are no words for it"),
-        (codes.pack(codes.HOLD), "BUR", "order 1 in BUR: nobody can have given it"),
+        (codes.pack(codes.HOLD), "BUR", "order 1 in BUR: no power can have given it"),
         (12, "PAR", "order 12 in PAR: there are no words for it"),
         (-1, "PAR", "order -1 in PAR: there are no words for it"),
         (codes.pack(codes.HOLD, 3), "PAR", "order 49 in PAR: there are no words for it"),
@@ -304,7 +304,7 @@ UNITS = (*FIRST, "state", "units")
         (
             (*FIRST, "state", "dislodged"),
             {"ITALY": ["A PAR"]},
-            r"state: dislodged\[\d+\] \(PAR\): nobody has to retreat in",
+            r"state: dislodged\[\d+\] \(PAR\): no unit has to retreat in",
         ),
         (
             (*SECOND, "state", "dislodged"),
