@@ -1,4 +1,4 @@
-"""The games. Importing this package registers their gymnasium ids and nothing more.
+"""The games. Importing this package registers their Gymnasium ids and has no other effect.
 
 Entry points are strings, so the simulator (Warp, torch) loads with the first environment, not with the import:
 `import sparring; gymnasium.make("sparring/Dogfight-v1")`, or `gymnasium.make("sparring:sparring/Dogfight-v1")` in one
@@ -12,7 +12,7 @@ from gymnasium.envs.registration import register
 from sparring.envs.game import games
 
 PARALLEL = {game.id: game.parallel_env for game in games()}
-"""Games with all seats open, as PettingZoo's parallel environments; PettingZoo keeps no list of its own."""
+"""PettingZoo parallel environments by id; PettingZoo itself has no registry."""
 
 for _game in games():
     if _game.env:

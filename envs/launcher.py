@@ -1,8 +1,8 @@
-"""Kernels launched over a batch, the same way for every simulator.
+"""Launches of kernels over a batch, shared by all simulators.
 
 On a CPU the batch is cut into one range per thread: a launch releases the GIL, so plain threads scale. On a GPU it is
 one launch in torch's current stream, which first waits for what Warp's own stream still does (allocations, copies).
-Every kernel takes, after its inputs, the number of its first row.
+Every kernel takes, as its last argument, the number of its first row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparring.configs.core.device import usable_cores
 
 
 class Launcher:
-    """Launches kernels over `size` rows on `device`, on a CPU with `threads`; 0 takes all that this process may use."""
+    """Launches kernels over `size` rows on `device`; `threads` are for a CPU, 0 takes every core of this process."""
 
     def __init__(self, device: torch.device, size: int, threads: int) -> None:
         _start_warp()
@@ -41,12 +41,12 @@ class Launcher:
         self.launch(self.record(kernel, inputs))
 
     def run_once(self, kernel: Any, inputs: list[Any]) -> None:
-        """Launch a kernel for what concerns one row only, which its inputs name."""
+        """Launch a kernel with a single thread; its inputs name the row it works on."""
         with self.stream():
             wp.launch(kernel, dim=1, inputs=inputs, device=self.wp_device)
 
     def record(self, kernel: Any, inputs: list[Any]) -> list[Any]:
-        """Describe the launches over all rows, one range per thread, each ready for any number of `launch()`."""
+        """Prepare launches over all rows, one range per thread, for any number of calls of `launch`."""
         bounds = np.linspace(0, self.size, self.threads + 1).astype(int).tolist()
         return [
             wp.launch(kernel, dim=end - first, inputs=[*inputs, first], device=self.wp_device, record_cmd=True)
@@ -54,7 +54,7 @@ class Launcher:
         ]
 
     def launch(self, commands: list[Any]) -> None:
-        """Do recorded launches, the first one in this thread, on a GPU in torch's current stream."""
+        """Run recorded launches, on a GPU in torch's current stream; on a CPU this thread takes the first range."""
         if self._workers is None:
             with self.stream():
                 commands[0].launch()
@@ -65,10 +65,10 @@ class Launcher:
             other.result()
 
     def stream(self) -> AbstractContextManager[Any]:
-        """Make a context in which Warp works in torch's current stream; on a CPU it does nothing.
+        """Return a context in which Warp uses torch's current stream; a null context on a CPU.
 
-        Copies and fills of Warp's belong in it as well as launches: outside of it they take Warp's own stream, which
-        waits for torch's default stream, and for no other.
+        Copies and fills by Warp need it as well as launches: outside of it they use Warp's own stream, which is
+        synchronized with torch's default stream only.
         """
         if self.device.type != "cuda":
             return nullcontext()
@@ -81,7 +81,7 @@ class Launcher:
 
 
 def _start_warp() -> None:
-    """Initialize Warp without its greeting; where torch sees no GPU, without the warning that there is none."""
+    """Initialize Warp without its banner and, where torch finds no GPU, without its warning about that."""
     wp.config.log_level = wp.LOG_ERROR
     if torch.cuda.is_available():
         wp.init()

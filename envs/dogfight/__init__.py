@@ -1,6 +1,6 @@
 """Two fighters, guns and gravity: the rules as data, the simulator as kernels, and its interfaces.
 
-`batch.py` is the native batch that trainers use; `interfaces/` shows the same matches through Gymnasium and PettingZoo.
+`batch.py` is the native batch that trainers use; `interfaces/` has the Gymnasium and PettingZoo environments.
 Importing this package reads the rules only and does not load the simulator.
 """
 

@@ -1,7 +1,7 @@
-"""Face 1, the native batch: N matches in Warp arrays on one device, seen by torch without a copy.
+"""The native batch: N matches in Warp arrays on one device, shared with torch tensors without a copy.
 
-The step's launches are recorded once, since describing a launch to Warp costs five times as much as doing it. On a GPU
-the step is one captured CUDA graph and nothing crosses to the host. Both run the same kernels.
+The launches of a step are recorded once, since preparing a launch takes five times as long as running it. On a GPU the
+step is one captured CUDA graph, without transfers to the host. CPU and GPU run the same kernels.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ TRACE_FIELDS: tuple[str, ...] = (
 )
 """Columns of `DogfightBatch.trace`.
 
-Hp is 0 once a fighter is dead, also where the ground has left it some. Bullets 0 and 1 were fired by seat 0, 2 and 3 by
-seat 1; life 0 is no bullet.
+Positions in m, speeds in m/s, cooldown, stall and life in ticks. Hp is 0 for a dead fighter, also for one that crashed
+with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks a free slot.
 """
 
 RESULTS = (
@@ -57,7 +57,7 @@ RESULTS = (
     "invalid_actions",
     "trace",
 )
-"""Tensors of the batch that a step writes."""
+"""Tensors of the batch that a step overwrites."""
 
 _CARRIED = ("obs", "ranges", "bots", "match_id", "invalid_actions")  # earlier frames exist in the observations only
 _STRUCTS: dict[str, Any] = {
@@ -70,7 +70,7 @@ _STRUCTS: dict[str, Any] = {
 
 
 def observation_size(rule_set: str, observe_physics: bool = True) -> int:
-    """Floats per observation: 59 or 46 under classic rules, 224 under challenge game."""
+    """Return the number of floats per observation: 59 or 46 under classic rules, 224 under challenge rules."""
     if rule_set == "challenge":
         return game.CHALLENGE_FRAMES * game.CHALLENGE_FRAME_SIZE
     return 59 if observe_physics else 46
@@ -81,7 +81,7 @@ class DogfightBatch:
 
     Args:
         num_envs: matches N >= 1.
-        device: "cpu", "cuda", "cuda:1", ... or "auto", which is cuda where there is one.
+        device: "cpu", "cuda", "cuda:1", ... or "auto", which is cuda if available.
         rules: "classic" or "challenge".
         action_repeat: ticks per step; a repeat stops early when the match ends.
         bot_rate: "tick" (bots decide 120 times a second) or "agent" (once a step, as actions do). Under challenge
@@ -93,13 +93,13 @@ class DogfightBatch:
         max_ticks: time limit.
         threads: CPU threads; 0 takes every core this process may use.
         trace: record every tick of the first `trace` matches in `trace`.
-        seed: seeds every draw until `reset(seed)` gives another; in [0, 2^31), which is all that the kernels take.
+        seed: seed of all draws until `reset(seed)` sets another, in [0, 2^31), the width of the kernels' argument.
 
     The result tensors (`obs` [N, 2, D], `final_obs`, `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
     `final_hp` [N, 2], `invalid_actions`, `trace`) share memory with the simulator and are overwritten by the next step.
     A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours.
 
-    Raises `ConfigError` or `UnknownNameError`, one line, for an argument that cannot be had.
+    Raises `ConfigError` or `UnknownNameError`, with a one-line message, for an invalid argument.
 
     """
 
@@ -159,7 +159,7 @@ class DogfightBatch:
 
     @property
     def contract(self) -> dict[str, Any]:
-        """What a policy must agree with to play here; stored in every checkpoint."""
+        """Properties of this batch that a policy must match; stored in every checkpoint."""
         return {
             "id": game.ENV_ID,
             "version": game.VERSION,
@@ -179,7 +179,7 @@ class DogfightBatch:
         return sum(a.capacity for a in arrays) + sum(t.nbytes for t in tensors)
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
-        """Begin every match anew and return `obs`. A seed in [0, 2^31) restarts the whole sequence of draws."""
+        """Restart every match and return `obs` [N, 2, D]. A seed in [0, 2^31) restarts the sequence of draws."""
         if seed is not None:
             check_whole(seed=seed)
             self._settings.seed = seed
@@ -214,9 +214,9 @@ class DogfightBatch:
         return torch.stack([value.double() for value in values], dim=1)
 
     def assign(self, bots: torch.Tensor | np.ndarray | None, restart: torch.Tensor | None = None) -> None:
-        """Set who plays (`bots` int [N, 2], a bot id or ACTIONS) and begin the matches in `restart` [N] bool anew.
+        """Set the players (`bots` int [N, 2], bot ids or ACTIONS) and restart the matches marked in `restart` bool [N].
 
-        Raises `ConfigError` for ids out of range, for which ids on a GPU are waited for.
+        Raises `ConfigError` for ids out of range; the check waits for ids on a GPU.
         """
         if bots is not None:
             values = torch.as_tensor(bots)
@@ -227,16 +227,16 @@ class DogfightBatch:
             self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
 
     def set_ranges(self, ranges: np.ndarray) -> None:
-        """Randomize physics within `ranges` [13, 2] (low, high) from each match's next beginning on.
+        """Randomize the physics within `ranges` [13, 2] (low, high), for each match from its next start on.
 
-        Raises `ConfigError` for ranges that cannot be played.
+        Raises `ConfigError` for invalid ranges (`validation.check_ranges`).
         """
         values = np.asarray(ranges, dtype=np.float32)
         check_ranges(values)
         self.ranges.copy_(torch.from_numpy(values))
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Host copies of the state, as structured arrays.
+        """Return host copies of the state, as structured arrays.
 
         Keys: fighters [N, 2], bullets [N, 4], memory [N, 2], physics [N], clock [N] (fields as in `state.py`).
         """
@@ -244,13 +244,13 @@ class DogfightBatch:
             return {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
 
     def load(self, state: dict[str, np.ndarray]) -> None:
-        """Set the state (any of the arrays of `snapshot`) and write the observations it gives."""
+        """Set the state (any of the arrays of `snapshot`) and update the observations."""
         for name, values in state.items():
             self._set(name, values)
         self._launcher.run(observe_kernel, [self._world, self._results, self._settings])
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that decides how play goes on, as tensors and numbers; `load_state_dict` continues from there."""
+        """Return everything that determines further play, as tensors and numbers, for `load_state_dict`."""
         arrays = {name: torch.from_numpy(rows.reshape(-1).view(np.uint8)) for name, rows in self.snapshot().items()}
         return {"arrays": arrays, "seed": self._settings.seed} | {name: getattr(self, name) for name in _CARRIED}
 
@@ -294,7 +294,7 @@ class DogfightBatch:
             wp.copy(getattr(self._world, name), wp.array(values, dtype=_STRUCTS[name], device=self._wp_device))
 
     def _bind(self) -> None:
-        """Point the kernels' structs at the tensors."""
+        """Make the kernels' structs refer to the memory of the tensors."""
         n = self.num_envs
         self._world = World()
         shapes = {

@@ -1,8 +1,8 @@
-"""One moment of a match as a picture, drawn with Pillow: arena, fighters, bullets, hp, speed, clock.
+"""Pictures of a match, drawn with Pillow: arena, fighters, bullets, hp, speed, clock.
 
-A `Frame` holds what is drawn, in the units of the rules; `frame_from_trace` makes one from a row of the batch's trace.
-The picture is drawn twice as large and shrunk, which smooths every edge. Colours are from the Okabe-Ito palette: they
-stay apart for colour-blind eyes. Neither torch nor Warp is needed here.
+A `Frame` holds the content, in the units of the rules; `frame_from_trace` makes one from a row of the batch's trace.
+Pictures are drawn at twice the size and shrunk, for smooth edges. Colours are from the Okabe-Ito palette, which is safe
+for colour-blind readers. Needs neither torch nor Warp.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BulletView:
 
 @dataclass(frozen=True)
 class Frame:
-    """What one picture shows."""
+    """Content of one picture."""
 
     fighters: tuple[FighterView, FighterView]
     bullets: tuple[BulletView, ...]
@@ -75,11 +75,11 @@ class Frame:
     max_hp: int = int(rules.PARAMETERS[rules.PARAMETER_INDEX["max_hp"]].default)
     names: tuple[str, str] = ("player 0", "player 1")
     deadly_ground: bool = False
-    """Whether the ground kills and the sides are open, as under challenge rules."""
+    """True if the ground kills and the sides are open, as under challenge rules."""
     trails: tuple[np.ndarray, ...] = ()
     """Per seat the latest positions, [K, 2] in m, oldest first."""
     struck: tuple[bool, bool] = (False, False)
-    """Per seat, whether to draw the flash of a hit."""
+    """Per seat, true to draw the flash of a hit."""
     banner: str = ""
 
 
@@ -93,9 +93,9 @@ def frame_from_trace(
     struck: tuple[bool, bool] = (False, False),
     banner: str = "",
 ) -> Frame:
-    """The frame of one row of `DogfightBatch.trace`, float32 [29].
+    """Return the frame of one row of `DogfightBatch.trace`, float32 [29]; raises `ValueError` for another length.
 
-    The trace does not hold `max_hp`; None takes the default, or a fighter's hp where that is more.
+    The trace does not hold `max_hp`; None takes the default, or a fighter's hp if larger.
     """
     values = [float(value) for value in row]
     if len(values) != TICK + 1:
@@ -107,7 +107,7 @@ def frame_from_trace(
 
 
 def draw(frame: Frame, *, size: tuple[int, int] = (600, 400)) -> np.ndarray:
-    """The frame as a picture, uint8 [H, W, 3]; `size` is (W, H) in pixels, each at least 64."""
+    """Draw a frame, uint8 [H, W, 3]; `size` is (W, H) in pixels. Raises `ValueError` below 64 pixels."""
     if min(size) < 64:
         raise ValueError(f"size={size}: a picture needs at least 64 x 64 pixels")
     canvas = _FrameCanvas(size)
@@ -125,7 +125,7 @@ def draw(frame: Frame, *, size: tuple[int, int] = (600, 400)) -> np.ndarray:
 
 
 def to_pixels(x: float, y: float, size: tuple[int, int] = (600, 400)) -> tuple[float, float]:
-    """Where a point of the arena (m) lies in a picture of `size` (W, H), in pixels from the upper left."""
+    """Convert a point of the arena, m, to pixels from the upper left of a picture of `size` (W, H)."""
     width, height = size
     strip = height * _STRIP
     scale = min(width / (2 * rules.HALF_WIDTH), (height - strip) / rules.HEIGHT)
@@ -152,7 +152,7 @@ def _font(pixels: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
 
 
 class _FrameCanvas:
-    """A picture in progress, in supersampled pixels; positions are given in m."""
+    """Drawing surface in supersampled pixels; positions are in m."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         self.size = (size[0] * _SUPERSAMPLE, size[1] * _SUPERSAMPLE)
@@ -170,7 +170,7 @@ class _FrameCanvas:
         self.pen.circle(self.at(x, y), max(radius * self.unit, 1.5 * _SUPERSAMPLE), fill=color)
 
     def arena(self, *, deadly_ground: bool) -> None:
-        """Sky, the bands in which the walls push, a grid every 100 m, and the ground."""
+        """Draw sky, the bands in which the walls push, a grid every 100 m, and the ground."""
         half, height, band = rules.HALF_WIDTH, rules.HEIGHT, rules.WALL_BAND
         self.box(-half, 0, half, height, SKY if deadly_ground else BAND)
         if not deadly_ground:
@@ -182,14 +182,14 @@ class _FrameCanvas:
         self.box(-half, 0, half, rules.CHALLENGE_DEADLY_ALTITUDE, DEADLY if deadly_ground else GROUND)
 
     def trail(self, points: np.ndarray, color: Color) -> None:
-        """Positions [K, 2], fading toward the oldest; a jump across the open sides is not joined."""
+        """Draw positions [K, 2] as a line that fades toward the oldest; jumps across the open sides are left out."""
         for index, (start, end) in enumerate(pairwise(points)):
             if abs(end[0] - start[0]) < rules.HALF_WIDTH:
                 faded = _blend(SKY, color, 0.55 * (index + 1) / len(points))
                 self.pen.line([self.at(*start), self.at(*end)], fill=faded, width=2 * _SUPERSAMPLE)
 
     def fighter(self, view: FighterView, color: Color, *, struck: bool) -> None:
-        """An arrowhead along the heading; grey when dead, hollow in a stall, ringed in the moment of a hit."""
+        """Draw an arrowhead along the heading; grey when dead, hollow in a stall, ringed when hit."""
         radius = max(rules.FIGHTER_RADIUS * _FIGHTER_SCALE * self.unit, 5.0 * _SUPERSAMPLE)
         x, y = self.at(view.x, view.y)
         cos, sin = math.cos(view.yaw), math.sin(view.yaw)
@@ -202,7 +202,7 @@ class _FrameCanvas:
             self.text((x, y - 2.4 * radius), "STALL", STALL, anchor="mm", height=0.03)
 
     def strip(self, frame: Frame) -> None:
-        """Above the arena: each fighter's name, hp and speed, and the clock between them."""
+        """Draw the strip above the arena: name, hp and speed of each fighter, and the clock."""
         width, height = self.size
         row = height * _STRIP
         for seat, (fighter, color) in enumerate(zip(frame.fighters, SEAT_COLORS, strict=True)):
@@ -223,7 +223,7 @@ class _FrameCanvas:
             self.pen.rectangle([left, 0.66 * row, right, 0.86 * row], fill=color if index < hp else BAND)
 
     def banner(self, words: str) -> None:
-        """A line across the middle of the arena."""
+        """Draw a line of text across the middle of the arena."""
         x, y = self.at(0.0, 0.62 * rules.HEIGHT)
         half = 0.05 * self.size[1]
         self.pen.rectangle([0, y - half, self.size[0], y + half], fill=BACKGROUND)

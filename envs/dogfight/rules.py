@@ -1,7 +1,7 @@
-"""The dogfight's rules as plain data: constants, physics parameters, levels, regimes, names.
+"""Rules of the dogfight as plain data: constants, physics parameters, levels, regimes, names.
 
-Nothing here needs Warp or torch, so configuration, evaluation and documentation read it freely. Units are metres,
-seconds and radians; one tick is 1/120 s. The simulator (`physics.py`) takes every number from this file.
+Needs neither Warp nor torch, so that configuration, evaluation and documentation can import it. Units are metres,
+seconds and radians unless noted; one tick is 1/120 s. The simulator (`physics.py`) takes every number from this file.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ VERSION = 2
 
 TICKS_PER_SECOND = 120
 DT = 1.0 / TICKS_PER_SECOND
-MAX_TICKS = 10_800
-ACTION_REPEAT = 10
+MAX_TICKS = 10_800  # 90 s.
+ACTION_REPEAT = 10  # Ticks per decision: 12 decisions a second.
 
 HALF_WIDTH = 500.0
 HEIGHT = 600.0
-WALL_BAND = 50.0
-WALL_PUSH = 300.0
+WALL_BAND = 50.0  # Width of the soft walls.
+WALL_PUSH = 300.0  # m/s, of a soft wall at the very edge.
 
 FIGHTER_RADIUS = 8.0
 BULLET_RADIUS = 3.0
 MUZZLE_OFFSET = 12.0
 STALL_SPEED = 30.0
 STALL_RECOVERY_SPEED = 40.0
-STALL_TICKS = 36
-STALL_TURN_RATE = 2.5
-SPEED_LOST_PER_HP = 0.03
-TURN_LOST_PER_HP = 0.02
+STALL_TICKS = 36  # 0.3 s.
+STALL_TURN_RATE = 2.5  # rad/s, of the nose falling toward -pi/2.
+SPEED_LOST_PER_HP = 0.03  # Share of the maximum speed.
+TURN_LOST_PER_HP = 0.02  # Share of the turn rate.
 
 SPAWN_SPEED = 50.0
-SPAWN_SPEED_MARGIN = 15.0
+SPAWN_SPEED_MARGIN = 15.0  # Above `min_speed`, for random spawns.
 SPAWN_SPEED_HIGH = 80.0
 SPAWN_X = 200.0
 SPAWN_Y = 300.0
 
 BULLETS_PER_FIGHTER = 2
-"""Bullets one fighter can have in flight at once: the longest life over the shortest cooldown of every level."""
+"""Most bullets of one fighter in flight: longest lifetime / shortest cooldown = 90 / 45 ticks at level full."""
 OBSERVED_BULLETS = 8
 
 CHALLENGE_GRAVITY = 130.0
 CHALLENGE_DEADLY_ALTITUDE = 5.0
-CHALLENGE_CEILING_DRAG = 80.0
+CHALLENGE_CEILING_DRAG = 80.0  # m/s^2, of the thin air at the full height.
 CHALLENGE_CEILING_MIN_SPEED = 20.0
 CHALLENGE_FRAMES = 4
 CHALLENGE_FRAME_SIZE = 56
@@ -59,9 +59,9 @@ SPAWNS = ("random", "fixed")
 LEVELS = ("none", "narrow", "full")
 
 ACTIONS = -1
-"""Marks a seat played by actions."""
+"""In place of a bot id: the seat is played by actions."""
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
-"""Scripted opponents; a bot's id is its place here."""
+"""Scripted opponents; a bot's id is its index."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ REGIMES: dict[str, dict[str, float]] = {
 
 
 def defaults() -> np.ndarray:
-    """The 13 default parameters, float32 [13], in the order of `PARAMETERS`."""
+    """Return the default parameters, float32 [13], in the order of `PARAMETERS`."""
     return np.array([parameter.default for parameter in PARAMETERS], dtype=np.float32)
 
 
 def ranges(name: str) -> np.ndarray:
-    """Lower and upper bound of every parameter, float32 [13, 2], in the order of `PARAMETERS`.
+    """Return the lower and upper bound of every parameter, float32 [13, 2], in the order of `PARAMETERS`.
 
     `name` is a level (none, narrow, full) or a regime; a regime is one point. Raises `UnknownNameError`.
     """
@@ -126,5 +126,5 @@ def ranges(name: str) -> np.ndarray:
 
 
 def bot_id(name: str) -> int:
-    """The id of a scripted opponent; raises `UnknownNameError` with the choices and the nearest match."""
+    """Return the id of a scripted opponent; raises `UnknownNameError` with the choices and the nearest match."""
     return BOTS.index(choose("bot", name, BOTS))

@@ -1,7 +1,7 @@
-"""What a batch refuses, in one line each: options, seeds, bot ids and physics that the kernels could not play.
+"""Checks of a batch's options, seeds, bot ids and physics, each raising a one-line `ConfigError`.
 
-A kernel checks nothing: a bot id out of range plays another bot, a wide seed loses its upper bits. So everything is
-looked at once, before it gets there, and never within a step.
+The kernels check nothing: a bot id out of range would play another bot, a wide seed would lose its upper bits. All
+checks therefore happen once, when a value is set, and none within a step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNTS = {
 
 
 def check_whole(**values: Any) -> None:
-    """Refuse what is not a whole number within `COUNTS`."""
+    """Refuse values that are not whole numbers within `COUNTS`."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or not inside(int(value), COUNTS[name]):
             raise ConfigError(f"{name}={value}: must be a whole number in {COUNTS[name]}")
@@ -44,7 +44,7 @@ def check_rewards(reward: RewardConfig, gamma: float) -> None:
 
 
 def check_bots(bots: torch.Tensor) -> None:
-    """Refuse ids that are neither a bot's nor `ACTIONS`; ids on a GPU are waited for."""
+    """Refuse ids that are neither a bot's nor `ACTIONS`; waits for ids on a GPU."""
     low, high = game.ACTIONS, len(game.BOTS) - 1
     if not bool(((bots >= low) & (bots <= high) & (bots == bots.int())).all()):
         names = ", ".join(f"{index} {name}" for index, name in enumerate(game.BOTS))
@@ -52,7 +52,7 @@ def check_bots(bots: torch.Tensor) -> None:
 
 
 def check_ranges(ranges: np.ndarray) -> None:
-    """Refuse ranges [13, 2] (low, high) of physics that cannot be played."""
+    """Refuse ranges [13, 2] (low, high) that are not finite, ordered, whole where needed and mutually consistent."""
     if ranges.shape != (len(game.PARAMETERS), 2):
         raise ConfigError(f"ranges have shape {ranges.shape}, expected ({len(game.PARAMETERS)}, 2): low and high")
     for parameter, (low, high) in zip(game.PARAMETERS, ranges.tolist(), strict=True):
@@ -62,6 +62,7 @@ def check_ranges(ranges: np.ndarray) -> None:
     if fastest <= slowest:
         raise ConfigError(f"max_speed from {fastest:g}: must be above min_speed, which goes up to {slowest:g}")
     lifetime, most = bounds["bullet_lifetime_ticks"][1], game.BULLETS_PER_FIGHTER
+    # A longer life would overflow the bullet slots of a fighter: `shoot` would overwrite a live bullet.
     if lifetime > most * bounds["gun_cooldown_ticks"][0]:
         raise ConfigError(f"bullet_lifetime_ticks up to {lifetime:g} needs gun_cooldown_ticks >= {lifetime / most:g}")
 

@@ -1,4 +1,4 @@
-"""Face 3: one match as a `gymnasium.Env`, a learner against a named opponent.
+"""The Gymnasium interface: one match as a `gymnasium.Env`, a learner against a named opponent.
 
 The docstring of `DogfightEnv` is the game's documentation page: `docs/generate_env_pages.py` writes it to
 `docs/envs/dogfight.md`, and a test compares its tables with the spaces, the parameters and the reward weights.
@@ -29,14 +29,14 @@ SEATS = ("0", "1")
 
 
 class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One fighter against another in a vertical plane: turn, throttle, shoot, do not stall.
+    """A duel of two fighters in a vertical plane: turn, throttle, shoot, do not stall.
 
     ## Description
 
-    Two fighters meet in an arena 1,000 m wide (x in [-500, 500]) and 600 m high (y in [0, 600]). Height and speed
-    trade for each other, turning costs speed, a fighter slower than 30 m/s stalls and drops its nose, and each hit
-    makes its victim slower and less agile. A bullet that comes from behind, within the cone of `rear_aspect_cone`
-    around the target's heading, glances off its armour: chasing a tail does not pay, crossing it does.
+    Two fighters fly in an arena 1,000 m wide (x in [-500, 500]) and 600 m high (y in [0, 600]). Height and speed
+    convert into each other, turning costs speed, a fighter slower than 30 m/s stalls and drops its nose, and each hit
+    makes its target slower and less agile. A bullet from behind, with a direction within `rear_aspect_cone` of the
+    target's heading, glances off its armour: attacks have to cross the target's path.
 
     The world advances in ticks of 1/120 s. One step is one decision, held for `action_repeat` ticks (10, so 12
     decisions a second) or until the match ends.
@@ -123,7 +123,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     ## Physics
 
-    Drawn anew for every match, uniformly from the range of the randomization level. `none` always takes the default; a
+    Drawn for every match, uniformly from the range of the randomization level. `none` always takes the default; a
     regime changes a few values and takes the default for the rest.
 
     | parameter | unit | default | narrow | full |
@@ -182,10 +182,10 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     ## End of a match
 
-    - `terminated`: a fighter is dead. The survivor wins; if both died it is a draw. The challenge's ground kills
-      whatever hp is left, and leaves it: `hp` of a fighter that crashed is what it had.
+    - `terminated`: a fighter is dead. The survivor wins; if both died it is a draw. Under challenge
+      rules the ground kills without costing hp: a crashed fighter keeps its `hp`.
     - `truncated`: 10,800 ticks (90 s) are over, and the higher hp wins, equal hp is a draw; or `max_episode_steps`
-      decisions were taken, which decides nothing.
+      decisions were taken, without an outcome.
 
     When a match is decided, `info` holds `outcome` (1 win, 0 draw, -1 loss), `ticks`, `hp` and `opponent_hp`. Before
     that it is empty.
@@ -194,25 +194,25 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     | argument | default | meaning |
     | --- | --- | --- |
-    | opponent | ace | who is on the other seat: do_nothing, dogfighter, chaser, ace, brawler |
+    | opponent | ace | bot on the other seat: do_nothing, dogfighter, chaser, ace, brawler |
     | seat | 0 | the learner's seat: 0 (left) or 1 (right) |
     | rules | classic | classic: four soft walls; challenge: x wraps, y <= 5 kills, gravity 130, thin air from 550 |
     | randomization | none | a level (none, narrow, full) or a regime |
     | spawn | random | random or fixed |
     | action_repeat | 10 | ticks per decision |
-    | bot_rate | tick | tick: the opponent acts 120 times a second; agent (always, under challenge): as the learner |
-    | observe_physics | True | whether the observation holds the 13 parameters |
+    | bot_rate | tick | tick: the opponent acts 120 times a second; agent (always under challenge): as the learner |
+    | observe_physics | True | include the 13 parameters in the observation |
     | reward | RewardConfig() | the weights: a `RewardConfig`, or a dict of those to change |
     | gamma | 0.999 | discount in the shaping term |
-    | device | cpu | where the simulator runs: cpu, cuda, cuda:1 |
-    | max_episode_steps | None | cut the match after this many decisions |
+    | device | cpu | device of the simulator: cpu, cuda, cuda:1 |
+    | max_episode_steps | None | truncate the match after this many decisions |
     | render_mode | None | rgb_array: `render()` returns a picture of the match |
 
     `reset(options={"opponent": ..., "regime": ...})` chooses another opponent, or another regime or randomization
     level, for that match; the next reset without options returns to the arguments.
 
     Many matches at once: `gym.make_vec("sparring:sparring/Dogfight-v1", num_envs=256, opponent=["ace", "brawler"])`.
-    Both seats open: `sparring.envs.dogfight.interfaces.parallel_env.parallel_env()`.
+    With both seats as agents: `sparring.envs.dogfight.interfaces.parallel_env.parallel_env()`.
 
     ## Version history
 
@@ -248,7 +248,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._batch.reset(match_seed(seed, self.np_random))[0, self._seat].copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One decision; `action` [3]. Raises `ValueError` for a bad action, `ResetNeeded` when no match is running."""
+        """Play one decision; `action` [3]. Raises `ValueError` for an invalid action, `ResetNeeded` without a match."""
         if self._over:
             raise ResetNeeded("no match is running: call reset() before step()")
         actions = np.zeros((1, 2, 3), dtype=np.float32)
@@ -256,12 +256,12 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         step = self._batch.step(actions)
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         self._over = terminated or truncated
-        # The batch has already begun the next match; here the caller is to see the end of this one.
+        # The batch has already started the next match; a Gymnasium caller expects the end of this one.
         obs = (step.final_obs if self._over else step.obs)[0, self._seat].copy()
         return obs, float(step.reward[0, self._seat]), terminated, truncated, match_info(step, self._seat)
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
-        """A picture of the match, uint8 [H, W, 3]; None without a render mode."""
+        """Return a picture of the match, uint8 [H, W, 3]; None without a render mode."""
         return None if self.render_mode is None else self._batch.frames()[0]
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
-"""What the gymnasium and PettingZoo faces share: a `DogfightBatch` with numpy in and numpy copies out.
+"""Common base of the Gymnasium and PettingZoo interfaces: a `DogfightBatch` with numpy inputs and outputs.
 
-The batch owns the rules and overwrites its tensors with every step; here every array handed out is a copy, and a match
-may be cut short after `max_episode_steps` decisions. A cut is a truncation without an outcome: nobody won, the play
-just stopped.
+The batch overwrites its tensors with every step; here every returned array is a copy, and a match can be truncated
+after `max_episode_steps` decisions. Such a truncation has no outcome: no side has won.
 
 N matches, two seats, D floats an observation.
 """
@@ -27,7 +26,7 @@ RESET_OPTIONS = ("opponent", "regime")
 
 @dataclass(frozen=True, kw_only=True)
 class MatchOptions:
-    """The keyword arguments every face takes; their meaning is in the arguments table of `DogfightEnv`."""
+    """Keyword arguments of all interfaces, documented in the arguments table of `DogfightEnv`."""
 
     rules: str = "classic"
     randomization: str = "none"
@@ -42,7 +41,7 @@ class MatchOptions:
     render_mode: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what the batch does not check itself."""
+        """Check the options that the batch does not check itself."""
         if self.render_mode is not None:
             choose("render_mode", self.render_mode, RENDER_MODES)
         limit = self.max_episode_steps
@@ -51,14 +50,14 @@ class MatchOptions:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> MatchOptions:
-        """Options from keyword arguments; raises `UnknownNameError` for one that does not exist."""
+        """Make options from keyword arguments; raises `UnknownNameError` for an unknown one."""
         known = [option.name for option in fields(cls)]
         for name in arguments:
             choose("argument", name, known)
         return cls(**arguments)
 
     def reward_config(self) -> RewardConfig:
-        """The reward weights; a mapping changes some of the defaults."""
+        """Return the reward weights; a mapping overrides some of the defaults."""
         if isinstance(self.reward, RewardConfig):
             return self.reward
         known = [term.name for term in fields(RewardConfig)]
@@ -66,16 +65,16 @@ class MatchOptions:
 
 
 class Step(NamedTuple):
-    """One step of the batch; every array is the caller's own."""
+    """One step of the batch; every array is a copy."""
 
     obs: np.ndarray
-    """[N, 2, D] float32; of the next match where one has just finished."""
+    """[N, 2, D] float32; of the next match where one has finished in this step."""
     reward: np.ndarray
     """[N, 2] float32."""
     terminated: np.ndarray
     """[N] bool, a death."""
     truncated: np.ndarray
-    """[N] bool, the time limit or the cut."""
+    """[N] bool, the time limit or `max_episode_steps`."""
     final_obs: np.ndarray
     """[N, 2, D] float32, valid where `terminated | truncated`."""
     outcome: np.ndarray
@@ -89,7 +88,7 @@ class Step(NamedTuple):
 
 
 class NumpyBatch:
-    """N matches for the numpy faces. `rendered` is how many of the first matches can be drawn."""
+    """N matches for the numpy interfaces; the first `rendered` of them can be drawn."""
 
     def __init__(self, num_envs: int, options: MatchOptions, *, rendered: int = 0, threads: int = 1) -> None:
         self.num_envs = num_envs
@@ -113,15 +112,15 @@ class NumpyBatch:
         self._remember_max_hp()
 
     def set_regime(self, name: str | None) -> None:
-        """Play a regime or a randomization level from the next reset on; None is the one chosen at the start."""
+        """Set a regime or a randomization level from the next reset on; None restores the initial option."""
         self.batch.set_ranges(game.ranges(self.options.randomization if name is None else name))
 
     def set_bots(self, bots: np.ndarray) -> None:
-        """Who plays each seat, int [N, 2]: a bot's id, or `game.ACTIONS`. Takes effect at once."""
+        """Set the player of each seat, int [N, 2]: a bot id or `game.ACTIONS`. Takes effect at once."""
         self.batch.assign(bots)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Start every match anew from `seed`; returns the observations [N, 2, D]."""
+        """Restart every match from `seed`; return the observations [N, 2, D]."""
         self._decisions[:] = 0
         self._fresh = True
         obs = _copy(self.batch.reset(seed=seed))
@@ -129,7 +128,7 @@ class NumpyBatch:
         return obs
 
     def step(self, actions: np.ndarray) -> Step:
-        """One decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
+        """Play one decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
         self._fresh = False
         self._remember_max_hp()
         results = self.batch.step(torch.from_numpy(actions))
@@ -148,7 +147,7 @@ class NumpyBatch:
         return Step(obs, reward, terminated, truncated | cut, final_obs, outcome, decisions, ticks, hp)
 
     def frames(self) -> list[np.ndarray]:
-        """Pictures of the first matches as they stood at the end of the last step, uint8 [H, W, 3] each."""
+        """Return pictures of the rendered matches at the end of the last step, uint8 [H, W, 3] each."""
         # Imported here because most environments are never drawn.
         from sparring.envs.dogfight.render import draw, frame_from_trace
 
@@ -164,18 +163,18 @@ class NumpyBatch:
         ]
 
     def _remember_max_hp(self) -> None:
-        """Full hp of the matches being drawn; a step that ends one replaces it with the next match's physics."""
+        """Keep the full hp of rendered matches, since a step that ends one replaces its physics by the next one's."""
         if self.options.render_mode is not None:
             self._max_hp = self.batch.snapshot()["physics"]["max_hp"][: len(self.batch.trace)]
 
     def _last_rows(self) -> np.ndarray:
-        """The last tick played in the last step, [rendered, 29] in the order of `TRACE_FIELDS`."""
+        """Return the last tick played in the last step, [rendered, 29] in the order of `TRACE_FIELDS`."""
         rows = _copy(self.batch.trace)
         last = (rows[:, :, TRACE_FIELDS.index("tick")] >= 0).sum(axis=1) - 1
         return rows[np.arange(len(rows)), last]
 
     def _first_rows(self) -> np.ndarray:
-        """The same right after a reset, when no tick has been traced yet."""
+        """Return the same rows right after a reset, when no tick has been traced yet."""
         state = self.batch.snapshot()
         rendered, names = len(self.batch.trace), state["fighters"].dtype.names or ()
         rows = np.zeros((rendered, len(TRACE_FIELDS)), dtype=np.float32)
@@ -195,19 +194,19 @@ class NumpyBatch:
 
 
 def seat_bots(opponents: Sequence[str], seats: np.ndarray) -> np.ndarray:
-    """Who plays which seat, int [N, 2]: actions on each match's learner seat, its opponent on the other."""
+    """Return the players of the seats, int [N, 2]: actions on each learner's seat, its opponent on the other."""
     bots = np.full((len(seats), 2), game.ACTIONS, dtype=np.int32)
     bots[np.arange(len(seats)), 1 - seats] = [game.bot_id(name) for name in opponents]
     return bots
 
 
 def learner_result(outcome: np.ndarray, seat: np.ndarray | int) -> np.ndarray:
-    """The result for the player on `seat`: 1 win, 0 draw, -1 loss; meaningful where `outcome >= 0`."""
+    """Return the result for the player on `seat`: 1 win, 0 draw, -1 loss; valid where `outcome >= 0`."""
     return np.where(outcome == 0, 0, np.where(outcome == seat + 1, 1, -1))
 
 
 def match_info(step: Step, seat: int) -> dict[str, int]:
-    """What a one-match face tells the player on `seat` when the match is decided; empty before that."""
+    """Return the info of the player on `seat` once its match is decided; empty before that."""
     if step.outcome[0] < 0:
         return {}
     return {
@@ -219,7 +218,7 @@ def match_info(step: Step, seat: int) -> dict[str, int]:
 
 
 def near_regime(options: Mapping[str, Any] | None) -> str | None:
-    """`regime` of a reset's options, None where not given; a slip of it is refused, other keys are somebody else's."""
+    """Return `regime` of the options of a reset, None if absent; raises for a misspelling, ignores other keys."""
     given = dict(options or {})
     for name in given:
         if name != "regime" and nearest(str(name), ["regime"], likeness=0.7):
@@ -228,7 +227,7 @@ def near_regime(options: Mapping[str, Any] | None) -> str | None:
 
 
 def read_options(options: Mapping[str, Any] | None) -> tuple[Any, str | None]:
-    """`opponent` and `regime` of a reset's options, None where not given; an unknown key is refused."""
+    """Return `opponent` and `regime` of the options of a reset, None if absent; raises for an unknown key."""
     given = dict(options or {})
     for name in given:
         choose("reset option", name, RESET_OPTIONS)
@@ -236,15 +235,15 @@ def read_options(options: Mapping[str, Any] | None) -> tuple[Any, str | None]:
 
 
 def match_seed(seed: int | None, random: np.random.Generator) -> int:
-    """The batch's seed for this reset: the caller's, or the next from the environment's own generator."""
+    """Return the seed of the batch for this reset: the caller's, or the next draw of the environment's generator."""
     if seed is None:
         return int(random.integers(2**31))
-    # The simulator's seed is 31 bits wide; gymnasium's may be any size, and two of them are not to be the same.
+    # The simulator's seed has 31 bits; wider ones are hashed, so that different seeds stay different.
     return seed if seed < 2**31 else int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)
 
 
 def render_fps(options: MatchOptions) -> int:
-    """Frames per second at which the pictures of successive decisions play in real time."""
+    """Return the frames per second at which one picture per decision plays in real time."""
     return max(1, game.TICKS_PER_SECOND // options.action_repeat)
 
 

@@ -1,4 +1,4 @@
-"""Face 4: one match as a PettingZoo `ParallelEnv`, both seats open.
+"""The PettingZoo interface: one match as a `ParallelEnv` with both seats as agents.
 
 `player_0` starts on the left, `player_1` on the right; both act in every step and both leave when the match ends.
 """
@@ -28,7 +28,7 @@ PLAYERS = ("player_0", "player_1")
 
 
 def parallel_env(**match: Any) -> DogfightParallelEnv:
-    """A dogfight with both seats open; `match` holds arguments of `MatchOptions`, as for `DogfightEnv`."""
+    """Return a dogfight with both seats as agents; `match` holds arguments of `MatchOptions`, as for `DogfightEnv`."""
     return DogfightParallelEnv(**match)
 
 
@@ -57,19 +57,19 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self.action_spaces = {agent: action_space() for agent in PLAYERS}
 
     def observation_space(self, agent: str) -> Box:
-        """The agent's observation space, the same object at every call."""
+        """Return the agent's observation space, the same object at every call."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Box:
-        """The agent's action space, the same object at every call."""
+        """Return the agent's action space, the same object at every call."""
         return self.action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
-        """Start a new match; `options["regime"]` names its physics, other keys are not this environment's.
+        """Start a new match; `options["regime"]` names its physics, other keys are ignored.
 
-        Raises `UnknownNameError` for a key that looks like a slip of it.
+        Raises `UnknownNameError` for a key that looks like a misspelling of `regime`.
         """
         if seed is not None:
             self._random = np.random.default_rng(seed)
@@ -81,7 +81,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     def step(
         self, actions: dict[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """One decision of both players. Raises `ValueError` for a missing agent, a bad shape or a value not finite."""
+        """Play one decision of both players. Raises `ValueError` for a missing agent or an invalid action."""
         if not self.agents:
             raise ResetNeeded("no match is running: call reset() before step()")
         step = self._batch.step(self._both(actions))
@@ -99,7 +99,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         )
 
     def render(self) -> np.ndarray | None:
-        """A picture of the match, uint8 [H, W, 3]; None without a render mode."""
+        """Return a picture of the match, uint8 [H, W, 3]; None without a render mode."""
         return None if self.render_mode is None else self._batch.frames()[0]
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self._batch.close()
 
     def _both(self, actions: dict[str, np.ndarray]) -> np.ndarray:
-        """Both players' actions [1, 2, 3], each checked under its agent's name."""
+        """Return both players' actions [1, 2, 3], each checked under its agent's name."""
         if set(actions) != set(PLAYERS):
             raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(PLAYERS)}")
         return np.stack([check_actions(actions[agent], (3,), whose=agent) for agent in PLAYERS])[None]

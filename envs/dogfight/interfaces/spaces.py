@@ -1,8 +1,8 @@
-"""Action and observation spaces, and the check every action passes before it reaches the simulator.
+"""Action and observation spaces, and the check of actions before they reach the simulator.
 
-The bounds of an observation are derived, not guessed: each is the largest value the rules allow over the full
-randomization ranges, in the units the observation is divided by. A bullet, for instance, is never farther from a
-fighter than the arena is wide plus the distance it can fly. Every bound carries `SLACK` for float32 rounding.
+The bounds of observations are derived from the rules: each is the largest value over the full randomization ranges, in
+normalized units. A bullet, for instance, is never farther from a fighter than the width of the arena plus the distance
+it can fly. Every bound includes `SLACK` for float32 rounding.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _SIGNED = (-1.0, 1.0)
 
 
 def action_space() -> Box:
-    """Turn, throttle and shoot: float32 [3]."""
+    """Return the action space: turn, throttle and shoot, float32 [3]."""
     return Box(np.array(ACTION_LOW, dtype=np.float32), np.array(ACTION_HIGH, dtype=np.float32), dtype=np.float32)
 
 
 def observation_space(rule_set: str, observe_physics: bool) -> Box:
-    """One player's observation: float32 [59], [46] without the physics parameters, [224] under challenge rules."""
+    """Return a player's observation space: float32 [59], [46] without physics, [224] under challenge rules."""
     bounds = _challenge_bounds() if rule_set == "challenge" else _classic_bounds(observe_physics)
     low, high = np.array(bounds, dtype=np.float64).T
     return Box((low - SLACK).astype(np.float32), (high + SLACK).astype(np.float32), dtype=np.float32)
@@ -73,7 +73,7 @@ def _challenge_bounds() -> Bounds:
 
 
 def _relative(beyond: float) -> Bounds:
-    """Bounds of x and y for what is at most `beyond` metres outside the arena, seen from inside it."""
+    """Return bounds of relative x and y for objects at most `beyond` metres outside the arena, seen from inside."""
     x = (2.0 * rules.HALF_WIDTH + beyond) / LENGTH_SCALE
     y = (rules.HEIGHT + beyond) / LENGTH_SCALE
     return [(-x, x), (-y, y)]
@@ -93,7 +93,7 @@ def _parameters() -> Bounds:
 
 
 def _highest_energy() -> float:
-    """v^2 + 2 g y at top speed under the ceiling."""
+    """Return v^2 + 2 g y at top speed under the ceiling, m^2/s^2."""
     return _highest("max_speed") ** 2 + 2.0 * rules.CHALLENGE_GRAVITY * rules.HEIGHT
 
 

@@ -1,7 +1,7 @@
-"""Face 2: N matches as a `gymnasium.vector.VectorEnv`, numpy arrays, one learner against named opponents.
+"""The vector interface: N matches as a `gymnasium.vector.VectorEnv`, a learner against named opponents.
 
-A finished match starts anew within the same step (`AutoresetMode.SAME_STEP`): `obs` is already the next match's, the
-last observation of the old one is in `infos["final_obs"]`. Every returned array is a copy. `infos["episode"]` carries
+A finished match restarts within the same step (`AutoresetMode.SAME_STEP`): `obs` is that of the next match, the last
+observation of the finished one is in `infos["final_obs"]`. Every returned array is a copy. `infos["episode"]` carries
 the return `r`, the decisions `l` and the seconds of play `t` of each match that finished in this step.
 """
 
@@ -40,7 +40,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     - `num_envs`: matches.
     - `opponent`: one bot name, or several that cycle over the matches.
-    - `seat`: the learner's seat, 0 or 1, or "alternate": every opponent meets both seats in turn.
+    - `seat`: the learner's seat, 0 or 1, or "alternate": every opponent plays both seats in turn.
     - `threads`: simulator threads on the CPU; 0 is every core this process may use.
 
     With `render_mode="rgb_array"`, `render()` draws the first four matches.
@@ -71,21 +71,21 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._returns = np.zeros(num_envs, dtype=np.float64)
         self._matches = np.arange(num_envs)
         self._seats = np.zeros(num_envs, dtype=np.int64)
-        self._deal(opponent)
+        self._assign_opponents(opponent)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start every match anew; `options` may hold `opponent` and `regime` for the matches from here on."""
+        """Restart every match; `options` may hold `opponent` and `regime` for all matches until the next reset."""
         super().reset(seed=seed)
         opponent, regime = read_options(options)
-        self._deal(self._default_opponent if opponent is None else opponent)
+        self._assign_opponents(self._default_opponent if opponent is None else opponent)
         self._batch.set_regime(regime)
         self._returns[:] = 0.0
         return self._batch.reset(match_seed(seed, self.np_random))[self._matches, self._seats], {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One decision in every match; `actions` [N, 3]. Raises `ValueError` for a bad shape or value."""
+        """Play one decision in every match; `actions` [N, 3]. Raises `ValueError` for an invalid shape or value."""
         both = np.zeros((self.num_envs, 2, 3), dtype=np.float32)
         both[self._matches, self._seats] = check_actions(actions, (self.num_envs, 3))
         step = self._batch.step(both)
@@ -95,24 +95,24 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return step.obs[self._matches, self._seats], reward, step.terminated, step.truncated, infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Pictures of the first four matches, uint8 [H, W, 3]; None without a render mode."""
+        """Return pictures of the first four matches, uint8 [H, W, 3]; None without a render mode."""
         return None if self.render_mode is None else tuple(self._batch.frames())
 
     def close_extras(self, **kwargs: Any) -> None:
         """Release the simulator."""
         self._batch.close()
 
-    def _deal(self, opponent: str | Sequence[str]) -> None:
+    def _assign_opponents(self, opponent: str | Sequence[str]) -> None:
         names = [opponent] if isinstance(opponent, str) else list(opponent)
         if not names:
-            raise ValueError(f"opponent={opponent!r} names nobody: choose from {', '.join(rules.BOTS)}")
+            raise ValueError(f"opponent={opponent!r} names no bot: choose from {', '.join(rules.BOTS)}")
         # Alternating per round of opponents, not per match: an even number of them would otherwise keep one seat each.
         rounds = self._matches // len(names)
         self._seats = rounds % 2 if self._seat == "alternate" else np.full_like(rounds, int(self._seat))
         self._batch.set_bots(seat_bots([names[i % len(names)] for i in self._matches], self._seats))
 
     def _infos(self, step: Step, done: np.ndarray) -> dict[str, Any]:
-        """What gymnasium expects of SAME_STEP autoreset, each key with its mask; empty while nothing finished."""
+        """Return the infos of SAME_STEP autoreset, each key with its mask; empty unless a match finished."""
         if not done.any():
             return {}
         final_obs = np.full(self.num_envs, None, dtype=object)

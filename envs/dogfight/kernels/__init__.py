@@ -1,1 +1,1 @@
-"""The simulator: Warp kernels and the functions they are made of."""
+"""The simulator: Warp kernels and their device functions."""

@@ -1,7 +1,7 @@
-"""The observation of one seat, written straight into the batch's buffer.
+"""The observation of one seat, written directly into the batch's buffer.
 
 Classic: 59 floats (46 without the physics parameters). Challenge: 56 floats a frame, four frames, newest first. The
-tables are in the docstring of `env.DogfightEnv`.
+tables are in the docstring of `DogfightEnv` (`interfaces/gymnasium_env.py`).
 """
 
 import math
@@ -13,6 +13,8 @@ from sparring.envs.dogfight.kernels.physics import wrap_dx
 from sparring.envs.dogfight.kernels.sensing import energy, look
 from sparring.envs.dogfight.kernels.state import SLOTS, Bullet, Fighter, MatchClock, Physics, Settings
 
+# Normalizers, as reciprocals: a multiplication in place of a division. Speeds and energies are scaled by the default
+# maximum speed of 250 m/s, and turn rates by the default of 4 rad/s, whatever the physics of the match.
 DISTANCE_SCALE = wp.constant(1.0 / 1000.0)
 HEIGHT_SCALE = wp.constant(1.0 / rules.HEIGHT)
 X_SCALE = wp.constant(1.0 / rules.HALF_WIDTH)
@@ -28,7 +30,7 @@ SCALES = [1.0 / parameter.normalizer for parameter in rules.PARAMETERS]
 
 @wp.func
 def bullet_distance(b: Bullet, me: Fighter, challenge: bool) -> float:
-    """Squared distance of a live bullet; infinity for a free slot."""
+    """Return the squared distance to a live bullet, m^2; infinity for a free slot."""
     if b.life <= 0:
         return wp.inf
     dx = wrap_dx(b.x - me.x, challenge)
@@ -46,10 +48,11 @@ def write_bullets(
     bullets: wp.array2d[Bullet],
     challenge: bool,
 ) -> None:
-    """Eight bullets, nearest first (ties: lower slot first), four floats each; zeros where there is none."""
+    """Write eight bullets, nearest first (ties: lower slot first), four floats each; zeros for missing ones."""
     last = float(-1.0)
     last_slot = int(-1)
     searching = bool(True)
+    # Selection by repeated minimum over at most four slots: no scratch array, and the order is total (distance, slot).
     for k in range(MAX_BULLETS):
         best = float(wp.inf)
         best_slot = int(-1)
@@ -78,7 +81,7 @@ def write_bullets(
 
 @wp.func
 def write_physics(obs: wp.array3d[float], match: int, seat: int, start: int, p: Physics) -> None:
-    """The 13 parameters, each divided by its normalizer."""
+    """Write the 13 parameters, each divided by its normalizer."""
     obs[match, seat, start] = p.gravity * wp.static(SCALES[0])
     obs[match, seat, start + 1] = p.drag_coeff * wp.static(SCALES[1])
     obs[match, seat, start + 2] = p.turn_bleed_coeff * wp.static(SCALES[2])
@@ -96,7 +99,7 @@ def write_physics(obs: wp.array3d[float], match: int, seat: int, start: int, p: 
 
 @wp.func
 def write_self(obs: wp.array3d[float], match: int, seat: int, me: Fighter, p: Physics) -> None:
-    """My own six numbers, the first of both layouts."""
+    """Write the observer's six values, which both layouts begin with."""
     obs[match, seat, 0] = me.speed / p.max_speed
     obs[match, seat, 1] = me.cos_yaw
     obs[match, seat, 2] = me.sin_yaw
@@ -109,7 +112,7 @@ def write_self(obs: wp.array3d[float], match: int, seat: int, me: Fighter, p: Ph
 def write_other(
     obs: wp.array3d[float], match: int, seat: int, start: int, dx: float, dy: float, d: float, it: Fighter, p: Physics
 ) -> None:
-    """The opponent's seven numbers: where it is from me, how it flies, its hp, the distance."""
+    """Write seven values of the opponent: relative position, speed, heading, hp, distance."""
     obs[match, seat, start] = dx * DISTANCE_SCALE
     obs[match, seat, start + 1] = dy * DISTANCE_SCALE
     obs[match, seat, start + 2] = it.speed / p.max_speed
@@ -131,7 +134,7 @@ def write_classic(
     clock: MatchClock,
     settings: Settings,
 ) -> None:
-    """The 59 (46) floats of classic rules."""
+    """Write the 59 (46) floats of classic rules."""
     dx = it.x - me.x
     dy = it.y - me.y
     write_self(obs, match, seat, me, p)
@@ -154,7 +157,7 @@ def write_challenge(
     clock: MatchClock,
     settings: Settings,
 ) -> None:
-    """The newest frame of 56 floats under challenge rules."""
+    """Write the newest frame of 56 floats under challenge rules."""
     s = look(me, it, True)
     write_self(obs, match, seat, me, p)
     obs[match, seat, 6] = me.x * X_SCALE
@@ -164,7 +167,7 @@ def write_challenge(
     obs[match, seat, 16] = wp.clamp(it.turn_rate * TURN_RATE_SCALE, -1.0, 1.0)
     obs[match, seat, 17] = energy(it, p.gravity) * ENERGY_SCALE
     off_its_nose = wp.atan2(s.its_side, s.its_ahead) * INV_PI
-    obs[match, seat, 18] = off_its_nose
+    obs[match, seat, 18] = off_its_nose  # The original layout has this value twice, here and at 52.
     write_bullets(obs, match, seat, 19, me, bullets, True)
     obs[match, seat, 51] = wp.atan2(s.side, s.ahead) * INV_PI
     obs[match, seat, 52] = off_its_nose
@@ -175,8 +178,9 @@ def write_challenge(
 
 @wp.func
 def shift_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
-    """Make room for a new frame: every frame moves one place back and the oldest falls out."""
+    """Move every frame one place back, dropping the oldest, to make room for a new one."""
     for k in range(FRAME * (FRAMES - 1)):
+        # From the end, since source and target overlap.
         at = FRAME * FRAMES - 1 - k
         obs[match, seat, at] = obs[match, seat, at - FRAME]
 

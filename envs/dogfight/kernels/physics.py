@@ -1,8 +1,8 @@
-"""One tick of the world: how a fighter flies and stalls, what the walls do, bullets and armour.
+"""One tick of the simulation: flight, stalls, walls, bullets and armour.
 
-Pure functions of the structs in `state.py`; no rewards, no spaces, no bots. Every number comes from `rules.py`. Under
-`challenge` rules x wraps round, the ground kills and the thin air near the ceiling brakes; under `classic` rules four
-soft walls push back.
+Pure functions of the structs in `state.py`; every number comes from `rules.py`. Integration is semi-implicit Euler at
+1/120 s: heading, then speed, then position. Under `challenge` rules x wraps round, the ground kills and the thin air
+near the ceiling slows fighters down; under `classic` rules four soft walls push back.
 """
 
 # Annotations stay unquoted in files with Warp functions: Warp reads them as objects.
@@ -18,10 +18,10 @@ HALF_WIDTH = wp.constant(rules.HALF_WIDTH)
 WIDTH = wp.constant(2.0 * rules.HALF_WIDTH)
 HEIGHT = wp.constant(rules.HEIGHT)
 WALL_BAND = wp.constant(rules.WALL_BAND)
-WALL_PUSH = wp.constant(rules.WALL_PUSH * rules.DT)
+WALL_PUSH = wp.constant(rules.WALL_PUSH * rules.DT)  # m per tick.
 WALL_X = wp.constant(rules.HALF_WIDTH - rules.WALL_BAND)
 CEILING = wp.constant(rules.HEIGHT - rules.WALL_BAND)
-CEILING_DRAG = wp.constant(rules.CHALLENGE_CEILING_DRAG * rules.DT)
+CEILING_DRAG = wp.constant(rules.CHALLENGE_CEILING_DRAG * rules.DT)  # m/s per tick.
 CEILING_MIN_SPEED = wp.constant(rules.CHALLENGE_CEILING_MIN_SPEED)
 DEADLY_ALTITUDE = wp.constant(rules.CHALLENGE_DEADLY_ALTITUDE)
 MUZZLE_OFFSET = wp.constant(rules.MUZZLE_OFFSET)
@@ -38,33 +38,34 @@ TURN_LOST_PER_HP = wp.constant(rules.TURN_LOST_PER_HP)
 
 @wp.func
 def wrap_dx(dx: float, challenge: bool) -> float:
-    """Horizontal difference, the short way round where the arena wraps."""
+    """Return a horizontal difference, m, the short way round where the arena wraps."""
     if challenge:
+        # floor(x + 0.5), not round: +500 m and -500 m are one place and both map to -500 m.
         return dx - WIDTH * wp.floor(dx / WIDTH + 0.5)
     return dx
 
 
 @wp.func
 def alive(f: Fighter) -> bool:
-    """Hp left, and the ground not met."""
+    """Return whether a fighter has hp left and has not crashed."""
     return f.hp > wp.int16(0) and f.crashed == wp.int16(0)
 
 
 @wp.func
 def in_control(f: Fighter) -> bool:
-    """Whether the action of a tick counts: alive, not stalled, and fast enough not to stall now."""
+    """Return whether the action of a tick takes effect: alive, not stalled, and not slow enough to stall now."""
     return alive(f) and f.stall == wp.int16(0) and f.speed >= STALL_SPEED
 
 
 @wp.func
 def top_speed(f: Fighter, p: Physics) -> float:
-    """Maximum speed, reduced by 3 % for each hp lost."""
+    """Return the maximum speed, m/s, reduced by 3 % for each hp lost."""
     return p.max_speed * (1.0 - SPEED_LOST_PER_HP * (p.max_hp - float(f.hp)))
 
 
 @wp.func
 def turn_rate(f: Fighter, p: Physics) -> float:
-    """Turn rate, rad/s: linear from `max_turn_rate` at `min_speed` to `min_turn_rate` at `max_speed`, -2 % an hp."""
+    """Return the turn rate, rad/s: `max_turn_rate` at `min_speed` to `min_turn_rate` at `max_speed`, -2 % an hp."""
     share = (f.speed - p.min_speed) / (p.max_speed - p.min_speed)
     rate = p.max_turn_rate + share * (p.min_turn_rate - p.max_turn_rate)
     return rate * (1.0 - TURN_LOST_PER_HP * (p.max_hp - float(f.hp)))
@@ -73,6 +74,7 @@ def turn_rate(f: Fighter, p: Physics) -> float:
 @wp.func
 def rotate(f: Fighter, angle: float) -> Fighter:
     """Turn the heading by a small angle (under 0.1 rad); the error of the polynomials is below 1e-9."""
+    # Taylor series: at 120 Hz and 5.5 rad/s an angle is below 0.05 rad.
     square = angle * angle
     c = 1.0 - square * (0.5 - square * (1.0 / 24.0))
     s = angle * (1.0 - square * (1.0 / 6.0 - square * (1.0 / 120.0)))
@@ -88,6 +90,7 @@ def rotate(f: Fighter, angle: float) -> Fighter:
 @wp.func
 def nose_down(f: Fighter) -> Fighter:
     """Turn a stalled fighter's nose toward -pi/2 by at most 2.5 rad/s."""
+    # The cosine of the angle to straight down is -sin_yaw: within one tick's turn of it, snap.
     if -f.sin_yaw >= STALL_TURN_COS:
         f.turn_rate = wp.atan2(-f.cos_yaw, -f.sin_yaw) / DT  # the rest of the way
         f.cos_yaw = 0.0
@@ -103,7 +106,8 @@ def nose_down(f: Fighter) -> Fighter:
 
 @wp.func
 def soft_walls(f: Fighter) -> Fighter:
-    """Classic arena: push back within 50 m of an edge, then clamp to it."""
+    """Apply the walls of the classic arena: push back within 50 m of an edge, then clamp to it."""
+    # p and q in [0, 1] are the depths in the wall; the push grows with their squares, without a jump at its border.
     p = wp.clamp((wp.abs(f.x) - WALL_X) / WALL_BAND, 0.0, 1.0)
     f.x = wp.clamp(f.x - wp.sign(f.x) * WALL_PUSH * p * p, -HALF_WIDTH, HALF_WIDTH)
     if f.y < WALL_BAND:
@@ -117,7 +121,7 @@ def soft_walls(f: Fighter) -> Fighter:
 
 @wp.func
 def open_sky(f: Fighter) -> Fighter:
-    """Challenge arena: x wraps, the ground kills, the air thins out above 550 m."""
+    """Apply the bounds of the challenge arena: x wraps, the ground kills, the air slows fighters above 550 m."""
     f.x = wrap_dx(f.x, True)
     if f.y > CEILING:
         q = wp.min((f.y - CEILING) / WALL_BAND, 1.0)
@@ -130,7 +134,7 @@ def open_sky(f: Fighter) -> Fighter:
 
 @wp.func
 def advance(f: Fighter, challenge: bool) -> Fighter:
-    """Move along the heading, meet the walls, count the gun's cooldown down."""
+    """Move along the heading, apply the walls, and count the gun's cooldown down."""
     f.x = f.x + f.speed * f.cos_yaw * DT
     f.y = f.y + f.speed * f.sin_yaw * DT
     f = open_sky(f) if challenge else soft_walls(f)
@@ -141,7 +145,7 @@ def advance(f: Fighter, challenge: bool) -> Fighter:
 
 @wp.func
 def fall(f: Fighter, p: Physics, challenge: bool) -> Fighter:
-    """A tick of a stall: the nose drops, gravity and drag act, the stall ends early above 40 m/s."""
+    """Play a tick of a stall: the nose drops, gravity and drag act, and above 40 m/s the stall ends early."""
     f.stall = f.stall - wp.int16(1)
     f = nose_down(f)
     f.speed = f.speed - p.gravity * f.sin_yaw * DT
@@ -154,10 +158,11 @@ def fall(f: Fighter, p: Physics, challenge: bool) -> Fighter:
 
 @wp.func
 def fly(f: Fighter, p: Physics, turn: float, throttle: float, challenge: bool) -> Fighter:
-    """A tick under control: turn, pay for the turn, thrust against drag, gravity along the path, move."""
+    """Play a tick under control: turn, turn bleed, thrust and drag, gravity along the path, move."""
     f.turn_rate = turn * turn_rate(f, p)
     angle = f.turn_rate * DT
     f = rotate(f, angle)
+    # Induced drag: a turn costs speed in proportion to its angle, not to its duration.
     speed = f.speed - p.turn_bleed_coeff * wp.abs(angle) * f.speed
     speed = speed + (throttle * p.max_thrust - p.drag_coeff * speed) * DT
     speed = speed - p.gravity * f.sin_yaw * DT
@@ -167,12 +172,13 @@ def fly(f: Fighter, p: Physics, turn: float, throttle: float, challenge: bool) -
 
 @wp.func
 def tick_fighter(f: Fighter, p: Physics, action: wp.vec3, challenge: bool) -> Fighter:
-    """Advance one fighter by one tick; `action` is already clamped. The dead stay where they are."""
+    """Advance one fighter by one tick; `action` is already clamped. A dead fighter does not move."""
     if not alive(f):
         return f
     if f.stall > wp.int16(0):
         return fall(f, p, challenge)
     if f.speed < STALL_SPEED:
+        # The tick that begins a stall does nothing else: no movement, no cooldown.
         f.stall = wp.int16(STALL_TICKS)
         f.turn_rate = 0.0
         return f
@@ -181,7 +187,7 @@ def tick_fighter(f: Fighter, p: Physics, action: wp.vec3, challenge: bool) -> Fi
 
 @wp.func
 def shoot(bullets: wp.array2d[Bullet], match: int, seat: int, f: Fighter, p: Physics, challenge: bool) -> Fighter:
-    """Start a bullet 12 m ahead of the nose in a free slot of the fighter's and set the cooldown."""
+    """Start a bullet 12 m ahead of the centre, in a free slot of the fighter, and set the cooldown."""
     slot = int(seat * SLOTS)
     for s in range(SLOTS):
         if bullets[match, seat * SLOTS + s].life <= 0:
@@ -199,7 +205,7 @@ def shoot(bullets: wp.array2d[Bullet], match: int, seat: int, f: Fighter, p: Phy
 
 @wp.func
 def tick_bullets(bullets: wp.array2d[Bullet], match: int, p: Physics, challenge: bool) -> int:
-    """Move every live bullet and take a tick of its life; returns how many are still alive."""
+    """Move every live bullet and take a tick of its life; return the number still alive."""
     live = int(0)
     for s in range(2 * SLOTS):
         life = bullets[match, s].life
@@ -218,9 +224,9 @@ def tick_bullets(bullets: wp.array2d[Bullet], match: int, p: Physics, challenge:
 def take_hits(
     bullets: wp.array2d[Bullet], match: int, shooter: int, target: Fighter, armour_cos: float, challenge: bool
 ) -> int:
-    """Consume the shooter's bullets that reach a living target; returns the hp they cost.
+    """Consume the shooter's bullets that reach a living target; return the hp they cost.
 
-    A bullet flying the way the target does, within the rear-aspect cone, glances off.
+    A bullet whose direction is within the rear-aspect cone of the target's heading glances off.
     """
     damage = int(0)
     for s in range(SLOTS):

@@ -1,11 +1,11 @@
-"""The reward of one seat for one step; every weight is configuration.
+"""The reward of one seat for one step; all weights are configuration.
 
 Damage and results are events of the step's ticks. Approach, proximity, facing, alive and shaping compare the states
-before and after the step, once per decision whatever the action repeat; a dead fighter earns no alive, proximity or
+before and after the step, once per decision whatever the action repeat; a dead fighter gets no alive, proximity or
 facing. Shaping is potential-based (Ng, Harada and Russell, 1999): weight * (gamma * phi' - phi) with
 phi = 0.5 u cos(angle to the lead point) exp(-d / 400) + 0.5 exp(-d / 300), and phi' = 0 where a death ends the match.
-u = 1 - exposure (1 - e), where e in [0, 1] says whether a shot along my nose would get past the other's rear armour:
-without it the best place is right behind a target that cannot be hurt from there.
+u = 1 - exposure (1 - e), where e in [0, 1] is 1 if a shot along the nose would pass the opponent's rear armour. Without
+it the potential is highest right behind a target that cannot be hurt from there.
 """
 
 import warp as wp
@@ -13,16 +13,16 @@ import warp as wp
 from sparring.envs.dogfight.kernels.sensing import Sight, angle_to, lead_point, look
 from sparring.envs.dogfight.kernels.state import Fighter, Physics, RewardWeights, Settings
 
-PROXIMITY_DISTANCE = wp.constant(250.0)
-FACING_DISTANCE = wp.constant(300.0)
-EXPOSURE_RAMP = wp.constant(0.5)
-FACING_MIN_DISTANCE = wp.constant(1.0)
-FACING_COS = wp.constant(0.866)
+PROXIMITY_DISTANCE = wp.constant(250.0)  # m
+FACING_DISTANCE = wp.constant(300.0)  # m
+EXPOSURE_RAMP = wp.constant(0.5)  # Of a cosine: e rises linearly, since a step would have no gradient to follow.
+FACING_MIN_DISTANCE = wp.constant(1.0)  # m; closer, the direction is undefined.
+FACING_COS = wp.constant(0.866)  # cos 30 degrees, in the digits of the original.
 
 
 @wp.func
 def potential(me: Fighter, it: Fighter, s: Sight, p: Physics, exposure: float) -> float:
-    """Potential in [-0.5, 1]: high when close with the nose on the lead point."""
+    """Return the potential in [-0.5, 1]: high when close, with the nose on the lead point."""
     aim = wp.cos(angle_to(me, lead_point(s, it, p, s.distance)))
     exposed = wp.clamp((wp.cos(p.rear_aspect_cone) - s.along) / EXPOSURE_RAMP, 0.0, 1.0)
     aim = aim * (1.0 - exposure * (1.0 - exposed))
@@ -31,7 +31,7 @@ def potential(me: Fighter, it: Fighter, s: Sight, p: Physics, exposure: float) -
 
 @wp.struct
 class Geometry:
-    """What the reward compares before and after a step."""
+    """Quantities that the reward compares before and after a step."""
 
     distance: float
     ahead_a: float
@@ -43,7 +43,7 @@ class Geometry:
 
 @wp.func
 def measure(a: Fighter, b: Fighter, p: Physics, w: RewardWeights, settings: Settings) -> Geometry:
-    """Measure a state; the potentials only where shaping has a weight."""
+    """Measure a state; the potentials only if shaping has a weight."""
     sight_a = look(a, b, settings.challenge)
     sight_b = look(b, a, settings.challenge)
     g = Geometry()
@@ -60,7 +60,7 @@ def measure(a: Fighter, b: Fighter, p: Physics, w: RewardWeights, settings: Sett
 def step_reward(
     w: RewardWeights, before: Geometry, after: Geometry, seat: int, dealt: int, taken: int, alive: bool
 ) -> float:
-    """One seat's reward but for the result; hp dealt and taken in this step."""
+    """Return one seat's reward without the result; `dealt` and `taken` are hp of this step."""
     gain = wp.where(
         seat == 0,
         w.gamma * after.potential_a - before.potential_a,
@@ -81,7 +81,7 @@ def step_reward(
 
 @wp.func
 def result_reward(w: RewardWeights, outcome: int, seat: int) -> float:
-    """Win, lose or draw; `outcome` is 0 for a draw, 1 or 2 for the seat that won, negative while playing."""
+    """Return the reward for the result; `outcome` is 0 for a draw, 1 + the winning seat, negative while playing."""
     if outcome < 0:
         return 0.0
     if outcome == 0:

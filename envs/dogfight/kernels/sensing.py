@@ -1,6 +1,6 @@
-"""What one fighter sees of the other: the geometry that bots, observation and reward share.
+"""Relative geometry of two fighters, shared by bots, observations and rewards.
 
-Angles are kept as cosines and sines as long as a comparison is all that is needed; only steering takes an arc tangent.
+Angles stay cosines and sines where comparisons suffice; only steering and observations need an arc tangent.
 """
 
 import warp as wp
@@ -11,7 +11,7 @@ from sparring.envs.dogfight.kernels.state import Fighter, Physics
 
 @wp.struct
 class Sight:
-    """The other fighter as seen from mine."""
+    """The opponent as seen by one fighter (in the comments, `me` and `it`)."""
 
     dx: float
     dy: float
@@ -32,7 +32,7 @@ class Sight:
 
 @wp.func
 def distance(a: Fighter, b: Fighter, challenge: bool) -> float:
-    """Distance between two fighters, m."""
+    """Return the distance between two fighters, m."""
     dx = wrap_dx(b.x - a.x, challenge)
     dy = b.y - a.y
     return wp.sqrt(dx * dx + dy * dy)
@@ -40,7 +40,7 @@ def distance(a: Fighter, b: Fighter, challenge: bool) -> float:
 
 @wp.func
 def look(me: Fighter, it: Fighter, challenge: bool) -> Sight:
-    """Geometry of the pair; a distance of zero counts as a micrometre."""
+    """Return the geometry of the pair as seen by `me`; a distance of zero counts as 1e-6 m."""
     s = Sight()
     s.dx = wrap_dx(it.x - me.x, challenge)
     s.dy = it.y - me.y
@@ -58,18 +58,19 @@ def look(me: Fighter, it: Fighter, challenge: bool) -> Sight:
 
 @wp.func
 def lead_point(s: Sight, it: Fighter, p: Physics, reach: float) -> wp.vec2:
-    """Where to aim, relative to me, m: its position plus its velocity for as long as a bullet flies `reach` metres."""
+    """Return the point to aim at, relative to `me`, m: its position when a bullet has flown `reach` metres."""
+    # First order: the time of flight to its present position, not to the point of interception.
     time = reach / p.bullet_speed  # s
     return wp.vec2(s.dx + it.speed * it.cos_yaw * time, s.dy + it.speed * it.sin_yaw * time)
 
 
 @wp.func
 def energy(f: Fighter, gravity: float) -> float:
-    """Specific energy times two: v^2 + 2 g y, m^2/s^2."""
+    """Return twice the specific energy, v^2 + 2 g y, m^2/s^2."""
     return f.speed * f.speed + 2.0 * gravity * f.y
 
 
 @wp.func
 def angle_to(me: Fighter, v: wp.vec2) -> float:
-    """Signed angle from my nose to a direction, rad in [-pi, pi]."""
+    """Return the signed angle from the nose of `me` to a direction, rad in [-pi, pi]."""
     return wp.atan2(me.cos_yaw * v[1] - me.sin_yaw * v[0], me.cos_yaw * v[0] + me.sin_yaw * v[1])

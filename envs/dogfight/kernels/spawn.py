@@ -1,7 +1,7 @@
-"""How a match begins: draw the physics, place the fighters, forget what the bots remembered.
+"""Start of a match: physics drawn, fighters placed, bot memories reset.
 
-Random numbers are counter-based: a match's draws depend on (seed, match id, how many matches this place has begun), so
-neither the batch size nor the order of threads can change them. The draws are the same whatever the ranges are.
+Random numbers are counter-based: the draws of a match depend on (seed, match id, number of matches started in its
+row), never on the batch size or the order of threads. The number of draws is the same for all ranges.
 """
 
 import math
@@ -21,42 +21,42 @@ HIGH_SPEED = wp.constant(rules.SPAWN_SPEED_HIGH)
 
 @wp.func
 def whole(value: float, high: float) -> float:
-    """A draw from [low, high + 1) as an integer of low..high, so that both ends come equally often."""
-    return wp.min(wp.floor(value), high)
+    """Round a draw from [low, high + 1) down to an integer in [low, high], all of them equally likely."""
+    return wp.min(wp.floor(value), high)  # In float32 a draw can round up to high + 1 itself.
 
 
 @wp.func
 def draw_physics(rng: wp.uint32, ranges: wp.array2d[float], challenge: bool) -> Physics:
-    """One match's parameters; `ranges` [13, 2] in the order of `rules.PARAMETERS`. Challenge rules fix the gravity."""
+    """Draw the parameters of a match from `ranges` [13, 2] (`rules.PARAMETERS`). Challenge rules fix the gravity."""
     p = Physics()
-    # How hard the fighters fall.
+    # Drawn even where challenge rules replace it, so that all later draws stay the same.
     p.gravity = wp.randf(rng, ranges[0, 0], ranges[0, 1])
     if challenge:
         p.gravity = CHALLENGE_GRAVITY
-    # How fast speed decays without thrust, and how much of it a turn costs.
+    # Decay of speed without thrust, 1/s, and cost of a turn, 1/rad.
     p.drag_coeff = wp.randf(rng, ranges[1, 0], ranges[1, 1])
     p.turn_bleed_coeff = wp.randf(rng, ranges[2, 0], ranges[2, 1])
-    # The speed envelope and what the engine can do within it.
+    # Speed envelope, m/s, and thrust per mass, m/s^2.
     p.max_speed = wp.randf(rng, ranges[3, 0], ranges[3, 1])
     p.min_speed = wp.randf(rng, ranges[4, 0], ranges[4, 1])
     p.max_thrust = wp.randf(rng, ranges[5, 0], ranges[5, 1])
-    # The gun: how far ahead to aim, how often to fire, how far a bullet reaches.
+    # The gun: lead to aim with (m/s), rate of fire and reach (ticks).
     p.bullet_speed = wp.randf(rng, ranges[6, 0], ranges[6, 1])
     p.gun_cooldown_ticks = whole(wp.randf(rng, ranges[7, 0], ranges[7, 1] + 1.0), ranges[7, 1])
     p.bullet_lifetime_ticks = whole(wp.randf(rng, ranges[8, 0], ranges[8, 1] + 1.0), ranges[8, 1])
-    # How many hits a fighter takes.
+    # Hits until death.
     p.max_hp = whole(wp.randf(rng, ranges[9, 0], ranges[9, 1] + 1.0), ranges[9, 1])
-    # How tightly it turns when slow and when fast.
+    # Turn rates at the lowest and the highest speed, rad/s.
     p.max_turn_rate = wp.randf(rng, ranges[10, 0], ranges[10, 1])
     p.min_turn_rate = wp.randf(rng, ranges[11, 0], ranges[11, 1])
-    # How much of its rear is armoured.
+    # Half angle of the rear armour, rad.
     p.rear_aspect_cone = wp.randf(rng, ranges[12, 0], ranges[12, 1])
     return p
 
 
 @wp.func
 def place(x: float, y: float, yaw: float, speed: float, p: Physics) -> Fighter:
-    """A fresh fighter at full hp with its gun ready."""
+    """Return a fighter at full hp with its gun ready; lengths in m, yaw in rad, speed in m/s."""
     f = Fighter()
     f.x = x
     f.y = y
@@ -69,7 +69,7 @@ def place(x: float, y: float, yaw: float, speed: float, p: Physics) -> Fighter:
 
 @wp.func
 def spawn(rng: wp.uint32, seat: int, p: Physics, fixed: bool) -> Fighter:
-    """Seat 0 starts on the left, seat 1 on the right; one draw of |x| for both, the rest for each."""
+    """Place a fighter, seat 0 on the left and 1 on the right; |x| is one draw for both, the rest are draws of each."""
     side = wp.where(seat == 0, -1.0, 1.0)
     if fixed:
         return place(side * SPAWN_X, SPAWN_Y, wp.where(seat == 0, 0.0, math.pi), SPAWN_SPEED, p)
@@ -85,7 +85,7 @@ def spawn(rng: wp.uint32, seat: int, p: Physics, fixed: bool) -> Fighter:
 
 @wp.func
 def fresh_memory() -> BotMemory:
-    """A bot's memory at the start of a match; the first dodge flips the direction before use."""
+    """Return a bot's memory at the start of a match; the first dodge flips the direction before use."""
     m = BotMemory()
     m.evade_direction = wp.int16(1)
     return m

@@ -1,4 +1,4 @@
-"""The state of a match as Warp structs: what the kernels load, advance and store.
+"""The state of a match as Warp structs.
 
 Headings are kept as unit vectors (`cos_yaw`, `sin_yaw`) rather than angles: a tick turns by less than 0.05 rad, so the
 rotation is two short polynomials instead of two trigonometric calls, and it loses less precision over a match than
@@ -29,12 +29,12 @@ class Fighter:
     cooldown: wp.int16
     stall: wp.int16
     crashed: wp.int16
-    """1 once it has met the ground under challenge rules, which kills at once and costs no hp."""
+    """1 after a crash into the ground under challenge rules, which kills without costing hp."""
 
 
 @wp.struct
 class Bullet:
-    """One bullet; its slot says who fired it. `dx, dy` is its unit direction, `life` 0 marks a free slot."""
+    """One bullet; its slot tells the shooter. `dx, dy` is its unit direction, `life` (ticks) 0 marks a free slot."""
 
     x: float
     y: float
@@ -45,7 +45,7 @@ class Bullet:
 
 @wp.struct
 class BotMemory:
-    """What a scripted opponent remembers between ticks; all zeros but `evade_direction` at a match's start."""
+    """Memory of a scripted opponent between ticks; at the start of a match all zeros but `evade_direction`."""
 
     mode: wp.int16
     timer: wp.int16
@@ -59,12 +59,12 @@ class BotMemory:
 
 @wp.struct
 class MatchClock:
-    """Ticks played in this match, and how many matches this place in the batch has started (it seeds the next one)."""
+    """Ticks played in this match, and the number of matches started in this row of the batch (a counter for draws)."""
 
     tick: int
     matches: int
     closing: float
-    """Rate at which the distance shrank over the last tick, m/s; kept under challenge rules only, 0 at the start."""
+    """Closing speed over the last tick, m/s; kept under challenge rules only, 0 at the start."""
 
 
 @wp.struct
@@ -106,7 +106,7 @@ class RewardWeights:
 
 @wp.struct
 class Settings:
-    """What is the same for every match of a batch."""
+    """Options shared by all matches of a batch."""
 
     challenge: bool
     bot_every_tick: bool

@@ -1,8 +1,8 @@
 """The kernels: a step of every match, and a forced restart. One thread plays one match.
 
-A step clamps the actions, runs up to `ticks_per_step` ticks with the match in registers, then writes rewards, the end
-flags, the last observation of a match that ended, starts its successor, and writes both observations. Everything a
-match needs is indexed by its place in the batch and nothing is shared, so no thread can disturb another.
+A step clamps the actions, runs up to `ticks_per_step` ticks with the match in registers, then writes rewards, end
+flags and observations; for a match that ended also its last observation, and it starts the next one. All data of a
+match is indexed by its row in the batch, and threads share no writable memory.
 """
 
 import warp as wp
@@ -32,7 +32,7 @@ TRACE_TICK = wp.constant(16 + 3 * 2 * BULLETS_PER_FIGHTER)
 
 @wp.struct
 class World:
-    """The arrays that hold the state of N matches."""
+    """Arrays of the state of N matches."""
 
     fighters: wp.array2d[Fighter]
     bullets: wp.array2d[Bullet]
@@ -46,7 +46,7 @@ class World:
 
 @wp.struct
 class StepResults:
-    """The arrays a step writes for its caller; shapes in `batch.DogfightBatch`."""
+    """Arrays that a step writes for its caller; shapes in `batch.DogfightBatch`."""
 
     obs: wp.array3d[float]
     final_obs: wp.array3d[float]
@@ -62,13 +62,13 @@ class StepResults:
 
 @wp.func
 def clamp_action(action: wp.vec3) -> wp.vec3:
-    """Turn to [-1, 1], throttle to [0, 1]; shoot is only compared with zero."""
+    """Clamp turn to [-1, 1] and throttle to [0, 1]; shoot is only compared with zero."""
     return wp.vec3(wp.clamp(action[0], -1.0, 1.0), wp.clamp(action[1], 0.0, 1.0), action[2])
 
 
 @wp.func
 def read_action(actions: wp.array2d[wp.vec3], results: StepResults, bot: int, match: int, seat: int) -> wp.vec3:
-    """A seat's action, clamped; one that is not finite counts as invalid and becomes zero. Zero where a bot plays."""
+    """Return a seat's clamped action, zero where a bot plays; a non-finite one counts as invalid and becomes zero."""
     if bot >= 0:
         return wp.vec3(0.0, 0.0, 0.0)
     action = actions[match, seat]
@@ -80,10 +80,10 @@ def read_action(actions: wp.array2d[wp.vec3], results: StepResults, bot: int, ma
 
 @wp.func
 def outcome_of(a: Fighter, b: Fighter, tick: int, max_ticks: int) -> int:
-    """-1 while playing, 0 a draw, 1 or 2 the seat that won."""
+    """Return -1 while playing, 0 for a draw, else 1 + the winning seat."""
     if alive(a) and alive(b) and tick < max_ticks:
         return -1
-    # Elimination counts first; at time-out the higher hp does.
+    # A dead fighter counts as 0 hp, so that elimination precedes the comparison of hp at time-out.
     left_a = wp.where(alive(a), int(a.hp), 0)
     left_b = wp.where(alive(b), int(b.hp), 0)
     if left_a == left_b:
@@ -95,7 +95,7 @@ def outcome_of(a: Fighter, b: Fighter, tick: int, max_ticks: int) -> int:
 def begin_match(world: World, match: int, settings: Settings) -> None:
     """Draw physics, place both fighters, clear bullets and memories."""
     clock = world.clock[match]
-    # Two rounds of hashing: neighbouring match ids and successive matches get unrelated streams.
+    # Two rounds of hashing give unrelated streams to adjacent match ids and successive matches.
     rng = wp.rand_init(int(wp.rand_init(settings.seed, world.match_id[match])), clock.matches)
     p = draw_physics(rng, world.ranges, settings.challenge)
     places = wp.rand_init(int(rng), 1)
@@ -124,7 +124,7 @@ def observe_both(world: World, obs: wp.array3d[float], match: int, settings: Set
 
 @wp.func
 def first_observation(world: World, obs: wp.array3d[float], match: int, settings: Settings) -> None:
-    """Observations at a match's start; frames that do not exist yet are zeros."""
+    """Write the observations at the start of a match; earlier frames are zeros."""
     observe_both(world, obs, match, settings)
     if settings.challenge:
         clear_older_frames(obs, match, 0)
@@ -141,7 +141,7 @@ def copy_row(source: wp.array3d[float], target: wp.array3d[float], match: int) -
 
 @wp.func
 def trace_fighter(trace: wp.array3d[float], match: int, row: int, at: int, f: Fighter) -> None:
-    """Eight numbers of a fighter; see `batch.TRACE_FIELDS`. Hp is 0 once it is dead, also where it met the ground."""
+    """Write eight values of a fighter (`batch.TRACE_FIELDS`); hp is 0 for a dead fighter, also after a crash."""
     trace[match, row, at] = f.x
     trace[match, row, at + 1] = f.y
     trace[match, row, at + 2] = f.cos_yaw
@@ -156,7 +156,7 @@ def trace_fighter(trace: wp.array3d[float], match: int, row: int, at: int, f: Fi
 def trace_tick(
     trace: wp.array3d[float], match: int, row: int, a: Fighter, b: Fighter, bullets: wp.array2d[Bullet], tick: int
 ) -> None:
-    """One row of the trace: both fighters, all bullets, the tick."""
+    """Write one row of the trace: both fighters, all bullets, the tick."""
     trace_fighter(trace, match, row, 0, a)
     trace_fighter(trace, match, row, 8, b)
     for s in range(2 * SLOTS):
@@ -168,7 +168,7 @@ def trace_tick(
 
 @wp.kernel
 def restart_kernel(world: World, results: StepResults, restart: wp.array[bool], settings: Settings, first: int) -> None:
-    """Begin a new match at every place marked in `restart`."""
+    """Start a new match in every row marked in `restart`."""
     match = wp.tid() + first
     if restart[match]:
         begin_match(world, match, settings)
@@ -177,14 +177,14 @@ def restart_kernel(world: World, results: StepResults, restart: wp.array[bool], 
 
 @wp.kernel
 def observe_kernel(world: World, results: StepResults, settings: Settings, first: int) -> None:
-    """Write the observations of a state that was set from outside."""
+    """Write the observations of a state that was set by the host."""
     match = wp.tid() + first
     first_observation(world, results.obs, match, settings)
 
 
 @wp.struct
 class Match:
-    """A match at the end of a step, and what the step did to it."""
+    """A match at the end of a step, and the damage done in the step."""
 
     a: Fighter
     b: Fighter
@@ -197,7 +197,7 @@ class Match:
 
 @wp.func
 def count_bullets(bullets: wp.array2d[Bullet], match: int) -> int:
-    """Live bullets of a match; with none, a tick skips everything about bullets."""
+    """Count the live bullets of a match; without any, a tick skips the work on bullets."""
     live = int(0)
     for s in range(2 * SLOTS):
         if bullets[match, s].life > 0:
@@ -209,14 +209,14 @@ def count_bullets(bullets: wp.array2d[Bullet], match: int) -> int:
 def trace_step(
     trace: wp.array3d[float], match: int, row: int, a: Fighter, b: Fighter, bullets: wp.array2d[Bullet], tick: int
 ) -> None:
-    """Record a tick if this match is one of the traced."""
+    """Record a tick if this match is traced."""
     if match < trace.shape[0]:
         trace_tick(trace, match, row, a, b, bullets, tick)
 
 
 @wp.func
 def end_trace(trace: wp.array3d[float], match: int, first: int, end: int) -> None:
-    """Mark the rows of a traced step that the match did not live to fill."""
+    """Mark the rows of a traced step after the end of its match."""
     if match < trace.shape[0]:
         for row in range(first, end):
             trace[match, row, TRACE_TICK] = -1.0
@@ -226,10 +226,10 @@ def end_trace(trace: wp.array3d[float], match: int, first: int, end: int) -> Non
 def play(
     world: World, results: StepResults, actions: wp.array2d[wp.vec3], p: Physics, match: int, settings: Settings
 ) -> Match:
-    """Run the ticks of a step: bots decide, both fighters act, bullets fly, hits land at once, the clock moves.
+    """Run the ticks of a step: bots decide, both fighters act, bullets fly, hits land at once, the clock advances.
 
-    The one long function here: it is the hot loop, and keeping its state in plain variables rather than passing a
-    struct around is worth a third of the simulator's speed.
+    This hot loop is one long function on purpose: keeping its state in plain variables instead of a struct makes the
+    simulator a third faster.
     """
     challenge = settings.challenge
     armour_cos = wp.cos(p.rear_aspect_cone)
@@ -259,6 +259,7 @@ def play(
         apart = float(0.0)
         if challenge:
             apart = distance(a, b, True)
+        # Read before the tick: a fighter that stalls in this tick does not shoot in it.
         armed_a = in_control(a) and action_a[2] > 0.0
         armed_b = in_control(b) and action_b[2] > 0.0
         a = tick_fighter(a, p, action_a, challenge)
@@ -271,6 +272,7 @@ def play(
             live += 1
         if live > 0:
             live = tick_bullets(world.bullets, match, p, challenge)
+            # Both sides are tested before either loses hp: fighters can kill each other in the same tick.
             hit_a = take_hits(world.bullets, match, 1, a, armour_cos, challenge)
             hit_b = take_hits(world.bullets, match, 0, b, armour_cos, challenge)
             a.hp = a.hp - wp.int16(hit_a)
@@ -300,11 +302,12 @@ def play(
 def write_rewards(
     results: StepResults, match: int, before: Geometry, m: Match, p: Physics, weights: RewardWeights, settings: Settings
 ) -> None:
-    """Both seats' rewards and the flags of the step."""
+    """Write both seats' rewards and the flags of the step."""
     alive_a = alive(m.a)
     alive_b = alive(m.b)
     died = not (alive_a and alive_b)
     after = measure(m.a, m.b, p, weights, settings)
+    # The potential of a terminal state is 0; at a time-out the trainer bootstraps, so phi' stays.
     if died:
         after.potential_a = 0.0
         after.potential_b = 0.0
@@ -319,7 +322,7 @@ def write_rewards(
 
 @wp.func
 def finish(world: World, results: StepResults, match: int, m: Match, settings: Settings) -> None:
-    """Leave the record of a match that ended and begin the next one."""
+    """Record the result of a match that ended and start the next one."""
     results.length[match] = m.tick
     results.final_hp[match, 0] = int(m.a.hp)
     results.final_hp[match, 1] = int(m.b.hp)

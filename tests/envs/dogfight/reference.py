@@ -109,12 +109,12 @@ class Match:
 
     @property
     def terminated(self) -> bool:
-        """Whether somebody died."""
+        """Return whether somebody died."""
         return not all(fighter.alive for fighter in self.fighters)
 
     @property
     def truncated(self) -> bool:
-        """Whether time ran out with both alive."""
+        """Return whether time ran out with both alive."""
         return not self.terminated and self.tick >= MAX_TICKS
 
     @property

@@ -1,4 +1,4 @@
-"""The ace: early dodges, hard breaks, steady altitude. It keeps no mode."""
+"""The ace: early dodges, hard breaks, steady altitude; without modes."""
 
 import math
 
@@ -11,7 +11,7 @@ from sparring.envs.dogfight.kernels.state import BotMemory
 
 @wp.func
 def ace_bias(v: BotView) -> float:
-    """Altitude bias that holds 250..480 m, and a dip of the nose when slow and high, rad; they add up."""
+    """Return the altitude bias that holds 250..480 m plus a dip of the nose when slow and high, rad."""
     y = v.me.y
     sin = v.me.sin_yaw
     bias = float(0.0)
@@ -26,7 +26,7 @@ def ace_bias(v: BotView) -> float:
 
 @wp.func
 def ace(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
-    """One decision of the ace, before the stall guard."""
+    """Return memory and action of one decision of the ace, before the stall guard."""
     m = dodge(m, v, 130.0, 18)
     if dodging(m):
         floor = wp.where(v.challenge, 120.0, 90.0)

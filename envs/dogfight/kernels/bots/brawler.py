@@ -15,20 +15,20 @@ BAIT = wp.constant(2)
 PUNISH = wp.constant(3)
 RETREAT = wp.constant(4)
 
-HOLD = wp.constant(20)
+HOLD = wp.constant(20)  # Decisions, as all timers of bots: 120 a second at bot rate tick.
 PUNISH_TICKS = wp.constant(60)
 
 
 @wp.func
 def too_low(m: BotMemory, v: BotView) -> bool:
-    """Time to retreat upward, tested before all else under challenge rules: its ground kills."""
+    """Return whether to retreat upward; tested first, and under challenge rules only, whose ground kills."""
     limit = wp.where(m.mode == wp.int16(CLOSE), 130.0, wp.where(m.mode == wp.int16(BRAWL), 120.0, 140.0))
     return v.challenge and m.mode <= wp.int16(BAIT) and v.me.y < limit
 
 
 @wp.func
 def next_phase(m: BotMemory, v: BotView) -> int:
-    """Phase after this decision: the first rule that holds, else the same."""
+    """Return the phase after this decision: of the first rule that holds, else the same."""
     d = v.s.distance
     if too_low(m, v):
         return RETREAT
@@ -57,7 +57,7 @@ def next_phase(m: BotMemory, v: BotView) -> int:
 
 @wp.func
 def change_phase(m: BotMemory, v: BotView) -> BotMemory:
-    """Take the next phase; every change is held, and PUNISH has a timer of its own besides."""
+    """Enter the next phase; every change is held, and PUNISH has an additional timer of its own."""
     phase = next_phase(m, v)
     if phase == int(m.mode):
         return m
@@ -68,7 +68,7 @@ def change_phase(m: BotMemory, v: BotView) -> BotMemory:
 
 @wp.func
 def close_in(v: BotView) -> wp.vec3:
-    """CLOSE: straight at it, pulling up out of a low dive."""
+    """Return the action of CLOSE: straight at the opponent, pulling up out of a low dive."""
     turn = steer(3.0, smart_aim(v, 1.0))
     if v.me.y < 120.0 and v.me.sin_yaw < 0.0:
         turn = wp.clamp(turn + 0.3, -1.0, 1.0)
@@ -77,7 +77,7 @@ def close_in(v: BotView) -> wp.vec3:
 
 @wp.func
 def brawl(m: BotMemory, v: BotView) -> wp.vec3:
-    """BRAWL: turn inside it at low speed, or jink."""
+    """Return the action of BRAWL: turn inside the opponent at low speed, or jink."""
     turn = float(m.evade_direction)
     if not dodging(m):
         turn = steer(4.0, smart_aim(v, 0.7))
@@ -87,7 +87,7 @@ def brawl(m: BotMemory, v: BotView) -> wp.vec3:
 
 @wp.func
 def brawler(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
-    """One decision of the brawler, before the stall guard."""
+    """Return memory and action of one decision of the brawler, before the stall guard."""
     m.timer = count_down(m.timer)
     m.mode_ticks = count_down(m.mode_ticks)
     m = dodge(m, v, 100.0, 8)

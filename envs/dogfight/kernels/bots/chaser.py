@@ -11,17 +11,17 @@ from sparring.envs.dogfight.kernels.state import BotMemory
 
 @wp.func
 def start_yo_yo(m: BotMemory, v: BotView) -> BotMemory:
-    """Begin a yo-yo where one is due; the mode is its sign and counts only while the timer runs."""
+    """Start a yo-yo if its conditions hold; the mode is its sign and counts only while the timer runs."""
     if v.s.distance < 120.0 and v.closing > 50.0 and v.me.y < 500.0:
-        return enter(m, 1, 40)
+        return enter(m, 1, 40)  # High yo-yo: trade speed for height instead of overshooting.
     if v.s.distance > 300.0 and v.closing < -20.0 and v.me.y > 150.0:
-        return enter(m, -1, 30)
+        return enter(m, -1, 30)  # Low yo-yo: trade height for speed to catch up.
     return m
 
 
 @wp.func
 def chaser_bias(m: BotMemory, v: BotView) -> float:
-    """Yo-yo and altitude biases, which add up, rad."""
+    """Return the sum of yo-yo and altitude biases, rad."""
     bias = float(0.0)
     if m.timer > wp.int16(0):
         bias = 0.4 * float(m.mode)
@@ -34,7 +34,7 @@ def chaser_bias(m: BotMemory, v: BotView) -> float:
 
 @wp.func
 def chaser(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
-    """One decision of the chaser, before the stall guard."""
+    """Return memory and action of one decision of the chaser, before the stall guard."""
     m.timer = count_down(m.timer)
     m = dodge(m, v, 80.0, 15)
     if dodging(m):

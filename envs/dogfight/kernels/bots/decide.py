@@ -1,4 +1,4 @@
-"""One decision of any scripted opponent: guards first and last, the bot between them."""
+"""One decision of any scripted opponent: altitude guard, bot, stall guard."""
 
 import warp as wp
 
@@ -33,7 +33,7 @@ def decide(
 ) -> tuple[BotMemory, wp.vec3]:
     """Return the new memory and the action (turn, throttle, shoot) of scripted opponent `bot` in `seat`.
 
-    `closing` is the rate at which the distance shrank over the last tick, m/s; only challenge bots read it.
+    `closing` is the closing speed over the last tick, m/s; only challenge bots use it.
     """
     if bot == DO_NOTHING:
         return m, wp.vec3(0.0, 0.0, 0.0)

@@ -19,7 +19,7 @@ NO_CEILING = wp.constant(1.0e6)
 
 @wp.struct
 class ModeRules:
-    """Where the two rule sets differ in when the dogfighter changes its mode."""
+    """Thresholds of mode changes, which differ between the two rule sets."""
 
     attack_poor: float
     """Energy ratio below which ATTACK turns to ENERGY."""
@@ -32,7 +32,7 @@ class ModeRules:
 
 @wp.func
 def mode_rules(challenge: bool) -> ModeRules:
-    """Thresholds of the rule set."""
+    """Return the thresholds of a rule set."""
     r = ModeRules()
     r.attack_poor = wp.where(challenge, 0.5, 0.7)
     r.defend_poor = wp.where(challenge, 0.4, 0.6)
@@ -46,6 +46,7 @@ def change_mode(m: BotMemory, v: BotView) -> BotMemory:
     """Take the first transition whose condition holds."""
     r = mode_rules(v.challenge)
     d = v.s.distance
+    # Own energy over the opponent's, both v^2 + 2 g y; the floor of 1 m^2/s^2 avoids a division by zero.
     ratio = energy(v.me, v.p.gravity) / wp.max(energy(v.it, v.p.gravity), 1.0)
     if m.mode == wp.int16(ATTACK):
         if v.tailed and d < 200.0:
@@ -71,7 +72,7 @@ def change_mode(m: BotMemory, v: BotView) -> BotMemory:
 
 @wp.func
 def attack_bias(v: BotView) -> float:
-    """Altitude biases of the attack, rad; the three parts add up."""
+    """Return the sum of the three altitude biases of the attack, rad."""
     y = v.me.y
     sin = v.me.sin_yaw
     bias = float(0.0)
@@ -93,7 +94,7 @@ def attack_bias(v: BotView) -> float:
 
 @wp.func
 def energy_angle(v: BotView) -> float:
-    """Angle off the nose of the flight that regains energy: a climb away from it below 400 m, then level."""
+    """Return the angle off the nose, rad, to regain energy: a climb away from it below 400 m, then level flight."""
     direction = wp.vec2(wp.where(v.s.dx < 0.0, 2.0, -2.0), 1.0)
     if v.challenge:
         direction = wp.vec2(2.0, 1.0)
@@ -104,7 +105,7 @@ def energy_angle(v: BotView) -> float:
 
 @wp.func
 def dogfighter(m: BotMemory, v: BotView) -> tuple[BotMemory, wp.vec3]:
-    """One decision of the dogfighter, before the stall guard."""
+    """Return memory and action of one decision of the dogfighter, before the stall guard."""
     m.timer = count_down(m.timer)
     m = dodge(m, v, 90.0, 18)
     if dodging(m):

@@ -1,4 +1,4 @@
-"""What the four fighting bots have in common: timers, dodges, and the guards against the ground and a stall."""
+"""Common parts of the four fighting bots: timers, dodges, and guards against the ground and a stall."""
 
 import warp as wp
 
@@ -8,7 +8,7 @@ from sparring.envs.dogfight.kernels.state import BotMemory, Fighter
 
 @wp.func
 def count_down(ticks: wp.int16) -> wp.int16:
-    """Let a timer that is above zero run for one decision."""
+    """Return a timer after one more decision, at least 0."""
     return wp.max(ticks - wp.int16(1), wp.int16(0))
 
 
@@ -22,9 +22,9 @@ def enter(m: BotMemory, mode: int, hold: int) -> BotMemory:
 
 @wp.func
 def dodge(m: BotMemory, v: BotView, radius: float, ticks: int) -> BotMemory:
-    """Let a dodge run on, or start one the other way when a bullet is within `radius`.
+    """Continue a dodge, or start one in the other direction if a bullet is within `radius` m.
 
-    Tested after the countdown: with the bullet still near, a dodge that has just ended is followed at once by another.
+    Tested after the countdown: with a bullet still near, the next dodge follows the last one without a pause.
     """
     m.evade_ticks = count_down(m.evade_ticks)
     if m.evade_ticks == wp.int16(0) and v.bullet_distance < radius:
@@ -35,7 +35,7 @@ def dodge(m: BotMemory, v: BotView, radius: float, ticks: int) -> BotMemory:
 
 @wp.func
 def dodging(m: BotMemory) -> bool:
-    """A dodge is being flown."""
+    """Return whether a dodge is in progress."""
     return m.evade_ticks > wp.int16(0)
 
 
@@ -60,7 +60,7 @@ def keep_off_edges(turn: float, v: BotView, floor: float, ceiling: float) -> flo
 
 @wp.func
 def altitude_guard(f: Fighter, challenge: bool) -> float:
-    """Turn command +-1 that saves a fighter diving at the ground or climbing into the ceiling; 0 without need."""
+    """Return the turn command +-1 of a fighter diving at the ground or climbing into the ceiling, else 0."""
     low = f.y < 70.0 and f.sin_yaw < -0.3
     if challenge:
         low = (
@@ -75,7 +75,8 @@ def altitude_guard(f: Fighter, challenge: bool) -> float:
 
 @wp.func
 def stall_guard(action: wp.vec3, speed: float) -> wp.vec3:
-    """Below 45 m/s turn less and push the throttle."""
+    """Limit the turn and raise the throttle below 45 m/s."""
+    # u rises from 0 at 45 m/s to 1 at the stall speed of 30 m/s.
     u = wp.clamp((45.0 - speed) / 15.0, 0.0, 1.0)
     limit = 1.0 - 0.7 * u
     return wp.vec3(wp.clamp(action[0], -limit, limit), wp.max(action[1], 0.8 * u), action[2])

@@ -1,4 +1,4 @@
-"""What a bot decides from: the geometry, both fighters, the nearest bullet of the other side.
+"""Inputs of a bot's decision: the geometry, both fighters, the nearest bullet of the opponent.
 
 Angles are in radians, counter-clockwise positive, lengths in metres, speeds in m/s.
 """
@@ -12,10 +12,10 @@ from sparring.envs.dogfight.kernels.sensing import Sight, angle_to, lead_point, 
 from sparring.envs.dogfight.kernels.state import SLOTS, Bullet, Fighter, Physics
 
 BEHIND_COS = wp.constant(math.cos(2.0))
-CROSSING_OFFSET = wp.constant(60.0)
-CLOSING_LIMIT = wp.constant(250.0)
-READY_SHARE = wp.constant(0.01)
-MIN_RANGE = wp.constant(1.0)
+CROSSING_OFFSET = wp.constant(60.0)  # m
+CLOSING_LIMIT = wp.constant(250.0)  # m/s, the limit of the challenge observation.
+READY_SHARE = wp.constant(0.01)  # Of the cooldown; challenge bots read the gun from the observation.
+MIN_RANGE = wp.constant(1.0)  # m
 PI = wp.constant(math.pi)
 TWO_PI = wp.constant(2.0 * math.pi)
 
@@ -33,20 +33,20 @@ class BotView:
     range: float
     """Distance for leading and closing, m: at least 1 under classic rules."""
     closing: float
-    """Rate at which the distance shrinks, m/s."""
+    """Closing speed, m/s; positive while the distance shrinks."""
     bullet_distance: float
-    """Distance to the nearest live bullet of the other side, m."""
+    """Distance to the nearest live bullet of the opponent, m."""
     armour_cos: float
     tailed: bool
-    """The opponent is more than 2 rad off my nose: behind me."""
+    """True if the opponent is more than 2 rad off my nose: behind me."""
     behind: bool
-    """I am more than 2 rad off its nose: behind it."""
+    """True if I am more than 2 rad off its nose: behind it."""
     challenge: bool
 
 
 @wp.func
 def nearest_bullet(bullets: wp.array2d[Bullet], match: int, shooter: int, me: Fighter, challenge: bool) -> float:
-    """Distance to the nearest live bullet of the other side, m; 1e6 when there is none."""
+    """Return the distance to the nearest live bullet of the opponent, m; 1e6 for none."""
     nearest = float(1.0e12)
     for slot in range(SLOTS):
         if bullets[match, shooter * SLOTS + slot].life > 0:
@@ -69,7 +69,7 @@ def see(
     closing: float,
     challenge: bool,
 ) -> BotView:
-    """Build the view of `seat`. `closing` is the change of distance over the last tick, which challenge bots read."""
+    """Build the view of `seat`. `closing` is the closing speed over the last tick, m/s, for challenge bots."""
     v = BotView()
     v.me = me
     v.it = it
@@ -94,7 +94,7 @@ def see(
 
 @wp.func
 def side_of(value: float, challenge: bool) -> float:
-    """Sign as +-1.0; zero counts as positive under classic rules and as negative under challenge rules."""
+    """Return the sign as +-1.0; zero counts as positive under classic rules and as negative under challenge rules."""
     if value > 0.0 or (value == 0.0 and not challenge):
         return 1.0
     return -1.0
@@ -102,7 +102,7 @@ def side_of(value: float, challenge: bool) -> float:
 
 @wp.func
 def up(f: Fighter) -> float:
-    """Turn command that raises the nose: +1 flying right, else -1."""
+    """Return the turn command that raises the nose: +1 when flying right, else -1."""
     return wp.where(f.cos_yaw > 0.0, 1.0, -1.0)
 
 
@@ -116,13 +116,13 @@ def wrap(angle: float) -> float:
 
 @wp.func
 def steer(gain: float, angle: float) -> float:
-    """Turn command toward an angle off the nose; a sum of angle and bias is on purpose not wrapped again."""
+    """Return the turn command toward an angle off the nose, rad; a sum of angle and bias is not wrapped on purpose."""
     return wp.clamp(gain * angle, -1.0, 1.0)
 
 
 @wp.func
 def fire(v: BotView, cos_limit: float, reach: float) -> float:
-    """Shoot within an angle (given by its cosine) and range, if the gun is ready and the armour would not hold."""
+    """Return 1.0 to shoot: within angle (by its cosine) and range, gun ready, outside of the armour's cone."""
     ready = v.me.cooldown == wp.int16(0)
     if v.challenge:
         ready = float(v.me.cooldown) < READY_SHARE * v.p.gun_cooldown_ticks
@@ -133,9 +133,9 @@ def fire(v: BotView, cos_limit: float, reach: float) -> float:
 
 @wp.func
 def smart_aim(v: BotView, lead: float) -> float:
-    """Angle off the nose of the lead point, moved 60 m across the opponent's path, away from me, when I am behind it.
+    """Return the angle off the nose, rad, of the lead point; from behind, moved 60 m across the path, away from me.
 
-    The rear armour glances off what comes from behind, so the attack crosses the path instead of following it.
+    Bullets from behind glance off the rear armour, so that the attack crosses the path instead of following it.
     """
     point = lead_point(v.s, v.it, v.p, lead * v.range)
     if v.behind:
@@ -147,13 +147,13 @@ def smart_aim(v: BotView, lead: float) -> float:
 
 @wp.func
 def break_angle(v: BotView) -> float:
-    """Angle off the nose of a break, rad: away from the opponent, leaving it abeam on the other side."""
+    """Return the angle off the nose of a break, rad: away from the opponent, leaving it abeam on the other side."""
     return wrap(v.off + side_of(v.off, v.challenge) * wp.static(0.5 * math.pi))
 
 
 @wp.func
 def attack_throttle(v: BotView, turn: float) -> float:
-    """Full when slow or far, half in a hard turn, else 0.7; `turn` is the command before the stall guard."""
+    """Return the throttle: full when slow or far, half in a hard turn, else 0.7; `turn` is before the stall guard."""
     if v.me.speed < 80.0:
         return 1.0
     if wp.abs(turn) > 0.7:

@@ -293,7 +293,7 @@ def test_bad_choices_of_a_reset_are_named():
             env.reset(options={"opponent": "chasr"})
         with pytest.raises(UnknownNameError, match="unknown randomization 'full_moon'"):
             env.reset(options={"regime": "full_moon"})
-    with pytest.raises(ValueError, match="names nobody"):
+    with pytest.raises(ValueError, match="names no bot"):
         DogfightVectorEnv(2, opponent=[])
 
 
