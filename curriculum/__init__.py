@@ -1,1 +1,1 @@
-"""What to train against and on: phases and stages, opponent mixes, widening physics, the self-play pool, ratings."""
+"""Schedules of phases and stages, opponent mixes, randomization of physics, the self-play pool, league, ratings."""

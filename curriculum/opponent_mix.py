@@ -1,11 +1,11 @@
-"""Who plays against whom: the bots' shares of the matches, and dealing matches to opponents by exact counts.
+"""Assignment of opponents: shares of the bots, and matches dealt to opponents by exact counts.
 
-A bot once met but no longer current keeps a floor, because a policy forgets what it stops meeting. The current bots
-divide the rest by their weights, or by how much is left to learn from each, 1 - win rate + 0.05.
+A bot of an earlier stage keeps a floor, because a policy forgets opponents it no longer plays. The current bots divide
+the rest by their weights, or by loss rate, 1 - win rate + 0.05.
 
-Dealing rounds shares to counts by largest remainder. The learner sits on seat `index % 2` of a match, so each
-opponent's matches are divided over even and odd indices as evenly as counts allow, and as many matches as possible
-keep the opponent they have, since a match that changes opponent is thrown away.
+Dealing rounds shares to counts by largest remainder. The learner has seat `index % 2` of a match, so each opponent's
+matches are divided over even and odd indices as evenly as counts allow. As many matches as possible keep their
+opponent, since a change of opponent discards the match in progress.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-LOSS_FLOOR = 0.05
+LOSS_FLOOR = 0.05  # Keeps a share for bots that are always beaten.
 UNKNOWN_WIN_RATE = 0.5
 
 
@@ -27,7 +27,7 @@ def shares(
     adaptive: float = 0.0,
     win_rates: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Shares of the matches against bots, summing to 1, for every bot of `met` and `current`, in that order.
+    """Return the shares of the matches against bots, summing to 1, for all bots of `met`, then `current`.
 
     Bots of `met` that are not in `current` get `floor` each. `weights` are positive, one per current bot; empty means
     equal. `adaptive` 0 keeps them, 1 replaces them by loss rates from `win_rates`, the learner's per bot (0.5
@@ -54,6 +54,7 @@ def counts(share: Sequence[float] | np.ndarray, n: int) -> np.ndarray:
     exact = np.asarray(share, dtype=np.float64)
     if not (np.all(exact >= 0.0) and abs(exact.sum() - 1.0) < 1e-6):
         raise ValueError(f"shares {exact.tolist()} are no shares; give numbers of at least 0 that sum to 1")
+    # Rounding to 9 digits makes shares such as 1/3 give equal remainders, so that ties are real ties.
     exact = np.round(exact / exact.sum() * n, 9)
     whole = np.floor(exact).astype(np.int64)
     order = np.argsort(whole - exact, kind="stable")
@@ -66,21 +67,22 @@ def deal(share: Sequence[float] | np.ndarray, n: int, current: np.ndarray | None
 
     Counts are exact, each opponent's matches are split over even and odd indices to within one, and under both
     conditions the fewest possible matches differ from `current` [n]. Opponents in `current` that are not in
-    `range(K)` count as gone. Matches that change are the last ones of what is in surplus; the same input always gives
-    the same deal.
+    `range(K)` count as gone. Of an opponent with a surplus the last matches change; the result is deterministic.
+
+    Raises `ValueError` for a `current` of another shape.
     """
     dealt = np.full(n, -1, dtype=np.int32) if current is None else np.array(current, dtype=np.int32)
     if dealt.shape != (n,):
         raise ValueError(f"current has shape {dealt.shape}; give the opponents of all {n} matches")
     total = counts(share, n)
-    held = np.stack([_tally(dealt[seat::2], len(total)) for seat in (0, 1)])
+    held = np.stack([_count_matches(dealt[seat::2], len(total)) for seat in (0, 1)])
     for seat, target in enumerate(_split(total, held, (n + 1) // 2)):
         dealt[seat::2] = _change_surplus(dealt[seat::2], target)
     return dealt
 
 
-def _tally(dealt: np.ndarray, opponents: int) -> np.ndarray:
-    """How many matches each opponent has, int64 [K]."""
+def _count_matches(dealt: np.ndarray, opponents: int) -> np.ndarray:
+    """Count the matches of each opponent, int64 [K]."""
     return np.bincount(dealt[(dealt >= 0) & (dealt < opponents)], minlength=opponents)
 
 
@@ -105,6 +107,6 @@ def _change_surplus(dealt: np.ndarray, target: np.ndarray) -> np.ndarray:
     free = np.ones(len(dealt), dtype=bool)
     for opponent, wanted in enumerate(target):
         free[np.flatnonzero(dealt == opponent)[:wanted]] = False
-    missing = target - _tally(dealt[~free], len(target))
+    missing = target - _count_matches(dealt[~free], len(target))
     changed[free] = np.repeat(np.arange(len(target)), missing)
     return changed

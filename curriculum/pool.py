@@ -1,10 +1,10 @@
-"""The pool: frozen copies of the learner to play against, as files that outlive the run.
+"""The self-play pool: frozen copies of the learner as opponents, stored as files that outlive the run.
 
 Each snapshot is one file of weights named by its update, `snapshot_000150.pt`, written atomically; `index.json` beside
-them lists those that are in the pool, so it reopens as it was left. How they are rated and what came of games with them
-is the league's (league.py). When the pool is full the oldest snapshot leaves, or the weakest by rating; the newest
-always stays, since it is the best test of whether the learner still improves. The file of one that left stays until
-`delete_unused`, because a run that resumes from an earlier moment may need it again.
+them lists the members of the pool. Ratings and results are kept by the league (`league.py`). When the pool is full the
+oldest snapshot is evicted, or the weakest by rating; the newest always stays, since it is the best test of whether the
+learner still improves. The file of an evicted snapshot stays until `delete_unused`, because a run that resumes from an earlier
+state may need it again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Snapshot:
-        """One of the index's rows; what else older ones hold is left out."""
+        """Make a snapshot from a row of the index; further keys of older versions are ignored."""
         return cls(row["name"], row["update"], row["sha256"])
 
 
@@ -79,12 +79,12 @@ class Pool:
     def add(
         self, update: int, weights: Mapping[str, torch.Tensor], ratings: Mapping[str, float] | None = None
     ) -> list[str]:
-        """Freeze `weights` as the newest snapshot, `snapshot_<update>`. Returns the names that had to leave.
+        """Freeze `weights` as the newest snapshot, `snapshot_<update>`; return the names of evicted ones.
 
-        By `ratings` of those that were in the pool before the weakest is found, where that one has to leave.
+        `ratings` of the snapshots in the pool are needed for the eviction rule `weakest`.
 
-        Raises `ValueError` unless `update` is later than the newest snapshot's, `OSError` where there is no room; the
-        pool is as it was then.
+        Raises `ValueError` unless `update` is later than the newest snapshot's, and `OSError` if the file cannot be
+        written, without a change of the pool.
         """
         if self._snapshots and update <= self._snapshots[-1].update:
             raise ValueError(f"update={update} is not after the newest snapshot's, {self._snapshots[-1].update}")
@@ -123,11 +123,11 @@ class Pool:
         return weights
 
     def rows(self) -> list[dict[str, Any]]:
-        """The index as plain data, for `restore`."""
+        """Return the index as plain data, for `restore`."""
         return [asdict(snapshot) for snapshot in self._snapshots]
 
     def restore(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Go back to the snapshots that `rows` lists; without room for an index now, the next snapshot brings it."""
+        """Restore the snapshots listed in `rows`; if the index cannot be written now, the next snapshot writes it."""
         self._snapshots = [Snapshot.of(row) for row in rows]
         with suppress(OSError):
             self._write_index()
@@ -139,7 +139,7 @@ class Pool:
             path.unlink(missing_ok=True)
 
     def path(self, name: str) -> Path:
-        """Say where the snapshot called `name` lies."""
+        """Return the path of the snapshot called `name`."""
         return self.folder / f"{name}.pt"
 
     def _evict(self, ratings: Mapping[str, float]) -> list[str]:
@@ -154,7 +154,7 @@ class Pool:
         return [snapshot.name for snapshot in leaving]
 
     def _check_shape(self, path: Path, shape: Any) -> None:
-        """Name the first key that differs, so that a person sees whether it is obs_dim or the network's size."""
+        """Raise `PoolError` with the first key that differs: obs_dim, or a size of the network."""
         found = shape if isinstance(shape, dict) else {}
         for key in sorted(set(found) | set(self._shape)):
             if found.get(key) != self._shape.get(key):
@@ -170,7 +170,7 @@ class Pool:
             return [Snapshot.of(row) for row in json.loads(path.read_text())]
         except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise PoolError(
-                f"{path}: is not a pool index ({error}); remove it, a resumed run writes it anew from its state"
+                f"{path}: is not a pool index ({error}); remove it, a resumed run rewrites it from its state"
             ) from error
         except OSError as error:
             raise PoolError(f"{path}: cannot be read ({error.strerror})") from error

@@ -1,9 +1,9 @@
-"""Physics randomization on its way from one level or regime to the next.
+"""Physics randomization, interpolated from one level or regime to the next.
 
 The ranges move linearly between the two ends: lower = (1 - f) lower0 + f lower1, upper alike. From none to narrow to
-full every level contains the one before it, so a growing fraction f only ever widens a range. A regime is one point:
-from there on, the physics moves. Bounds of integer parameters are rounded inward, which keeps that order and never
-leaves the new level; where no whole number lies between them, both become the nearest.
+full every level contains the one before it, so a growing fraction f only ever widens a range. A regime is a single
+point, so the ranges move away from it. Bounds of integer parameters are rounded inward, which keeps that order and
+never leaves the new level; if no whole number lies between them, both become the nearest one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Randomization:
     fraction: float = 1.0
 
     def ranges(self) -> np.ndarray:
-        """Lower and upper bound of every parameter, float32 [13, 2], in the order of `rules.PARAMETERS`."""
+        """Return the lower and upper bound of every parameter, float32 [13, 2], in the order of `rules.PARAMETERS`."""
         start, end = ranges(self.previous).astype(np.float64), ranges(self.level).astype(np.float64)
         bounds = (1.0 - self.fraction) * start + self.fraction * end
         bounds[INTEGERS] = _whole(bounds[INTEGERS])
@@ -34,7 +34,7 @@ class Randomization:
 
     @property
     def width(self) -> float:
-        """How wide the ranges are, as the mean over the parameters of their share of the level full's: 0 to 1."""
+        """Mean width of the ranges relative to those of the level full, 0 to 1; logged as a metric."""
         sizes, full = np.diff(self.ranges().astype(np.float64)), np.diff(ranges("full").astype(np.float64))
         return float((sizes / full).mean())
 
@@ -43,7 +43,8 @@ class Randomization:
 
 
 def _whole(bounds: np.ndarray) -> np.ndarray:
-    """Bounds [K, 2] rounded inward."""
+    """Return bounds [K, 2] rounded inward to whole numbers."""
+    # The tolerance keeps whole bounds whole where interpolation left them off by rounding.
     lower, upper = np.ceil(bounds[:, 0] - 1e-9), np.floor(bounds[:, 1] + 1e-9)
     nearest = np.rint(bounds.mean(axis=1))
     empty = lower > upper

@@ -1,10 +1,10 @@
-"""What to train against and on at each update: a pure function of the update number and the measured win rates.
+"""The training schedule: opponents and physics of each update, a pure function of its number and the win rates.
 
-The phases are laid end to end on one clock, counted in updates. Opponents, self-play share, randomization and events
-are looked up on it. Normally the clock ticks once an update. In a phase with `advance: on_success`, a stage whose
-current bots are all beaten at the rate `success` makes the clock jump to the stage's scheduled end: everything later
-comes that much earlier, nothing ever comes later than scheduled, and events jumped over happen right after the jump
-(those after the start of the last stage of all are lost, since the run is over).
+The phases are placed one after the other on one clock, counted in updates, which determines opponents, self-play share,
+randomization and events. Normally the clock advances by one an update. In a phase with `advance: on_success`, a stage
+whose current bots are all beaten at the rate `success` makes the clock jump to the stage's scheduled end. Everything
+later then happens that much earlier, never later than scheduled; skipped events happen right after the jump, except
+those after the start of the very last stage, which are lost with the end of the run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SchedulePosition:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What one update trains against and on."""
+    """Opponents, physics and events of one update."""
 
     update: int
     """Number of the update, from 0."""
@@ -39,21 +39,21 @@ class TrainingPlan:
     phase_update: int
     """Place in the phase, in scheduled updates from 0."""
     stage: int
-    """Index into the phase's stages; -1 while it keeps the bots the previous phase ended with."""
+    """Index into the phase's stages; -1 while it keeps the last bots of the previous phase."""
     current: tuple[str, ...]
     """The bots of the stage."""
     bots: dict[str, float]
-    """Share of the scripted matches for every bot met so far, oldest first; sums to 1."""
+    """Share of the scripted matches for every bot introduced so far, oldest first; sums to 1."""
     scripted_share: float
     """Share of all matches that are against bots; the rest is self-play."""
     randomization: Randomization
     events: tuple[EventConfig, ...]
-    """What to do once before this update."""
+    """Events to carry out once before this update."""
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A stage on the clock, from `start` up to `end`, with the bots met before it."""
+    """A stage on the clock, from `start` up to `end`, with the bots of all earlier stages in `met`."""
 
     start: int
     end: int
@@ -64,7 +64,7 @@ class _Stretch:
 
 
 class Schedule:
-    """The plan of a whole run. It holds no state: everything about the moment is in a `SchedulePosition`.
+    """The plan of a whole run, without state: the current moment is a `SchedulePosition`.
 
     `phases` must have passed `configs.validate`: the first begins with a stage at 0, or there are no opponents at all.
     """
@@ -90,11 +90,11 @@ class Schedule:
         return self._starts[-1]
 
     def start(self) -> SchedulePosition:
-        """The first update of the run."""
+        """Return the position of the first update."""
         return SchedulePosition(update=0, clock=0, since=0)
 
     def plan(self, position: SchedulePosition, win_rates: Mapping[str, float]) -> TrainingPlan:
-        """What the update at `position` trains against, given the learner's recent win rate per bot."""
+        """Return the plan of the update at `position`, given the learner's recent win rate per bot, in [0, 1]."""
         stretch = self._stretch(position)
         phase, phase_update = self._phases[stretch.phase], position.clock - self._starts[stretch.phase]
         return TrainingPlan(
@@ -118,13 +118,14 @@ class Schedule:
         )
 
     def next(self, position: SchedulePosition, win_rates: Mapping[str, float]) -> SchedulePosition | None:
-        """The position after the update at `position` was done and left these win rates; None at the end of the run."""
+        """Return the position after the update at `position`, which left these win rates; None at the end."""
         stretch, clock = self._stretch(position), position.clock + 1
         phase = self._phases[stretch.phase]
         if phase.advance == "on_success" and _beaten(stretch.config.bots, win_rates, phase.success):
             clock = stretch.end
         if clock >= self.total_updates:
             return None
+        # Events from just after the old clock on are due, so that a jump skips none of them.
         return SchedulePosition(update=position.update + 1, clock=clock, since=position.clock + 1)
 
     def _stretch(self, position: SchedulePosition) -> _Stretch:
@@ -140,7 +141,7 @@ class Schedule:
 
 
 def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_Stretch]:
-    """The stages of all phases on one clock; a phase that does not begin with one begins with the last stage before."""
+    """Place the stages of all phases on one clock; a phase without a stage at 0 continues the last stage before it."""
     placed: list[tuple[int, int, int, StageConfig]] = []
     for index, phase in enumerate(phases):
         if not phase.stages or phase.stages[0].at > 0:
@@ -156,15 +157,15 @@ def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_St
 
 
 def _ramp(phase: PhaseConfig, phase_update: int) -> float:
-    """The scripted share: `scripted_start` at the first update, `scripted_end` at the last, linear between."""
+    """Return the scripted share: linear from `scripted_start` at the first update to `scripted_end` at the last."""
     done = phase_update / max(phase.updates - 1, 1)
     return phase.scripted_start + done * (phase.scripted_end - phase.scripted_start)
 
 
 def _fraction(entry: RandomizationConfig, elapsed: int) -> float:
-    """How much of a level is reached `elapsed` updates after it began.
+    """Return the fraction, in (0, 1], of a level that is reached `elapsed` updates after its start.
 
-    Step k of `steps` begins k/steps of the way through `over`, so that the last one is trained on before `over` ends.
+    Step k of `steps` begins k / steps of the way through `over`, so that the last step is used before `over` ends.
     """
     if entry.over == 0:
         return 1.0

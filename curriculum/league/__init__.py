@@ -1,1 +1,1 @@
-"""The league: members, results, matchmaking, files."""
+"""The league: agents, results, matchmaking, storage."""

@@ -1,7 +1,7 @@
-"""A league on disk, league.json: several processes may change it, and each change is whole or not at all.
+"""The league file league.json: several processes may change it, each change atomically.
 
-Whoever changes it holds league.lock while it reads the league as the others left it, changes that and puts it in the
-place of the old one (files.py), so nothing is lost and readers need no lock. The lock dies with its owner.
+A writer holds league.lock while it reads the current league, changes it and replaces the file (files.py), so that no
+change is lost and readers need no lock. The operating system releases the lock when its owner dies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparring.curriculum.ratings.game_results import GameResult
 
 FILE, LOCK, DAMAGED = "league.json", "league.lock", ".damaged"
 PATIENCE = 60.0
-"""Seconds to wait for others; a change takes a hundredth of one."""
+"""Seconds to wait for the lock; a change takes about 0.01 s."""
 
 
 class LeagueError(InputError):
@@ -37,14 +37,14 @@ class LeagueFile:
         self.patience = patience
 
     def begin(self, league: League) -> League:
-        """Return the league that is there; where there is none, `league`, which is then there."""
-        with self._alone():
+        """Return the league on disk, or write and return `league` if there is none."""
+        with self._locked():
             if self.path.exists():
                 return self.read()
             return self._write(league)
 
     def read(self) -> League:
-        """Return the league; raises `LeagueError` if it is missing, damaged, or no league of this version."""
+        """Return the league; raises `LeagueError` if it is missing, damaged, or of another version."""
         try:
             return read_league(json.loads(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError as error:
@@ -54,28 +54,30 @@ class LeagueFile:
         except InputError as error:
             raise LeagueError(f"{self.path}: {error}; restore it, or remove it to begin a new league") from error
         except (ValueError, RecursionError) as error:
-            raise LeagueError(f"{self.path}: no JSON ({error}); restore it, or remove it to begin anew") from error
+            raise LeagueError(
+                f"{self.path}: no JSON ({error}); restore it, or remove it to begin a new league"
+            ) from error
 
     def change(self, how: Callable[[League], League]) -> League:
-        """Put `how` of the league in its place, with what others have done meanwhile, and return it.
+        """Replace the league on disk by `how` of it, under the lock, and return the new one.
 
-        Raises `OSError` where there is no room; then the league is as it was.
+        Raises `OSError` if it cannot be written, without a change of the file.
         """
-        with self._alone():
+        with self._locked():
             return self._write(how(self.read()))
 
     def record(self, games: Sequence[GameResult]) -> League:
-        """Take in a batch of games; raises as `change` and `league.record` do."""
+        """Record a batch of games; raises as `change` and `league.record` do."""
         return self.change(lambda league: rules.record(league, games))
 
     def restore(self, league: League) -> None:
-        """Go back to `league`, whatever is there; what others have recorded since is gone."""
-        with self._alone():
+        """Replace the league on disk by `league`; results recorded since are lost."""
+        with self._locked():
             self._write(league)
 
     def put_aside_damaged(self) -> str:
-        """Rename a league that is there and cannot be used; returns what was wrong and its new name, or nothing."""
-        with self._alone():
+        """Rename a league file that cannot be used; return the problem and the new name, or an empty string."""
+        with self._locked():
             try:
                 self.read()
             except LeagueError as error:
@@ -91,7 +93,7 @@ class LeagueFile:
         return league
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         try:
             lock = FileLock(self.folder / LOCK, patience=self.patience)
         except LockBusyError as error:

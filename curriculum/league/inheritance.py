@@ -1,7 +1,7 @@
-"""A league that begins with another run's: its checkpoints join, and everybody keeps ratings and records.
+"""A league that starts from the league of another run: its checkpoints join with their ratings and records.
 
-Their challenger does not come along, since its weights are in no file; its last checkpoint stands for it. Bots and the
-base model are the same players in both leagues, so they continue with the ratings they had there.
+The challenger of the other run is left out, since its weights are in no file; its last checkpoint represents it. Bots
+and the base model are the same players in both leagues and continue with their ratings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparring.curriculum.ratings.game_results import pair
 
 
 def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] = ()) -> League:
-    """Return a new `league`, kept in `folder`, with all that the run in `source` can give.
+    """Return a new `league`, stored in `folder`, extended by the league of the run in `source`.
 
     Checkpoints of the other run are called <run>/<name> here; its base model may have one of the names `also`, by which
     this one's was known once. Raises `LeagueError` if it has no league, another base
@@ -29,14 +29,14 @@ def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] =
     try:
         theirs = LeagueFile(source).read()
         _check_base_model(league, theirs, source, also)
-        return _with_all_of(theirs, league, folder, source)
+        return _merged(theirs, league, folder, source)
     except LeagueError as error:
         raise LeagueError(f"league.inherit={source.name}: {error}") from error
 
 
-def _with_all_of(theirs: League, league: League, folder: Path, source: Path) -> League:
+def _merged(theirs: League, league: League, folder: Path, source: Path) -> League:
     names = {name: _new_name(agent, source) for name, agent in theirs.agents.items() if name != CHALLENGER}
-    taken = {names[name]: _taken(theirs[name], names[name], folder, source) for name in names}
+    taken = {names[name]: _adopted(theirs[name], names[name], folder, source) for name in names}
     agents = {**taken, **{name: agent for name, agent in league.agents.items() if name not in taken}}
     records = {}
     for (one, other), record in theirs.records.items():
@@ -47,7 +47,7 @@ def _with_all_of(theirs: League, league: League, folder: Path, source: Path) -> 
 
 
 def _check_base_model(league: League, theirs: League, source: Path, also: Sequence[str]) -> None:
-    """Ratings of one name must be of one player."""
+    """Raise `LeagueError` unless the base model of both leagues is the same, since its rating is continued."""
     ours, other = league[BASE_MODEL].path, theirs.agents[BASE_MODEL].path if BASE_MODEL in theirs.agents else None
     if other is None:
         raise LeagueError("has no base model, so it is of no language model; give another run, or leave it out")
@@ -59,11 +59,11 @@ def _check_base_model(league: League, theirs: League, source: Path, also: Sequen
 
 
 def _new_name(agent: Agent, source: Path) -> str:
-    """What it inherited itself already has its run's name."""
+    """Return the name of an agent here; checkpoints that were inherited before keep the name of their run."""
     return f"{source.name}/{agent.name}" if agent.kind == "checkpoint" and "/" not in agent.name else agent.name
 
 
-def _taken(agent: Agent, name: str, folder: Path, source: Path) -> Agent:
+def _adopted(agent: Agent, name: str, folder: Path, source: Path) -> Agent:
     if agent.kind != "checkpoint":
         return agent
     weights = (source / agent.path).resolve()

@@ -1,14 +1,13 @@
-"""The league: everybody who plays in it, how they are rated, and what came of their games with each other.
+"""The league: its agents, their ratings, and their results against each other.
 
-Plain data and pure functions, each of which returns a new league; `league_file.py` keeps one on disk. There are four
-kinds of agents: the challenger is the learner as it is now, a checkpoint is what it was at some step (in self-play of
-the dogfight, a snapshot of the pool), a bot follows a script, and the base model is what learning began from, if
-anything. Every game moves both ratings (ratings.py, bayesian.py) of
-everybody in it. A batch of games is rated as one moment; between batches order matters, as it does for every rating
-that follows players who change.
+Plain data and pure functions, each of which returns a new league; `file.py` stores one on disk. There are four kinds of
+agents: the challenger is the current learner, a checkpoint is the learner at an earlier step (in self-play of the
+dogfight, a snapshot of the pool), a bot follows a script, and the base model is the start of training, if there is one.
+Every game changes both ratings (`elo.py`, `bayesian.py`) of all its players. A batch of games is rated at once; between
+batches order matters, as for every rating of players that change.
 
-Bots begin at 900 to 1000 Elo, in the order of docs/results/diplomacy_bots.md, and the base model at 1000. These are
-places to start from: DumbBot is far stronger than that, and its games say so.
+Bots start at 900 to 1000 Elo, in the order of docs/results/diplomacy_bots.md, and the base model at 1000. These are
+initial values only: DumbBot is far stronger, which its games then show.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
-from sparring.curriculum.league.decayed_results import KNOWN, faded
+from sparring.curriculum.league.decayed_results import KNOWN, decayed
 from sparring.curriculum.league.pfsp import win_rate
 from sparring.curriculum.ratings.bayesian import Belief, beliefs_after
 from sparring.curriculum.ratings.elo import START, Elo, K, elo_after
@@ -35,7 +34,7 @@ STARTING_ELO = {
     "chaos": Elo(980.0),
     "dumbbot": Elo(1000.0),
 }
-"""Of the bots; any other begins at 1000."""
+"""Initial Elo of bots; any other bot starts at 1000."""
 
 
 @dataclass(frozen=True)
@@ -45,35 +44,35 @@ class Agent:
     name: str
     kind: str
     path: str = ""
-    """Where its weights are: relative to the league's folder for a checkpoint, the model's name for the base model."""
+    """Weights: a path relative to the league's folder for a checkpoint, the model's name for the base model."""
     step: int = 0
-    """Of the training that made it."""
+    """Training step of a checkpoint."""
     elo: Elo = START
     start_elo: Elo = START
-    """What it began with."""
+    """Elo when it entered the league."""
     belief: Belief = field(default_factory=Belief)
     games: int = 0
 
 
 @dataclass(frozen=True)
 class PairRecord:
-    """What came of the first of two agents against the second, over all pairs of their seats."""
+    """Results of the first of two agents against the second, over all pairs of their seats."""
 
     total: Result = (0, 0, 0)
     """Wins, draws and losses."""
     recent: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """The same, fading as newer ones come in (recent.py), since the challenger changes."""
+    """The same, decayed (`decayed_results.py`), since the challenger changes."""
 
 
 @dataclass(frozen=True)
 class League:
-    """All agents by name, in the order in which they came, and the records of those that met."""
+    """All agents by name, in order of entry, and the records of pairs that played."""
 
     agents: Mapping[str, Agent] = field(default_factory=dict)
     records: Mapping[Pair, PairRecord] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Agent:
-        """Return the agent called so; raises `UnknownNameError` with the nearest."""
+        """Return the agent of that name; raises `UnknownNameError` with the nearest one."""
         return self.agents[choose("agent", name, self.agents)]
 
     def of_kind(self, kind: str) -> list[Agent]:
@@ -82,7 +81,7 @@ class League:
 
 
 def new_league(bots: Iterable[str], base_model: str = "", *, initial_elo: float = START) -> League:
-    """Begin a league of these bots, the base model of that name or folder if any, and a challenger of that rating."""
+    """Return a league of these bots, the base model (name or folder) if given, and a challenger of `initial_elo`."""
     starts = {bot: STARTING_ELO.get(bot, START) for bot in bots}
     agents = [Agent(bot, "bot", elo=elo, start_elo=elo) for bot, elo in starts.items()]
     if base_model:
@@ -92,14 +91,14 @@ def new_league(bots: Iterable[str], base_model: str = "", *, initial_elo: float 
 
 
 def enter(league: League, agent: Agent) -> League:
-    """Add an agent; raises `InputError` if there is one of its name."""
+    """Add an agent; raises `InputError` if its name is taken."""
     if agent.name in league.agents:
         raise InputError(f"agent {agent.name!r}: is in the league already; give another name")
     return replace(league, agents={**league.agents, agent.name: agent})
 
 
 def enter_checkpoint(league: League, *, step: int, path: str, name: str = "") -> League:
-    """Add what the challenger is after `step` steps, with its ratings, as `name` or else checkpoint_<step>.
+    """Add the challenger after `step` steps, with its ratings, as `name` or else checkpoint_<step>.
 
     `path` is relative to the league's folder.
     """
@@ -109,19 +108,19 @@ def enter_checkpoint(league: League, *, step: int, path: str, name: str = "") ->
 
 
 def leave(league: League, names: Iterable[str]) -> League:
-    """Remove agents that will not be met again, with all that came of games with them."""
+    """Remove agents, with their records."""
     gone = set(names)
     agents = {name: agent for name, agent in league.agents.items() if name not in gone}
     return League(agents, {key: record for key, record in league.records.items() if not gone.intersection(key)})
 
 
 def is_due(step: int, every: int) -> bool:
-    """Whether a checkpoint joins after `step` steps."""
+    """Return whether a checkpoint joins after `step` steps."""
     return step > 0 and step % every == 0
 
 
 def record(league: League, games: Sequence[GameResult], *, k: float = K) -> League:
-    """Take in a batch of games, in whatever order, with `k` for Elo's.
+    """Record a batch of games, whose order does not matter, with factor `k` for Elo.
 
     Raises `UnknownNameError` for a player that is not in the league.
     """
@@ -141,15 +140,15 @@ def record(league: League, games: Sequence[GameResult], *, k: float = K) -> Leag
 
 
 def win_rates(league: League, hero: str, names: Sequence[str]) -> np.ndarray:
-    """Return the hero's recent share of points against each of `names`, float64 [K]; 0.5 for those it never met."""
+    """Return the hero's recent share of points against each of `names`, float64 [K]; 0.5 without games."""
     known = np.array([_seen_by(league, hero, name) for name in names]).reshape(-1, 3)
     return win_rate(known[:, 0], known[:, 1], known[:, 2])
 
 
 def known_win_rates(league: League, hero: str) -> dict[str, float]:
-    """Return the hero's recent wins by games against everyone it met in at least `KNOWN` games of late.
+    """Return the hero's recent wins / games against every agent with at least `KNOWN` recent games.
 
-    The schedule steers by these: a draw against a bot is a failure to beat it.
+    The schedule uses these rates; a draw counts as a failure to beat a bot.
     """
     seen = {name: _seen_by(league, hero, name) for name in league.agents if name != hero}
     return {
@@ -160,7 +159,7 @@ def known_win_rates(league: League, hero: str) -> dict[str, float]:
 
 
 def turned(record: PairRecord) -> PairRecord:
-    """The record as the second of the two sees it."""
+    """Return the record from the view of the second agent."""
     (wins, draws, losses), (won, drawn, lost) = record.total, record.recent
     return PairRecord((losses, draws, wins), (lost, drawn, won))
 
@@ -172,5 +171,5 @@ def _seen_by(league: League, hero: str, name: str) -> tuple[float, float, float]
 
 def _added(before: PairRecord, result: Result) -> PairRecord:
     wins, draws, losses = (old + new for old, new in zip(before.total, result, strict=True))
-    won, drawn, lost = faded(before.recent, result).tolist()
+    won, drawn, lost = decayed(before.recent, result).tolist()
     return PairRecord((wins, draws, losses), (won, drawn, lost))

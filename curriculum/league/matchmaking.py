@@ -1,19 +1,19 @@
-"""Whom a hero meets: the chance of everybody for one seat, and draws of all the other seats of a game.
+"""Matchmaking: the probability of each opponent of a hero, and draws of all the other seats of a game.
 
-Everyone in the league, as the hero sees it, is of one category: self_play (the hero itself), peer (a checkpoint within
-`peer_elo` of its rating), exploitable (one weaker than that), stronger (one above that), or baseline (bots and the base
-model). Three ways to weigh them, `league.matchmaking`:
+Relative to the hero, every agent has one category: self_play (the hero itself), peer (a checkpoint within `peer_elo` of
+its rating), exploitable (a weaker one), stronger (a stronger one), or baseline (bots and the base model). The option
+`league.matchmaking` selects one of three weightings:
 
-category    each category has a share, moving in a straight line from the first step to the last; within it all are
-            alike. Stronger checkpoints have none: they stand in for peers where there are no peers. The share of a
-            category nobody is in goes to the others in proportion, and to self-play where those have none.
-win_rate    self-play has its share; everybody else is weighed by the hero's win rate p against them (pfsp.py),
-            (1 - p)^power or p (1 - p): prioritized fictitious self-play in its true form.
-rating      everybody else is weighed by exp(-d^2 / (2 width^2)), d the difference in Elo to the hero, which itself
-            weighs 1; self-play gets at least `rating_self_play`.
+category    each category has a share, linear from the first step to the last, and is uniform inside. Stronger
+            checkpoints have no share of their own: they replace peers where there are none. The share of an empty
+            category goes to the others in proportion, or else to self-play.
+win_rate    self-play has its share; the other agents are weighted by the hero's win rate p against them (pfsp.py),
+            (1 - p)^power or p (1 - p), as in prioritized fictitious self-play.
+rating      the other agents are weighted by exp(-d^2 / (2 width^2)), d being the difference in Elo to the hero, which
+            itself has weight 1; self-play gets at least `rating_self_play`.
 
-Before `cold_start_steps` only bots are met, all alike. With `dumbbot_game_probability` a game is against DumbBot in all
-seats, whatever the rest says. Seats are drawn independently, so that one opponent may have several.
+Before `cold_start_steps` all opponents are bots, uniformly. With `dumbbot_game_probability` a game has DumbBot in all
+other seats, regardless of the weighting. Seats are drawn independently, so that one opponent may have several.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ CATEGORIES = (*SHARED, STRONGER)
 DUMBBOT = "dumbbot"
 SEATS = 6
 WIN_RATE_FLOOR = 0.001
-"""Next to weights of up to 1; an opponent that is always beaten still comes up."""
+"""Added to weights in [0, 1], so that an opponent that is always beaten is still drawn."""
 
 
 @dataclass(frozen=True)
 class Opponents:
-    """Who has the other seats of one game."""
+    """The opponents in the other seats of one game."""
 
     names: tuple[str, ...]
     categories: tuple[str, ...]
-    """Of each of them, as the hero saw them."""
+    """Category of each of them, relative to the hero."""
     dumbbot_game: bool = False
 
 
@@ -60,7 +60,7 @@ def draw_opponents(
     hero: str = CHALLENGER,
     seats: int = SEATS,
 ) -> Opponents:
-    """Draw who meets the hero in one game at `step` of 0 .. `steps` - 1.
+    """Draw the opponents of the hero in one game at `step` of 0 .. `steps` - 1.
 
     Raises `InputError` where the league lacks the bots that the configuration asks for.
     """
@@ -76,9 +76,9 @@ def draw_opponents(
 
 
 def chances(league: League, config: LeagueConfig, *, step: int, steps: int, hero: str = CHALLENGER) -> dict[str, float]:
-    """Return the chance of each agent to get a seat in a game that is not DumbBot's; they sum to 1."""
+    """Return the probability of each agent to get a seat in a game that is not DumbBot's; they sum to 1."""
     if step < config.cold_start_steps:
-        weight = _bots_alone(league)
+        weight = _only_bots(league)
     elif config.matchmaking == "category":
         weight = _by_category(league, config, shares(config, step, steps), hero)
     elif config.matchmaking == "win_rate":
@@ -90,7 +90,7 @@ def chances(league: League, config: LeagueConfig, *, step: int, steps: int, hero
 
 
 def shares(config: LeagueConfig, step: int, steps: int) -> dict[str, float]:
-    """Return what each of `SHARED` gets at `step`: on a straight line to the last step where a final share is set."""
+    """Return the share of each of `SHARED` at `step`: linear to the last step where a final share is set."""
     done = min(step / max(steps - 1, 1), 1.0)
     share = {name: getattr(config, name) for name in SHARED}
     for name, first in share.items():
@@ -100,7 +100,7 @@ def shares(config: LeagueConfig, step: int, steps: int) -> dict[str, float]:
 
 
 def category(league: League, config: LeagueConfig, name: str, hero: str = CHALLENGER) -> str:
-    """Return which of `CATEGORIES` an agent is in, as the hero sees it."""
+    """Return the category of an agent relative to the hero, one of `CATEGORIES`."""
     agent = league[name]
     above = agent.elo - league[hero].elo
     if name == hero:
@@ -118,11 +118,11 @@ def category_rates(games: Sequence[Opponents]) -> dict[str, float]:
 
 
 def _others(league: League, hero: str) -> list[str]:
-    """Everyone who can be met as somebody else; the challenger is only ever met as oneself."""
+    """Return all possible opponents but the hero; the challenger plays as the hero only."""
     return [name for name in league.agents if name not in (hero, CHALLENGER)]
 
 
-def _bots_alone(league: League) -> dict[str, float]:
+def _only_bots(league: League) -> dict[str, float]:
     bots = [agent.name for agent in league.of_kind("bot")]
     if not bots:
         raise InputError("league.cold_start_steps: needs bots in the league, which has none; set it to 0")
@@ -156,5 +156,5 @@ def _by_rating(league: League, config: LeagueConfig, hero: str) -> dict[str, flo
     }
     total = math.fsum(weight.values())
     alone = max(1.0 / (1.0 + total), config.rating_self_play)
-    scale = (1.0 - alone) / total if total > 0.0 else 0.0  # nobody is anywhere near
+    scale = (1.0 - alone) / total if total > 0.0 else 0.0  # 0 if all weights underflow.
     return {hero: alone, **{name: scale * part for name, part in weight.items()}}

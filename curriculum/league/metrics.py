@@ -1,4 +1,4 @@
-"""The numbers of a league as metrics: who was met, who is in it, and how everybody is rated."""
+"""Metrics of a league: opponents drawn, number of checkpoints, ratings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[G
     """Return the metrics after a step in which these opponents were `drawn` and these `games` ended.
 
     `pfsp/<category>_rate` is a share of drawn seats, `elo/win_rate` the challenger's share of points in this step's
-    games, a draw being half. What is not known (no checkpoint, no game) is left out.
+    games, a draw being half. Unknown values (no checkpoint, no game) are left out.
     """
     metrics = {f"pfsp/{name}_rate": rate for name, rate in category_rates(drawn).items()}
     metrics["league/num_checkpoints"] = float(len(league.of_kind("checkpoint")))

@@ -1,8 +1,8 @@
-"""Prioritized fictitious self-play: meet the snapshots one learns most from more often.
+"""Prioritized fictitious self-play (PFSP): sampling weights of snapshots by the learner's win rates.
 
-With p the learner's win rate against an opponent, "hard" weighs it (1 - p)^power + floor, so that the ones it loses to
-come up most; "variance" weighs it p (1 - p) + floor, so that even matches do. The floor keeps every opponent in play:
-one that is never met can never be seen to have become a problem again.
+With p the learner's win rate against an opponent, "hard" gives it the weight (1 - p)^power + floor, which prefers the
+strongest opponents; "variance" gives p (1 - p) + floor, which prefers even ones. The floor keeps every opponent in
+play: without games a win rate would never change again.
 Source: Vinyals et al., "Grandmaster level in StarCraft II using multi-agent reinforcement learning", Nature 575 (2019).
 """
 
@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike
 
 from sparring.configs.core.errors import choose
 
-FLOORS = {"hard": 0.1, "variance": 0.01}
+FLOORS = {"hard": 0.1, "variance": 0.01}  # Added to weights of at most 1 and 0.25.
 
 
 def win_rate(wins: ArrayLike, draws: ArrayLike, losses: ArrayLike) -> np.ndarray:
     """Return the share of points, (wins + draws / 2 + 1) / (games + 2), elementwise, as float64.
 
-    The added win and loss are a prior: an opponent never met counts as even, and one lucky game proves little.
+    The added win and loss are a prior (Laplace): without games a rate is 0.5, and a single game moves it little.
     """
     won, drawn, lost = (np.asarray(count, dtype=np.float64) for count in (wins, draws, losses))
     return (won + 0.5 * drawn + 1.0) / (won + drawn + lost + 2.0)
@@ -44,8 +44,8 @@ def weights(win_rates: ArrayLike, form: str = "hard", *, power: float = 1.0, flo
 def draw(names: Sequence[str], weight: ArrayLike, count: int, rng: np.random.Generator) -> list[str]:
     """Draw `count` of `names` in proportion to `weight` [K], all different while there are enough of them.
 
-    With more places than names every name is drawn once, then the drawing starts over. Raises `ValueError` if there
-    are no names.
+    With `count` above the number of names, every name is drawn once before any is drawn again. Raises `ValueError`
+    without names.
     """
     if len(names) == 0:
         raise ValueError("cannot draw opponents from an empty pool; add a snapshot first")

@@ -1,9 +1,8 @@
-"""How far a run has come, read off players that do not change.
+"""Progress of a run measured on players that do not change.
 
-A win rate against a league that learns as well says little, and so does an Elo by itself. What counts is the Elo of
-the base model (the lower the better, since what learned from it took the points), the gap from it to the best
-checkpoint, and the Elo of each bot. Ratings in one league have one sum but for those who enter, so a reference that
-falls fell to somebody.
+Neither a win rate within a league that learns as well nor a single Elo measures progress. The table shows the Elo of
+the base model (lower is better: the learner took the points), the gap from it to the best checkpoint, and the Elo of
+each bot. Elo keeps the sum of all ratings, except for new agents, so that the loss of a reference is a gain of others.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ class ReferenceRow:
     figure: str
     elo: float
     change: float | None
-    """Since it began; None for the gap, which began with nobody."""
+    """Change of Elo since it entered; None for the gap."""
     games: int
-    """That it rests on; of a gap, the fewer of the two."""
+    """Number of games; for the gap, of the agent with fewer."""
 
 
 def reference_table(league: League) -> list[ReferenceRow]:
     """Return the base model, the gap to the best checkpoint if there is any, and the bots, the strongest first.
 
-    In a league without a base model the best checkpoint, or else the learner, stands in its place.
+    In a league without a base model the best checkpoint, or else the learner, takes its row.
     """
     base, best = league.agents.get(BASE_MODEL), best_checkpoint(league)
     rows = [_row(base or best or league[CHALLENGER])]

@@ -1,8 +1,8 @@
-"""A league as a JSON value and back: every field checked, and the whole by its own SHA-256.
+"""A league as a JSON value and back; every field is checked, and the whole by a SHA-256.
 
 The value is `{"format", "version", "sha256", "agents": [...], "results": [...]}`; the digest is of agents and results
-as compact JSON with sorted keys. It is there against damage, not against people: whoever writes a league can write its
-digest as well, so nothing in it is trusted any further for that.
+as compact JSON with sorted keys. It detects damage, not forgery: a program that writes a league can also write its
+digest, so that no field is trusted because of it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def write_league(league: League) -> dict[str, Any]:
     """Return the league as plain data for `json.dumps`."""
     agents = [_write_agent(agent) for agent in league.agents.values()]
     results = [{"players": list(key), **asdict(record)} for key, record in sorted(league.records.items())]
-    # JSON knows no tuples; what is digested must be what is read.
+    # JSON has no tuples: digest the value as it will be read back.
     content = json.loads(json.dumps({"agents": agents, "results": results}, allow_nan=False))
     return {"format": FORMAT, "version": VERSION, "sha256": _digest(content), **content}
 
 
 def read_league(data: Any) -> League:
-    """Return the league in a JSON value; raises `InputError` with the path of what is wrong."""
+    """Return the league in a JSON value; raises `InputError` with the path of the wrong field."""
     whole = Field(data)
     for name, wanted in (("format", FORMAT), ("version", VERSION)):
         if (stored := whole[name]).value != wanted or type(stored.value) is not type(wanted):

@@ -1,1 +1,1 @@
-"""Results of games, ratings, and the sequential test."""
+"""Results of games, ratings, and the sequential probability ratio test."""

@@ -1,4 +1,4 @@
-"""Bayesian ratings: what is believed of a player's strength, as a normal distribution, before and after games.
+"""Bayesian ratings: a normal distribution of each player's strength, updated by games.
 
 Model and update are those of R. C. Weng and C.-J. Lin, "A Bayesian approximation method for online ranking", Journal
 of Machine Learning Research 12 (2011), algorithm 1 (Bradley-Terry, every pair of a game's players), with one player to
@@ -11,10 +11,10 @@ a team. For each opponent q of player i, with s = 1, 1/2 or 0 for a win, a draw 
 The constants, and the variance tau^2 that is added before, for strength that changes, are TrueSkill's (R. Herbrich,
 T. Minka and T. Graepel, NIPS 2006).
 
-A batch of games is one moment here as it is in ratings.py: a game that two players have G of in it counts 1 / G
-between them, and tau comes in once. Each game alone would turn the belief before the batch into another one; the
-quotient of the two is what the game says, and the belief after the batch is the one before times all of these. For a
-single game that is the update above, and the order of games makes no difference, to the bit.
+A batch of games is rated at once, as in `elo.py`: each of the G games between two players counts 1 / G, and tau^2 is
+added once. Each game alone would change the belief before the batch into another one; the quotient of the two is the
+likelihood of the game, and the belief after the batch is the one before times all these likelihoods. For a single game
+that is the update above, and the order of games makes no difference, to the bit.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ from sparring.curriculum.ratings.game_results import GameResult, Pair, meetings,
 
 MU, SIGMA = 25.0, 25.0 / 3.0
 BETA = 25.0 / 6.0
-"""How much a player's performance scatters from game to game."""
-TAU = 25.0 / 300.0
+"""Standard deviation of a player's performance from game to game."""
+TAU = 25.0 / 300.0  # Per batch: strength may drift between batches.
 KAPPA = 1e-4
-"""The least that one game leaves of a variance."""
+"""Least factor by which one game may shrink a variance; keeps it positive."""
 
 
 @dataclass(frozen=True)
 class Belief:
-    """Mean and standard deviation of a player's strength. The unit is not Elo's: BETA is what 1.0 is in c."""
+    """Mean and standard deviation of a player's strength. In TrueSkill units, not Elo's."""
 
     mu: float = MU
     sigma: float = SIGMA
 
     @property
     def shown(self) -> float:
-        """The strength that the player has almost surely: mu - 3 sigma."""
+        """Conservative estimate of the strength, mu - 3 sigma, as TrueSkill leaderboards show it."""
         return self.mu - 3.0 * self.sigma
 
 
 def win_chance(mine: Belief, theirs: Belief) -> float:
-    """Return the chance, in (0, 1), that a player of whom `mine` is believed comes before one of whom `theirs` is."""
+    """Return the probability, in (0, 1), that a player with belief `mine` is placed before one with `theirs`."""
     return 1.0 / (1.0 + math.exp((theirs.mu - mine.mu) / _spread(mine, theirs)))
 
 
 def beliefs_after(before: Mapping[str, Belief], games: Sequence[GameResult]) -> dict[str, Belief]:
-    """Return what is believed of everyone who met somebody else in this batch of games.
+    """Return the new beliefs of all players with an opponent in this batch of games.
 
-    `before` has the beliefs about all players, by name; raises `KeyError` for one it lacks.
+    `before` has the beliefs of all players, by name; raises `KeyError` for a missing one.
     """
     met = meetings(games)
     widened = {name: _widened(before[name]) for name in {name for key in met for name in key}}
-    said: dict[str, list[tuple[Belief, int]]] = {name: [] for name in widened}
+    updated: dict[str, list[tuple[Belief, int]]] = {name: [] for name in widened}
     for game in games:
         for name, belief in _after_one(widened, game, met).items():
-            said[name].append((belief, game.count))
-    return {name: _product(widened[name], beliefs) for name, beliefs in said.items()}
+            updated[name].append((belief, game.count))
+    return {name: _product(widened[name], beliefs) for name, beliefs in updated.items()}
 
 
 def _widened(belief: Belief) -> Belief:
@@ -71,7 +71,7 @@ def _widened(belief: Belief) -> Belief:
 
 
 def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair]) -> dict[str, Belief]:
-    """What would be believed of its players after this game alone, with what it counts in its batch."""
+    """Return the beliefs of its players after this game alone, with its weight in the batch."""
     omega: dict[str, list[float]] = {}
     delta: dict[str, list[float]] = {}
     for one, other, score in game.comparisons():
@@ -91,11 +91,14 @@ def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair
     }
 
 
-def _product(prior: Belief, said: Sequence[tuple[Belief, int]]) -> Belief:
-    """The belief that is `prior` times the quotient of each of `said` to it, so many times."""
+def _product(prior: Belief, updated: Sequence[tuple[Belief, int]]) -> Belief:
+    """Return `prior` times the likelihood of each game, given as (belief after it alone, number of such games).
+
+    Gaussians multiply in natural parameters: precisions 1 / sigma^2 add, and so do precision-weighted means.
+    """
     precision = 1.0 / prior.sigma**2
-    gained = math.fsum(times * (1.0 / belief.sigma**2 - precision) for belief, times in said)
-    pull = math.fsum(times * (belief.mu - prior.mu) / belief.sigma**2 for belief, times in said)
+    gained = math.fsum(times * (1.0 / belief.sigma**2 - precision) for belief, times in updated)
+    pull = math.fsum(times * (belief.mu - prior.mu) / belief.sigma**2 for belief, times in updated)
     return Belief(prior.mu + pull / (precision + gained), 1.0 / math.sqrt(precision + gained))
 
 

@@ -5,12 +5,12 @@ result both sides move by K (score - expected), in opposite directions, so the s
 Source: A. Elo, "The Rating of Chessplayers, Past and Present" (1978). A game of n players is a result between each two
 of them with K / (n - 1); for n = 2 that is Elo's own rule.
 
-A batch of games is one moment: all of them are rated from the ratings before it, whatever order they come in, to the
-bit (sums are rounded once, by `math.fsum`). Two players who meet in G of its games have each of these count for 1 / G,
-so that hundreds of games against somebody count as a single result with a fractional score. Played out one by one they
-would throw a rating about by K times the noise of the last few, in an order that batched games do not have; K times
-their number would overshoot. So no two players move each other by more than one game could, and the gap to the true
-difference shrinks by a constant factor, with less noise the more games there are.
+A batch of games is rated at once from the ratings before it, independent of their order, to the bit (sums are rounded
+once, by `math.fsum`). Each of the G games between two players counts 1 / G, so that hundreds of games against one
+opponent count as a single result with a fractional score. Rated one by one they would move a rating by K times the
+noise of the last few, in an order that batched games do not have; K times their number would overshoot. So no two
+players move each other by more than one game could, and the gap to the true difference shrinks by a constant factor,
+with less noise the more games there are.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import NewType
 from sparring.curriculum.ratings.game_results import GameResult, meetings, pair
 
 Elo = NewType("Elo", float)
-"""A rating in this model's units, where 400 is ten to one; a Bayesian rating's mean (bayesian.py) is none."""
+"""A rating in this model's units, where a difference of 400 means odds of ten to one."""
 START = Elo(1000.0)
 K = 48.0
-"""What a player's rating can move by in one game, against all its opponents together."""
+"""Largest change of a rating by one game, over all its opponents together."""
 SCALE = 400.0
 
 
@@ -35,9 +35,9 @@ def expected_score(mine: Elo, theirs: Elo) -> float:
 
 
 def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: float = K) -> dict[str, Elo]:
-    """Return the new rating of everyone who met somebody else in this batch of games.
+    """Return the new ratings of all players with an opponent in this batch of games.
 
-    `before` has the ratings of all players, by name; raises `KeyError` for one it lacks.
+    `before` has the ratings of all players, by name; raises `KeyError` for a missing one.
     """
     met = meetings(games)
     moves: dict[str, list[float]] = {}
@@ -51,5 +51,5 @@ def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: floa
 
 
 def _move(mine: Elo, theirs: Elo, score: float, k: float) -> float:
-    """What a result moves my rating by, up, and theirs, down."""
+    """Return the change of my rating by a result; theirs changes by its negative."""
     return k * (score - expected_score(mine, theirs))

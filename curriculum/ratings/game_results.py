@@ -1,8 +1,8 @@
-"""Finished games of any number of players, as ratings and win rates see them: who sat where, and who came before whom.
+"""Results of finished games of any number of players, as input of ratings and win rates.
 
-A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may sit in several seats: each of
-them is compared with the seats of others, and none with its own, since that says nothing about anybody. Games that
-ended alike are one `GameResult` with their number, so that the thousands of matches of one update are a few.
+A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may have several seats: each of
+them is compared with the seats of others, but not with its own, which would carry no information. Games with the same
+result are one `GameResult` with a count, so that the thousands of matches of one update become a few.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import combinations
 from sparring.configs.core.errors import InputError
 
 Pair = tuple[str, str]
-"""Two players, in the order of their names."""
+"""Two players, sorted by name."""
 Result = tuple[int, int, int]
 """Wins, draws and losses."""
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0
@@ -23,14 +23,14 @@ WIN, DRAW, LOSS = 1.0, 0.5, 0.0
 
 @dataclass(frozen=True)
 class GameResult:
-    """A finished game, or several that ended alike; raises `InputError` for what is none."""
+    """One or several finished games with the same result; raises `InputError` for an invalid one."""
 
     players: tuple[str, ...]
-    """By name, a seat each."""
+    """Name of the player in each seat."""
     ranks: tuple[int, ...]
-    """Of the seats; 1 is the best, and equal ranks are a draw between them."""
+    """Rank of each seat; 1 is the best, and equal ranks are a draw."""
     count: int = 1
-    """How many games these were."""
+    """Number of games."""
 
     def __post_init__(self) -> None:
         if len(self.players) < 2 or len(self.ranks) != len(self.players):
@@ -41,7 +41,7 @@ class GameResult:
             raise InputError(f"game with count {self.count}: must be at least 1")
 
     def comparisons(self) -> Iterator[tuple[str, str, float]]:
-        """Every two seats of different players in one of these games: the one, the other, and what the one scored."""
+        """Yield (one, other, score of the one) for every two seats of different players in one of these games."""
         for i, j in combinations(range(len(self.players)), 2):
             if self.players[i] != self.players[j]:
                 score = DRAW if self.ranks[i] == self.ranks[j] else WIN if self.ranks[i] < self.ranks[j] else LOSS
@@ -49,23 +49,23 @@ class GameResult:
 
 
 def ranks(scores: Sequence[float]) -> tuple[int, ...]:
-    """The ranks of these scores, the highest being 1; equal ones share the better rank, as in 1, 2, 2, 4."""
+    """Return the ranks of scores, 1 for the highest; equal ones share the better rank, as in 1, 2, 2, 4."""
     return tuple(1 + sum(other > score for other in scores) for score in scores)
 
 
 def pair(one: str, other: str) -> Pair:
-    """The key of two players, whichever is named first."""
+    """Return the key of two players, independent of their order."""
     return (one, other) if one < other else (other, one)
 
 
 def head_to_head(one: str, other: str, result: Result) -> list[GameResult]:
-    """What came of the first of two players against the second in games of two, as games."""
+    """Return a result of the first of two players against the second as games of two seats."""
     outcomes = zip(((1, 2), (1, 1), (2, 1)), result, strict=True)
     return [GameResult((one, other), ranked, count) for ranked, count in outcomes if count]
 
 
 def meetings(games: Iterable[GameResult]) -> Counter[Pair]:
-    """In how many of the games two players met, however many seats they had."""
+    """Count the games in which two players met, independent of their seats."""
     met: Counter[Pair] = Counter()
     for game in games:
         for key in {pair(one, other) for one, other, _ in game.comparisons()}:
@@ -74,7 +74,7 @@ def meetings(games: Iterable[GameResult]) -> Counter[Pair]:
 
 
 def results(games: Iterable[GameResult]) -> dict[Pair, Result]:
-    """The first player's result against the second over all pairs of seats, for everybody who met."""
+    """Return the first player's result against the second over all pairs of seats, for all pairs that met."""
     counts: dict[Pair, list[int]] = {}
     for game in games:
         for one, other, score in game.comparisons():

@@ -1,4 +1,4 @@
-"""Is A stronger than B? A sequential test on seat-swapped pairs of games, which stops as soon as the answer is known.
+"""Sequential probability ratio test of whether A is stronger than B, on seat-swapped pairs of games.
 
 H0: A is `elo0` stronger, H1: A is `elo1` stronger. The unit is the pair, two games from one start with seats swapped,
 because its games are not independent; its score is 0, 1/4, 1/2, 3/4 or 1 (pentanomial). With n pairs of mean score m
@@ -8,7 +8,7 @@ and variance v, and s0, s1 the scores that the two differences in rating predict
 
 the generalized SPRT in its normal approximation, as chess-engine testing uses it (M. Van den Bergh, "The generalized
 sequential probability ratio test", 2020). H1 is accepted where LLR >= ln((1 - beta) / alpha), H0 where it is
-<= ln(beta / (1 - alpha)); then A is wrongly called stronger with probability alpha at most, wrongly not with beta.
+<= ln(beta / (1 - alpha)) (Wald, 1945): about alpha is the probability to accept H1 wrongly, beta that to accept H0.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sparring.curriculum.ratings.elo import Elo, expected_score
 
 SCORES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 PRIOR = 0.5
-"""Added to each count (Jeffreys): with few pairs, all alike, the variance would be 0 and every doubt gone."""
+"""Pseudocount of each score (Jeffreys): a few equal pairs would otherwise have a variance of 0."""
 
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """What is to be told apart, in Elo, with which probabilities of error."""
+    """The two hypotheses, in Elo, and the probabilities of error."""
 
     elo0: float = 0.0
     elo1: float = 20.0
@@ -47,23 +47,23 @@ class Hypotheses:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The LLR at and below which H0 is accepted, and at and above which H1 is."""
+        """LLR at or below which H0 is accepted, and LLR at or above which H1 is."""
         return math.log(self.beta / (1.0 - self.alpha)), math.log((1.0 - self.beta) / self.alpha)
 
 
 @dataclass(frozen=True)
 class SPRTVerdict:
-    """How the test stands."""
+    """State of the test."""
 
     pairs: tuple[int, int, int, int, int]
-    """Pairs by A's score, 0 to 1."""
+    """Number of pairs by A's score: 0, 1/4, 1/2, 3/4, 1."""
     llr: float
     accepted: str | None
     """"H0", "H1", or None while it is open."""
 
     @property
     def elo(self) -> float:
-        """The difference in rating that the mean score stands for; infinite for all or nothing."""
+        """Difference in rating that corresponds to the mean score; infinite for a score of 0 or 1."""
         score = float(np.dot(self.pairs, SCORES)) / sum(self.pairs)
         if score in (0.0, 1.0):
             return math.copysign(math.inf, score - 0.5)
@@ -71,7 +71,7 @@ class SPRTVerdict:
 
 
 def judge(pairs: Sequence[int], hypotheses: Hypotheses) -> SPRTVerdict:
-    """Test the pairs counted so far, by score [5]."""
+    """Return the state of the test after the pairs counted so far, by score [5]."""
     low, high = hypotheses.bounds
     value = llr(pairs, hypotheses)
     accepted = "H1" if value >= high else "H0" if value <= low else None
@@ -80,7 +80,7 @@ def judge(pairs: Sequence[int], hypotheses: Hypotheses) -> SPRTVerdict:
 
 
 def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:
-    """The log-likelihood ratio of H1 to H0, given the counts of pairs by score [5]."""
+    """Return the log-likelihood ratio of H1 to H0, given the counts of pairs by score [5]."""
     counts = np.asarray(pairs, dtype=np.float64) + PRIOR
     n = counts.sum()
     mean = counts @ SCORES / n
@@ -90,7 +90,7 @@ def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:
 
 
 def count_pairs(outcome: np.ndarray) -> np.ndarray:
-    """Pairs by the left contestant's score, int64 [5], from its outcomes (-1, 0, 1) [N]; games j and j + N/2 pair."""
+    """Count the pairs by score, int64 [5], from outcomes (-1, 0, 1) [N] of A; games j and j + N/2 are a pair."""
     points = outcome + 1  # 0, 1, 2 halves of a point
     half = len(points) // 2
     return np.bincount(points[:half] + points[half:], minlength=len(SCORES))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.curriculum.league.decayed_results import faded
+from sparring.curriculum.league.decayed_results import decayed
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, leave, new_league, record, win_rates
 from sparring.curriculum.ratings.game_results import head_to_head
 
@@ -15,14 +15,14 @@ def league_after(**results):
 
 def test_earlier_results_fade_by_the_number_of_new_games():
     """The first hundred count half: 20 + 100 wins in 150 games."""
-    assert faded((40, 0, 60), (100, 0, 0), memory=100).tolist() == [120.0, 0.0, 30.0]
+    assert decayed((40, 0, 60), (100, 0, 0), memory=100).tolist() == [120.0, 0.0, 30.0]
 
 
 def test_the_memory_settles():
     seen = (0.0, 0.0, 0.0)
     for _ in range(100):
-        seen = faded(seen, (0, 0, 50), memory=100)
-    won, _, lost = faded(seen, (50, 0, 0), memory=100)
+        seen = decayed(seen, (0, 0, 50), memory=100)
+    won, _, lost = decayed(seen, (50, 0, 0), memory=100)
     assert (won, lost) == (50.0, pytest.approx(100.0))
 
 
