@@ -1,1 +1,1 @@
-"""Measurements that print tables: the speed of the simulator and of training, each beside what it is compared with."""
+"""Measurements that print tables: simulators, trainers and language models, each beside a reference."""

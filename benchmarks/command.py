@@ -1,4 +1,4 @@
-"""How every measurement here runs as a script: bad input, also that of a process it began, is one line and exit 2."""
+"""Entry point of all measurement scripts: invalid input, also of a child process, gives one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sparring.eval.command import BAD_INPUT, INTERRUPTED, run_command
 
 
 def run_script(main: Callable[[], int | None], name: str = "") -> int:
-    """The exit code of `main()`; an `InputError` is a line that begins with `name`, the script's own unless given."""
+    """Return the exit code of `main()`; an `InputError` prints one line, prefixed by `name` (default: the script's)."""
     return run_command(name or f"benchmarks/{Path(sys.argv[0]).name}", lambda _: _with_children(main), [])
 
 
 def _with_children(main: Callable[[], int | None]) -> int:
-    """The exit code of `main()`, or of a child that refused its input or was interrupted, which has said so."""
+    """Return the exit code of `main()`, or of a child that printed its own error or was interrupted."""
     try:
         return main() or 0
     except subprocess.CalledProcessError as error:

@@ -32,9 +32,9 @@ from sparring.envs.diplomacy.board import codes
 ROUNDS = 5
 POOL_YEARS = 1906
 BESIDE = ("orders", "results", "players", "game_id")
-"""What a batch holds of a game beside its state."""
+"""Arrays of a batch for each game beside its state."""
 Speed = tuple[float, float]
-"""Per second of CPU time, and of the clock."""
+"""Speeds per second of CPU time and per second of wall-clock time."""
 
 
 def main() -> None:
@@ -88,7 +88,7 @@ class Pool:
 
 
 def speeds(pool: Pool, sizes: list[int], seconds: float) -> str:
-    """One row per kind of work: ours at every size, the package, and how many times faster we are at the largest."""
+    """Return one row per kind of work: ours at every size, the package, and the ratio at the largest size."""
     works: list[tuple[str, Callable[[Pool, int], Work], Callable[[Pool], Work]]] = [
         ("movement phases adjudicated", OurMovement, TheirMovement),
         ("legal orders of a movement phase and a pick", OurOrders, TheirOrders),
@@ -104,7 +104,7 @@ def speeds(pool: Pool, sizes: list[int], seconds: float) -> str:
 
 
 def memory(sizes: list[int]) -> str:
-    """Bytes of a game's arrays, with orders, results and who plays."""
+    """Return the bytes of a game's arrays, with orders, results and players."""
     cells = []
     for size in sizes:
         batch = DiplomacyBatch(size, threads=1)
@@ -115,13 +115,13 @@ def memory(sizes: list[int]) -> str:
 
 
 class Work(Protocol):
-    """Something to repeat: `ready` is not timed, `work` is and says how much it did."""
+    """A repeatable unit of work: `ready` is not timed, `work` is and returns the amount done."""
 
     def ready(self) -> None:
-        """Get ready for the next round of work."""
+        """Prepare the next round of work."""
 
     def work(self) -> int:
-        """Do it."""
+        """Do the work; return its amount."""
 
 
 class Ours:
@@ -155,7 +155,7 @@ class OurOrders(Ours):
 
 
 class OurLoop(Ours):
-    """Draw orders and process, in games that begin anew when all are over."""
+    """Draw orders and process, in games that restart when all are over."""
 
     def ready(self) -> None:
         if self.turn == 0 or bool(self.batch.done.all()):
@@ -200,7 +200,7 @@ class Theirs:
         self.peer.place(self.view.standing(0), self.view.centres(0), self.view.phase(0))
 
     def pick(self) -> dict[str, list[str]]:
-        """One legal order for every unit that has any, and as many builds or disbands as are due."""
+        """Return one legal order for every unit that has any, and the builds or disbands that are due."""
         legal, game = self.peer.legal(), self.peer.game
         return {
             power: [self.chance.choice(legal[place]) for place in places if place in legal]
@@ -238,7 +238,7 @@ class TheirLoop(Theirs):
             self.peer = Peer()
 
     def is_over(self) -> bool:
-        """After a solo, or the last year."""
+        """Return whether a game has ended by a solo or by its last year."""
         phase = self.peer.game.current_short_phase
         return self.peer.game.is_game_done or int(phase[1:5]) > self.last_year
 
@@ -264,7 +264,7 @@ class TheirGames(TheirLoop):
 
 
 def measure(works: list[Work], seconds: float) -> list[Speed]:
-    """Median speeds; every round gives each work its share of `seconds`, so that all see the same machine."""
+    """Return median speeds; in every round each work gets its share of `seconds`, so that all see the same machine."""
     for work in works:
         work.ready()
         work.work()
@@ -274,7 +274,7 @@ def measure(works: list[Work], seconds: float) -> list[Speed]:
 
 
 def rate(work: Work, seconds: float) -> Speed:
-    """Work done per second, over at least `seconds` of CPU time and one call."""
+    """Return the work done per second, over at least `seconds` of CPU time and one call."""
     done, cpu, clock = 0, 0.0, 0.0
     while cpu < seconds or done == 0:
         work.ready()
@@ -285,7 +285,7 @@ def rate(work: Work, seconds: float) -> Speed:
 
 
 def figure(speed: Speed) -> str:
-    """Per second of CPU time, by the clock in brackets."""
+    """Format a speed: per second of CPU time, by the wall clock in brackets."""
     digits = 0 if speed[0] >= 100 else 2
     return f"{speed[0]:,.{digits}f} ({speed[1]:,.{digits}f})"
 

@@ -54,7 +54,7 @@ def parse() -> argparse.Namespace:
 
 
 def against_numpy(sizes: list[int], seconds: float, device: str) -> str:
-    """One row per batch size and bot: both implementations on one core, taking turns."""
+    """Return one row per batch size and bot: both implementations on one core, alternating."""
     rows = []
     for matches in sizes:
         for bot in rules.BOTS:
@@ -68,7 +68,7 @@ def against_numpy(sizes: list[int], seconds: float, device: str) -> str:
 
 
 def over_threads(sizes: list[int], threads: list[int], seconds: float) -> str:
-    """One row per batch size: the simulator with every thread count, taking turns."""
+    """Return one row per batch size: the simulator with every thread count, alternating."""
     rows = []
     for matches in sizes:
         steps = [simulator_step(matches, SCALING_BOT, threads=count, device="cpu") for count in threads]
@@ -79,7 +79,7 @@ def over_threads(sizes: list[int], threads: list[int], seconds: float) -> str:
 
 
 def memory(sizes: list[int]) -> str:
-    """One row per batch size: bytes per match of everything allocated, and of the state alone."""
+    """Return one row per batch size: bytes per match of all allocations, and of the state alone."""
     rows = []
     for matches in sizes:
         batch = DogfightBatch(matches, seed=SEED)
@@ -90,7 +90,7 @@ def memory(sizes: list[int]) -> str:
 
 
 def simulator_step(matches: int, bot: str, *, threads: int, device: str) -> Callable[[], None]:
-    """A function that plays one step of a running batch and waits for its end."""
+    """Return a function that plays one step of a running batch and waits for its end."""
     batch = DogfightBatch(matches, threads=threads, device=device, seed=SEED)
     batch.assign(np.array([[rules.ACTIONS, rules.bot_id(bot)]]), torch.ones(matches, dtype=torch.bool))
     actions = torch.as_tensor(steady_actions(matches), device=device)
@@ -104,7 +104,7 @@ def simulator_step(matches: int, bot: str, *, threads: int, device: str) -> Call
 
 
 def numpy_step(matches: int, bot: str) -> Callable[[], None]:
-    """The same for the NumPy peer."""
+    """Return the same function for the NumPy peer."""
     peer = NumpyDogfight(matches, seed=SEED)
     peer.bots[:, 1] = rules.bot_id(bot)
     actions = steady_actions(matches)
@@ -116,7 +116,7 @@ def numpy_step(matches: int, bot: str) -> Callable[[], None]:
 
 
 def steady_actions(matches: int) -> np.ndarray:
-    """Each match's own gentle turn at cruising throttle, shooting when it can: float32 [N, 2, 3]."""
+    """Return a constant action of each match, a gentle turn at cruising throttle: float32 [N, 2, 3]."""
     actions = np.ones((matches, 2, 3), np.float32)
     actions[:, :, 0] = np.linspace(-0.3, 0.3, matches)[:, None]
     actions[:, :, 1] = 0.7
@@ -124,7 +124,7 @@ def steady_actions(matches: int) -> np.ndarray:
 
 
 def alternating(steps: list[Callable[[], None]], *, ticks: int, seconds: float) -> list[float]:
-    """Median ticks per second of each function; every round gives each of them its share of `seconds`."""
+    """Return the median ticks per second of each function; every round gives each its share of `seconds`."""
     for step in steps:
         step()
     speeds: list[list[float]] = [[] for _ in steps]
@@ -135,7 +135,7 @@ def alternating(steps: list[Callable[[], None]], *, ticks: int, seconds: float) 
 
 
 def rate(step: Callable[[], None], seconds: float) -> float:
-    """Calls per second, over at least `seconds` and one call."""
+    """Return the calls per second, over at least `seconds` and one call."""
     count, start = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - start) < seconds or count == 0:
         step()

@@ -1,9 +1,9 @@
-"""Everything a GPU is for, checked and measured on one in nine minutes: `make gpu`.
+"""Checks and measurements of everything that runs on a GPU, in nine minutes: `make gpu`.
 
 Kernels against the CPU's, the captured step, env steps per second, whole PPO updates in three precisions, an exact
 resume, Diplomacy, a language model and GRPO. Each part runs in a process of its own under its own time limit, so that
-one that crashes, hangs or lacks a package stops no other. A page and the same as JSON are written; figures have the CPU
-of the same machine beside them. Without a GPU, `--device cpu` runs all of it at tiny sizes.
+one that crashes, hangs or lacks a package does not stop the others. The report is a page and the same data as JSON;
+figures stand beside those of the CPU of the same machine. Without a GPU, `--device cpu` runs all of it at tiny sizes.
 
     python benchmarks/gpu.py --parts kernels,speed --out gpu.md
 """
@@ -32,28 +32,28 @@ OUT = Path("checkpoints/gpu.md")
 
 
 def main() -> int:
-    """Run the parts and write the report; 1 where a part did not pass."""
+    """Run the parts and write the report; return 1 if a part did not pass."""
     args = parse()
     # Threads that spin while they wait ruin everything else that runs on the same cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if args.alone:
         return alone(args)
-    begun, chosen = time.monotonic(), chosen_parts(args.parts)
+    started, chosen = time.monotonic(), chosen_parts(args.parts)
     check_device(args.device)
     report, outcomes = begin_report(args), []
     for part in chosen:
-        outcome = one_part(part, args, left=WHOLE - (time.monotonic() - begun))
+        outcome = one_part(part, args, left=WHOLE - (time.monotonic() - started))
         say(outcome)
         outcomes.append(outcome)
         report["parts"].append(outcome.plain() | {"title": part.title})
-        report["seconds"] = time.monotonic() - begun
+        report["seconds"] = time.monotonic() - started
         save(report, args.out)
     print(f"\n{args.out.read_text(encoding='utf-8')}")
     return int(any(outcome.status in BROKEN for outcome in outcomes))
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--parts", default=",".join(NAMES), metavar="A,B", help=f"of {', '.join(NAMES)} (default: all)")
     parser.add_argument("--device", default="cuda", metavar="D", help="cuda, cuda:1 ..., or cpu to try the script")
@@ -72,7 +72,7 @@ def parse() -> argparse.Namespace:
 
 
 def alone(args: argparse.Namespace) -> int:
-    """Be the process of one part, and write what it found where the parent looks for it."""
+    """Run one part in this process, and write its findings to the file that the parent reads."""
     from benchmarks.gpu_parts.part import PartOptions
 
     part = PARTS[NAMES.index(args.alone)]
@@ -82,13 +82,13 @@ def alone(args: argparse.Namespace) -> int:
 
 
 def chosen_parts(names: str) -> list[Part]:
-    """The parts of a list with commas, in their usual order; raises `UnknownNameError` for another name."""
+    """Return the parts of a comma-separated list in their usual order; raises `UnknownNameError` for an unknown one."""
     wanted = {choose("--parts", name, NAMES) for name in names.split(",")}
     return [part for part in PARTS if part.name in wanted]
 
 
 def check_device(name: str) -> None:
-    """Raise `ConfigError` where there is no such device."""
+    """Raise `ConfigError` for a missing device."""
     import torch  # late: --help does without
 
     from sparring.configs.core.device import choose_device
@@ -99,7 +99,7 @@ def check_device(name: str) -> None:
 
 
 def one_part(part: Part, args: argparse.Namespace, *, left: float) -> Outcome:
-    """Run a part in its own process, within its limit and what is `left` of the whole."""
+    """Run a part in its own process, within its limit and the time `left` for all."""
     limit = min(part.limit, args.limit, left)
     if limit <= 1.0:
         return Outcome(part.name, NOT_RUN, limit=part.limit, why="no time was left")
@@ -109,13 +109,13 @@ def one_part(part: Part, args: argparse.Namespace, *, left: float) -> Outcome:
 
 
 def say(outcome: Outcome) -> None:
-    """A line about a part that has ended."""
+    """Print a line about a finished part."""
     why = f": {outcome.why}" if outcome.why else ""
     print(f"{outcome.name:<10} {outcome.status}{why} ({outcome.seconds:.1f} s)", flush=True)
 
 
 def begin_report(args: argparse.Namespace) -> dict[str, Any]:
-    """What is known before the first part runs."""
+    """Return the header of the report, known before the first part runs."""
     from benchmarks.gpu_run.machine import commit, machine
 
     return {
@@ -131,7 +131,7 @@ def begin_report(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def save(report: dict[str, Any], out: Path) -> None:
-    """Write the page and the JSON as far as they are known: after each part, in case there is no later one."""
+    """Write the page and the JSON so far: after each part, in case a later one does not finish."""
     from benchmarks.gpu_run.page import page
 
     out.parent.mkdir(parents=True, exist_ok=True)

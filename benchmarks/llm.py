@@ -71,7 +71,7 @@ def parse() -> argparse.Namespace:
 
 
 def in_its_own_process(name: str, args: argparse.Namespace, length: int) -> Found:
-    """What a contestant measures, by this script in another process; its errors are shown."""
+    """Run a contestant in another process of this script and return its measurements; its errors are shown."""
     options = [f"--{key}={getattr(args, key)}" for key in NUMBERS]
     command = [sys.executable, "-W", "ignore::FutureWarning", __file__, "--alone", name, f"--length={length}", *options]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -80,7 +80,7 @@ def in_its_own_process(name: str, args: argparse.Namespace, length: int) -> Foun
 
 
 def measure_alone(args: argparse.Namespace) -> Found:
-    """One contestant's medians, and this process's peak memory in MiB."""
+    """Return the medians of one contestant, and the peak memory of this process in MiB."""
     from benchmarks.llm_parts import ours, trie, trl_peer
     from benchmarks.llm_parts.work import Size
 
@@ -97,12 +97,12 @@ def measure_alone(args: argparse.Namespace) -> Found:
 
 
 def middle(runs: list[Found]) -> Found:
-    """The median of every figure."""
+    """Return the median of every figure."""
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
 def report(args: argparse.Namespace, found: dict[str, Found]) -> str:
-    """All tables, to follow a heading."""
+    """Return all tables, to follow a heading."""
     ours, step, samples = found[OURS], found[STEP], args.groups * args.samples
     size = f"{args.groups} groups x {args.samples} samples"
     return "\n".join(
@@ -124,7 +124,7 @@ def report(args: argparse.Namespace, found: dict[str, Found]) -> str:
 
 
 def trie_line(trie: Found) -> str:
-    """What a position's trie costs, in words."""
+    """Return the cost of a position's trie in words."""
     return (
         f"Trie of a position with {trie['units']:.0f} units: {trie['new']:.1f} ms where its orders were never met, "
         f"{trie['known']:.1f} ms where all were, {trie['shared']:.1f} ms for all samples of a group (median of "
@@ -133,7 +133,7 @@ def trie_line(trie: Found) -> str:
 
 
 def row(name: str, found: dict[str, Found], samples: int) -> list[str]:
-    """One contestant: lengths, then three speeds, each with its ratio to TRL's."""
+    """Return the row of one contestant: lengths, then three speeds, each with its ratio to TRL's."""
     own, peer = found[name], found[TRL]
     lengths = [f"{own['answer']:.1f}", f"{own.get('decided', own['answer']):.1f}"]
     cells = []
@@ -144,7 +144,7 @@ def row(name: str, found: dict[str, Found], samples: int) -> list[str]:
 
 
 def step_rows(step: Found) -> list[list[str]]:
-    """Games, learning, and both."""
+    """Return the row of a whole step: games, learning, and both."""
     whole = step["rollout"] + step["learning"]
     parts = (
         ("games", step["rollout"], step["outside_rollout"]),

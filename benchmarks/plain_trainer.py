@@ -1,4 +1,4 @@
-"""PPO as the well-known single-file implementations write it: the yardstick for the trainer's speed.
+"""PPO in the manner of well-known single-file implementations: the reference for the trainer's speed.
 
 One script's worth of plain PyTorch in that manner, written for this comparison: `torch.distributions`, actor and critic
 asked in every step, a Python loop for the advantages, every minibatch one joint loss. It plays the same matches through
@@ -29,7 +29,7 @@ class Agent(nn.Module):
         self.log_std = nn.Parameter(torch.full((2,), -1.0))
 
     def forward(self, obs: Tensor, action: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Action [B, 3], its log-probability [B], entropy [B] and value [B] for observations [B, D]."""
+        """Return action [B, 3], its log-probability [B], entropy [B] and value [B] for observations [B, D]."""
         output = self.actor(obs)
         steering, trigger = Normal(output[:, :2], self.log_std.exp()), Bernoulli(logits=output[:, 2:])
         if action is None:
@@ -39,7 +39,7 @@ class Agent(nn.Module):
 
 
 class PlainTrainer:
-    """The loop: `update` plays T steps of N matches, learns from them, and returns the seconds that each part took."""
+    """The training loop: `update` plays T steps of N matches and learns from them; returns the seconds of each part."""
 
     def __init__(self, env: TrainingEnv, config: PPOConfig, hidden: int) -> None:
         self.env, self.config = env, config

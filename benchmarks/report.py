@@ -1,4 +1,4 @@
-"""What every measurement prints: markdown tables under a line about the machine, the date and the command."""
+"""Report of a measurement: markdown tables below a line with machine, date and command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparring.configs.core.device import usable_cores
 
 
 def heading(title: str, packages: Sequence[str] = ()) -> str:
-    """A title, and what somebody needs to repeat the measurement: machine, load, versions, date, command."""
+    """Return a title and the data needed to repeat the measurement: machine, load, versions, date, command."""
     cores = usable_cores()
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     command = shlex.join(["python", *sys.argv])
@@ -27,7 +27,7 @@ def heading(title: str, packages: Sequence[str] = ()) -> str:
 
 
 def processor() -> str:
-    """The processor's name as Linux gives it, else its architecture."""
+    """Return the processor's name as Linux reports it, else its architecture."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -35,13 +35,13 @@ def processor() -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A markdown table; the first column is left-aligned, the others are numbers."""
+    """Return a markdown table; the first column is left-aligned, the others are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def publish(text: str, out: Path | None) -> None:
-    """Print the report and, where a path is given, write it there."""
+    """Print the report and, if a path is given, write it there."""
     print(text)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

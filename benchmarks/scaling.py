@@ -37,9 +37,9 @@ from benchmarks.command import run_script
 from sparring.configs.load import load
 update, times = fit._update, []
 def timed(*arguments):
-    begun = time.perf_counter(), time.process_time()
+    started = time.perf_counter(), time.process_time()
     done = update(*arguments)
-    times.append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
+    times.append((time.perf_counter() - started[0], time.process_time() - started[1]))
     return done
 fit._update = timed
 def work():
@@ -48,7 +48,7 @@ def work():
 sys.exit(run_script(work, "benchmarks/scaling.py"))
 """
 Times = list[tuple[float, float]]
-"""Seconds by the clock, and of processor time in all processes, of every update."""
+"""Seconds of wall-clock time, and of processor time in all processes, of every update."""
 
 
 def main() -> int:
@@ -78,7 +78,7 @@ def parse() -> argparse.Namespace:
 
 
 def measure(run: str, size: int, updates: int, overrides: list[str]) -> Times:
-    """Train a stretch in `size` processes; the updates after the warm-up."""
+    """Train a stretch in `size` processes; return the updates after the warm-up."""
     with tempfile.TemporaryDirectory() as folder:
         options = [f"+run={run}", *settings(folder, updates), "device=cpu", "threads=1", *overrides]
         outs = [Path(folder) / f"{rank}.json" for rank in range(size)]
@@ -105,7 +105,7 @@ def free_port() -> int:
 
 
 def row(size: int, times: Times, alone: Times, steps: int) -> list[str]:
-    """Medians over the updates, and their ratios to those of one process."""
+    """Return medians over the updates, and their ratios to those of one process."""
     clock, work = (statistics.median(column) for column in zip(*times, strict=True))
     clock_1, work_1 = (statistics.median(column) for column in zip(*alone, strict=True))
     numbers = [f"{clock:.2f}", f"{steps / clock:,.0f}", f"{work:.2f}"]

@@ -1,4 +1,4 @@
-"""Our PPO on tasks that others have published numbers for: five seeds each, trained, played and tabled by one command.
+"""Our PPO on tasks with published results: five seeds each, trained, evaluated and tabulated by one command.
 
     python benchmarks/standard_tasks.py --out docs/results/standard_tasks.md
 
@@ -37,7 +37,7 @@ SOURCES = (
 
 @dataclass(frozen=True)
 class Published:
-    """Somebody else's number: a mean, what follows the +-, and the steps it took."""
+    """A published result: mean, spread (the number after +-), and environment steps."""
 
     text: str
     steps: str
@@ -48,7 +48,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Task:
-    """One task: the options of the run that trains it, and what others reached."""
+    """One task: the options of the run that trains it, and published results."""
 
     id: str
     options: tuple[str, ...]
@@ -95,9 +95,9 @@ def main() -> int:
     args = parse()
     rows = []
     for task in (task for task in TASKS if task.id in args.tasks):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         results = np.array([result(task, seed, args) for seed in range(1, args.seeds + 1)])
-        minutes = (time.perf_counter() - begun) / 60.0 / args.seeds
+        minutes = (time.perf_counter() - started) / 60.0 / args.seeds
         sampled, deterministic = (interval(results[:, column]) for column in (0, 1))
         steps = f"{results[0, 2] / 1000.0:,.0f} k"
         rows.append([task.id, steps, sampled, str(task.cleanrl or ""), deterministic, str(task.zoo), f"{minutes:.1f}"])
@@ -124,7 +124,7 @@ def parse() -> argparse.Namespace:
 
 
 def result(task: Task, seed: int, args: argparse.Namespace) -> tuple[float, float, float]:
-    """Train one seed, or go on where it was stopped; (recent training return, deterministic return, steps)."""
+    """Train or resume one seed; return (recent training return, deterministic return, steps)."""
     place = [f"checkpoint_dir={args.folder}", f"name={task.id}-{seed}", "threads=1", "checkpoint_every=100000"]
     final = train(load([*task.options, f"env.id={task.id}", f"seed={seed}", *place, *args.overrides]))
     checkpoint = load_checkpoint(final)
@@ -133,7 +133,7 @@ def result(task: Task, seed: int, args: argparse.Namespace) -> tuple[float, floa
 
 
 def interval(values: np.ndarray) -> str:
-    """Mean and half the width of its 95 % t-interval."""
+    """Return the mean and half the width of its 95 % t-interval."""
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
     return f"{values.mean():.1f} ± {half:.1f}"
 

@@ -1,4 +1,4 @@
-"""The time users feel: wall-clock minutes until a run wins against all five bots, ours against Stable-Baselines3's PPO.
+"""Wall-clock minutes until a run wins against all five bots: our PPO and that of Stable-Baselines3.
 
 Both trainers learn `quickstart`, the same matches under the same curriculum, one run after the other on one machine. Of
 each run every kept policy plays the five bots, the oldest first, until one wins the asked share against each of them;
@@ -33,7 +33,7 @@ COLUMNS = ("trainer", "seed", "steps/s", "minutes", "million steps", *BOTS)
 
 @dataclass(frozen=True)
 class Reached:
-    """How far one run came: its speed, and the first policy that won often enough, or else its last."""
+    """Progress of one run: its speed, and the first policy that won often enough, else its last one."""
 
     trainer: str
     seed: int
@@ -78,7 +78,7 @@ def parse() -> argparse.Namespace:
 
 
 def train(trainer: str, seed: int, args: argparse.Namespace) -> None:
-    """Train one run as people do, in a process of its own, unless it is there."""
+    """Train one run with the ordinary command, in a process of its own, unless it exists."""
     if (folder(trainer, seed, args) / "final.pt").exists():
         return
     place = [f"checkpoint_dir={args.folder}", f"name={trainer}-{seed}", f"checkpoint_every={args.every}"]
@@ -88,12 +88,12 @@ def train(trainer: str, seed: int, args: argparse.Namespace) -> None:
 
 
 def folder(trainer: str, seed: int, args: argparse.Namespace) -> Path:
-    """Where a run is kept."""
+    """Return the folder of a run."""
     return ROOT / args.folder / f"{trainer}-{seed}"
 
 
 def measure(trainer: str, seed: int, args: argparse.Namespace) -> Reached:
-    """Let the run's policies play, oldest first, until one wins often enough."""
+    """Evaluate the run's policies, oldest first, until one wins often enough."""
     path = folder(trainer, seed, args)
     seconds = clock(path / "metrics.jsonl")
     for checkpoint in sorted(path.glob("step_*.pt"), key=age):
@@ -105,12 +105,12 @@ def measure(trainer: str, seed: int, args: argparse.Namespace) -> Reached:
 
 
 def age(checkpoint: Path) -> int:
-    """Env steps, from the name step_<env steps>.pt."""
+    """Return the env steps in the name step_<env steps>.pt."""
     return int(checkpoint.stem.removeprefix("step_"))
 
 
 def clock(path: Path) -> dict[int, float]:
-    """Seconds of training by env steps, as the run timed its updates."""
+    """Return seconds of training by env steps, from the run's own timing."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     rows = [row for row in rows if "time/steps_per_second" in row]
     steps = [row["env_steps"] for row in rows]
@@ -120,7 +120,7 @@ def clock(path: Path) -> dict[int, float]:
 
 
 def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
-    """The deterministic policy's share of games won, by bot."""
+    """Return the deterministic policy's share of games won, by bot."""
     from sparring.agents.distributed.threads import set_threads
     from sparring.agents.play.matches import MatchSettings, play
     from sparring.eval.dogfight.players import load_policy
@@ -131,7 +131,7 @@ def win_rates(checkpoint: Path, args: argparse.Namespace) -> dict[str, float]:
 
 
 def row(one: Reached) -> list[str]:
-    """A run's row of the table; one that never won often enough is marked."""
+    """Return a run's row of the table; a run without success is marked."""
     mark = "" if one.enough else "not by "
     rates = [f"{100.0 * one.win_rates[bot]:.1f}" for bot in BOTS]
     minutes, steps = f"{mark}{one.minutes:.1f}", f"{one.env_steps / 1e6:.1f}"
@@ -139,7 +139,7 @@ def row(one: Reached) -> list[str]:
 
 
 def verdict(found: list[Reached]) -> str:
-    """Each trainer's median minutes, where more than half of its runs got there."""
+    """Return each trainer's median minutes, if more than half of its runs succeeded."""
     parts = []
     for trainer, name in TRAINERS.items():
         runs = [one for one in found if one.trainer == trainer]

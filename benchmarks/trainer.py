@@ -1,4 +1,4 @@
-"""The trainer beside what people use: ours, Stable-Baselines3's PPO and a plain single-file loop, on the same dogfight.
+"""Speed of trainers: ours, Stable-Baselines3's PPO and a plain single-file loop, on the same dogfight.
 
 All play the same 256 matches against all five bots through the same `Duel`, 128 steps an update, four epochs of
 minibatches of 8,192, two layers of 256. Contestants run in turns, each time in a process of its own (so that peak
@@ -32,7 +32,7 @@ from sparring.configs.load import load
 from sparring.configs.schema import RunConfig
 
 WARM_UP = 2
-"""Updates at the beginning that are not counted."""
+"""Number of warm-up updates, which do not count."""
 OPTIONS = (
     "env.num_envs=256",
     "env.mirror=false",
@@ -85,7 +85,7 @@ def parse() -> argparse.Namespace:
 
 
 def in_its_own_process(name: str, args: argparse.Namespace) -> Parts:
-    """One contestant's medians, measured by this script in another process."""
+    """Run one contestant in another process of this script; return its medians."""
     options = [f"--{key}={getattr(args, key)}" for key in ("updates", "threads")]
     command = [sys.executable, __file__, "--alone", name, *options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -94,7 +94,7 @@ def in_its_own_process(name: str, args: argparse.Namespace) -> Parts:
 
 
 def measure_alone(name: str, args: argparse.Namespace) -> Parts:
-    """Medians over the updates after the warm-up, and this process's peak memory in MiB."""
+    """Return medians over the updates after the warm-up, and this process's peak memory in MiB."""
     with tempfile.TemporaryDirectory() as folder:
         place = [f"threads={args.threads}", f"max_updates={WARM_UP + args.updates}", f"checkpoint_dir={folder}"]
         updates = CONTESTANTS[name]([*OPTIONS, *place])[WARM_UP:]
@@ -102,12 +102,12 @@ def measure_alone(name: str, args: argparse.Namespace) -> Parts:
 
 
 def middle(rows: list[Parts]) -> Parts:
-    """The median of every part."""
+    """Return the median of every part."""
     return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
 
 
 def row(name: str, medians: dict[str, Parts]) -> list[str]:
-    """One contestant's row of the table."""
+    """Return one contestant's row of the table."""
     parts = medians[name]
     ratio, floor = medians["SB3"]["total"] / parts["total"], medians["floor"]["total"] / parts["total"]
     rest = parts["total"] - parts["simulate"] - parts["act"] - parts["learn"]
@@ -117,12 +117,12 @@ def row(name: str, medians: dict[str, Parts]) -> list[str]:
 
 
 def configuration(options: list[str], *extra: str) -> RunConfig:
-    """Quickstart's rewards and options, at the sizes of this comparison."""
+    """Return quickstart's rewards and options, at the sizes of this comparison."""
     return load(["+run=quickstart", *options, *extra])
 
 
 def samples(config: RunConfig) -> int:
-    """Steps of all matches in one update."""
+    """Return the steps of all matches in one update."""
     return config.ppo.rollout_steps * config.env.num_envs
 
 
@@ -137,7 +137,7 @@ def ours(options: list[str], precision: str) -> list[Parts]:
 
 
 def own_parts(update: dict[str, float], steps: int) -> Parts:
-    """An update's seconds from its metrics."""
+    """Return the seconds of an update from its metrics."""
     total = steps / update["time/steps_per_second"]
     simulate = update["time/simulator_share"] * total
     act, learn = update["time/rollout_seconds"] - simulate, update["time/update_seconds"]
@@ -145,13 +145,13 @@ def own_parts(update: dict[str, float], steps: int) -> Parts:
 
 
 def sb3(options: list[str]) -> list[Parts]:
-    """SB3's PPO on the `VecEnv` of `agents/baselines/sb3.py`, timed where its callbacks stand."""
+    """Time SB3's PPO on the `VecEnv` of `agents/baselines/sb3.py`, at its callbacks."""
     from sparring.agents.baselines.sb3 import Curriculum, make_model
     from sparring.agents.ppo.trainer import PPOTrainer
     from sparring.agents.run.session import RunSession
 
     class Timed(Curriculum):
-        """Notes when rollouts begin and end."""
+        """Callback that records the start and end of rollouts."""
 
         def __init__(self, trainer: PPOTrainer) -> None:
             super().__init__(trainer)
@@ -172,13 +172,19 @@ def sb3(options: list[str]) -> list[Parts]:
         make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=timed)
         ends = [begun for begun, _, _ in timed.times[1:]] + [time.perf_counter()]
     return [
-        {"steps": samples(config), "total": end - begun, "simulate": s, "act": done - begun - s, "learn": end - done}
-        for (begun, done, s), end in zip(timed.times, ends, strict=True)
+        {
+            "steps": samples(config),
+            "total": end - started,
+            "simulate": s,
+            "act": done - started - s,
+            "learn": end - done,
+        }
+        for (started, done, s), end in zip(timed.times, ends, strict=True)
     ]
 
 
 def plain(options: list[str]) -> list[Parts]:
-    """The loop of `plain_trainer.py`."""
+    """Time the loop of `plain_trainer.py`."""
     import numpy as np
 
     from benchmarks.plain_trainer import PlainTrainer
@@ -202,7 +208,7 @@ def plain(options: list[str]) -> list[Parts]:
 
 
 def floor(options: list[str]) -> list[Parts]:
-    """The bare products, float32, on all threads: nothing but what every implementation has to multiply."""
+    """Time the bare matrix products, float32, on all threads: the work that every implementation has to do."""
     import torch
 
     config = configuration(options)
@@ -236,12 +242,12 @@ class Products:
         self.dw = [torch.empty_like(w) for w in self.w]
 
     def forward(self) -> None:
-        """x_1 = x_0 w_0 and so on."""
+        """Compute x_1 = x_0 w_0 and so on."""
         for i, w in enumerate(self.w):
             self.mm(self.x[i], w, out=self.x[i + 1])
 
     def both(self) -> None:
-        """Forward, then the gradient of every weight, and of every layer's input but the first."""
+        """Compute the forward pass, then the gradients of every weight and of every layer's input but the first."""
         self.forward()
         for i in (2, 1, 0):
             self.mm(self.x[i].T, self.d[i + 1], out=self.dw[i])
@@ -250,15 +256,15 @@ class Products:
 
 
 def seconds(work: Callable[[], None], times: int) -> float:
-    """How long it takes to do `work` so many times."""
-    begun = time.perf_counter()
+    """Return the seconds that `work` takes, repeated so many times."""
+    started = time.perf_counter()
     for _ in range(times):
         work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 def has_bf16() -> bool:
-    """Whether this CPU multiplies bf16 natively."""
+    """Return whether this CPU multiplies bf16 natively."""
     info = Path("/proc/cpuinfo")
     return info.exists() and any(flag in info.read_text(encoding="utf-8") for flag in ("avx512_bf16", "amx_bf16"))
 

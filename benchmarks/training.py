@@ -23,7 +23,7 @@ from benchmarks.report import heading, publish, table
 from sparring.configs.load import load
 
 WARM_UP = 2
-"""Updates that are played and learned but not counted."""
+"""Number of updates at the start that do not count."""
 COLUMNS = ("run", "env steps/s", "s per update", "simulator", "acting", "learning", "rest")
 
 
@@ -48,7 +48,7 @@ def parse() -> argparse.Namespace:
 
 
 def measure(run: str, updates: int, overrides: list[str]) -> list[str]:
-    """Train a stretch of a run and give its row of the table."""
+    """Train a stretch of a run and return its row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         config = load([f"+run={run}", *settings(folder, updates), *overrides])
         from sparring.agents.trainers import train  # late, so that bad input is answered before torch and Warp load
@@ -60,7 +60,7 @@ def measure(run: str, updates: int, overrides: list[str]) -> list[str]:
 
 
 def settings(folder: str, updates: int) -> list[str]:
-    """What is different from a real run: few updates, nothing kept, steady precision from the third update on."""
+    """Return the differences from a real run: few updates, no files kept, final precision from the third update on."""
     return [
         f"max_updates={WARM_UP + updates}",
         f"checkpoint_dir={folder}",
@@ -71,13 +71,13 @@ def settings(folder: str, updates: int) -> list[str]:
 
 
 def read_updates(path: Path) -> list[dict[str, float]]:
-    """Metrics of every update of a run."""
+    """Return the metrics of every update of a run."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [row for row in rows if "time/steps_per_second" in row]
 
 
 def row(run: str, updates: list[dict[str, float]], *, steps: int) -> list[str]:
-    """One run's figures: medians over the updates, the parts as shares of an update's time."""
+    """Return one run's figures: medians over the updates, the parts as shares of an update's time."""
     speeds = [update["time/steps_per_second"] for update in updates]
     shares = [parts(update, seconds=steps / update["time/steps_per_second"]) for update in updates]
     medians = [statistics.median(column) for column in zip(*shares, strict=True)]
@@ -86,7 +86,7 @@ def row(run: str, updates: list[dict[str, float]], *, steps: int) -> list[str]:
 
 
 def parts(update: dict[str, float], *, seconds: float) -> tuple[float, float, float, float]:
-    """Shares of simulator, acting (the rest of the rollout), learning, and everything else."""
+    """Return the shares of simulator, acting (the rest of the rollout), learning, and everything else."""
     simulator = update["time/simulator_share"]
     acting = update["time/rollout_seconds"] / seconds - simulator
     learning = update["time/update_seconds"] / seconds

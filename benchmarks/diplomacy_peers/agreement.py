@@ -1,10 +1,10 @@
-"""Our adjudicator and the `diplomacy` package side by side: full games, the same orders, every phase compared.
+"""Comparison of our adjudicator with the `diplomacy` package: full games, the same orders, every phase.
 
-Both are given the same legal orders phase by phase, and should come to the same units, dislodged units, retreats,
-centres and next phase. Orders are drawn uniformly by our own batch (`drawn`), or chosen from the package's list of
-legal orders so that they have to do with each other (`moves`, `supports`, `convoys`), some being left out; `crowds`
-are single phases of crowded positions. Where the two differ, `diplomacy_readings.py` looks for the reason, and has to
-arrive at exactly what the package says; what is left is unexplained, and the command then ends with 1.
+Both get the same legal orders phase by phase, and should agree on units, dislodged units, retreats, centres and next
+phase. Orders are drawn uniformly by our own batch (`drawn`), or chosen from the package's list of legal orders so that
+they interact (`moves`, `supports`, `convoys`), some being left out; `crowds` are single phases of crowded positions.
+For a difference `readings.py` looks for the reason, which has to reproduce the package's result exactly; any other is
+unexplained, and the command then exits with 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def parse() -> argparse.Namespace:
 
 
 def sample(styles: list[str], phases: int, seeds: list[int], games: int) -> dict[str, Tally]:
-    """Play every style with every seed, the phases shared among them; what came of it by style."""
+    """Play every style with every seed, the phases divided among them; return the results by style."""
     share = -(-phases // (len(styles) * len(seeds)))
     tallies = {style: Tally() for style in styles}
     with tqdm(total=share * len(styles) * len(seeds), unit="phase", disable=None) as bar:
@@ -61,7 +61,7 @@ def sample(styles: list[str], phases: int, seeds: list[int], games: int) -> dict
 
 
 def play(style: str, phases: int, seed: int, games: int, bar: tqdm) -> Tally:
-    """At least so many phases in one style."""
+    """Play at least so many phases in one style."""
     match = Crowds(games, seed) if style == CROWDS else Match(games, style, seed)
     done = 0
     while done < phases:
@@ -73,7 +73,7 @@ def play(style: str, phases: int, seed: int, games: int, bar: tqdm) -> Tally:
 
 
 def report(tallies: dict[str, Tally]) -> list[str]:
-    """Tables of what was compared, why it differed and what the sample held."""
+    """Return tables of the phases compared, the reasons of differences and the contents of the sample."""
     return [
         compared(tallies),
         "## Differences\n",
@@ -85,7 +85,7 @@ def report(tallies: dict[str, Tally]) -> list[str]:
 
 
 def compared(tallies: dict[str, Tally]) -> str:
-    """How many phases of each kind were compared and agreed."""
+    """Return the phases of each kind that were compared and that agreed."""
     rows = []
     for style, tally in tallies.items():
         total, other = sum(tally.phases.values()), tally.events["differences"]
@@ -97,7 +97,7 @@ def compared(tallies: dict[str, Tally]) -> str:
 
 
 def by_style(tallies: dict[str, Tally], name: str, pick: Callable[[Tally], Counter[str]]) -> str:
-    """Counts, one row each, one column per style."""
+    """Return counts, one row each, one column per style."""
     names = sorted({key for tally in tallies.values() for key in pick(tally)})
     rows = [[key, *(f"{pick(tally)[key]:,}" for tally in tallies.values())] for key in names]
     return table([name, *tallies], rows)

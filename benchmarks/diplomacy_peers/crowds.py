@@ -1,4 +1,4 @@
-"""Random crowds around a few seas, with orders that meet: convoys, attacks on their fleets, supports of all that.
+"""Random crowded positions around a few seas, with interacting orders: convoys, attacks on fleets, supports.
 
 Drawn like this, one position in a few holds a paradox or a ring, which games hardly ever see.
 """
@@ -30,7 +30,7 @@ class Crowd:
         self.support()
 
     def gather(self) -> None:
-        """Fleets on a few seas next to each other, both kinds of units on the land around, 34 at most."""
+        """Place fleets on a few adjacent seas, and units of both kinds on the land around, 34 at most."""
         seas = {self.chance.choice(SEAS)}
         for _ in range(self.chance.randint(1, 6)):
             seas.add(self.chance.choice(sorted({n for sea in seas for n in neighbours(sea) if n in SEAS} or seas)))
@@ -42,7 +42,7 @@ class Crowd:
             self.units[place] = codes.unit_code(self.chance.choice(self.powers), self.form(place))
 
     def form(self, place: int) -> int:
-        """An army or a fleet, on one of its coasts."""
+        """Place an army, or a fleet on one of its coasts."""
         terrain, coasts = BOARD.terrain[place], BOARD.coasts_of[place]
         if terrain == SEA:
             return codes.FLEET_FORM
@@ -51,7 +51,7 @@ class Crowd:
         return codes.FLEET_FORM + (self.chance.randint(1, 2) if coasts else 0)
 
     def sail(self, eager: float) -> None:
-        """Armies on the shore take ship, and the fleets along one way are ordered to carry them, or most of them."""
+        """Order armies on the shore to move by convoy, and (most of) the fleets along one route to convoy them."""
         armies = [place for place in self.places() if self.units[place] <= codes.NUM_POWERS and shore(place)]
         for army in self.chance.sample(armies, len(armies)):
             way = self.voyage(army) if self.chance.random() < eager else []
@@ -65,7 +65,7 @@ class Crowd:
                     self.orders[sea] = codes.pack(codes.CONVOY, goal, army)
 
     def voyage(self, army: int) -> list[int]:
-        """Fleets without orders, one after the other from an army's shore."""
+        """Return fleets without orders, forming a route from an army's shore."""
         way: list[int] = []
         near = set(shore(army))
         while free := [s for s in sorted(near) if s in SEAS and self.units[s] and not self.orders[s] and s not in way]:
@@ -76,7 +76,7 @@ class Crowd:
         return way
 
     def march(self, eager: float) -> None:
-        """Some of the others attack where somebody is, fleets at sea above all."""
+        """Order some of the others to attack occupied provinces, preferably fleets at sea."""
         for place in self.places():
             goals = self.reach(place)
             if self.orders[place] or not goals or self.chance.random() > eager:
@@ -88,7 +88,7 @@ class Crowd:
             self.orders[place] = codes.pack(codes.MOVE, self.chance.choice(choices))
 
     def support(self) -> None:
-        """The rest supports somebody who does something nearby, moves rather than holds."""
+        """Order the rest to support orders nearby, moves rather than holds."""
         for place in self.places():
             if self.orders[place]:
                 continue
@@ -105,23 +105,23 @@ class Crowd:
                 self.orders[place] = codes.pack(codes.SUPPORT, self.chance.choice(holds)) if holds else codes.HOLD
 
     def goal(self, who: int) -> int | None:
-        """Where a unit moves."""
+        """Return the goal of a unit's move."""
         kind, target, _, _ = codes.unpack(int(self.orders[who]))
         return int(BOARD.province_of[target]) if kind == codes.MOVE else None
 
     def carries(self, place: int) -> bool:
-        """Whether the unit there has orders to convoy."""
+        """Return whether the unit there has orders to convoy."""
         return int(self.orders[place]) & codes.KIND_MASK == codes.CONVOY
 
     def is_foreign(self, place: int, other: int) -> bool:
-        """Whether a unit of another power than the one in `other` stands in a place."""
+        """Return whether a unit of another power than the one in `other` stands in a place."""
         return bool(self.units[place]) and (int(self.units[place]) - int(self.units[other])) % codes.NUM_POWERS != 0
 
     def places(self) -> list[int]:
         return [int(place) for place in np.flatnonzero(self.units)]
 
     def reach(self, place: int) -> list[int]:
-        """Locations a unit can move to by itself."""
+        """Return the locations a unit can move to without a convoy."""
         unit = int(self.units[place])
         if unit <= codes.NUM_POWERS:
             return marching(place)
@@ -131,25 +131,25 @@ class Crowd:
 
 @cache
 def marching(place: int) -> list[int]:
-    """Provinces next to one, for an army."""
+    """Return the provinces adjacent to one, for an army."""
     return [int(goal) for goal in np.flatnonzero(BOARD.army_next[place])]
 
 
 @cache
 def neighbours(place: int) -> set[int]:
-    """Provinces next to one, for any unit."""
+    """Return the provinces adjacent to one, for any unit."""
     by_sea = {int(BOARD.province_of[near]) for part in (place, *BOARD.coasts_of[place]) for near in sailing(part)}
     return by_sea | set(marching(place))
 
 
 @cache
 def shores(sea: int) -> list[int]:
-    """Coasts of a sea."""
+    """Return the coasts of a sea."""
     return sorted(place for place in neighbours(sea) if BOARD.terrain[place] != SEA)
 
 
 def crowds(number: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Units uint8 and orders int32 [number, 75]."""
+    """Return units uint8 and orders int32 [number, 75]."""
     chance = random.Random(seed)
     found = [Crowd(chance) for _ in range(number)]
     return np.stack([crowd.units for crowd in found]), np.stack([crowd.orders for crowd in found])

@@ -1,7 +1,7 @@
-"""One batch of our games and as many of the `diplomacy` package, played phase by phase with the same orders.
+"""A batch of our games and as many of the `diplomacy` package, played phase by phase with the same orders.
 
-Where a phase comes to something else, `diplomacy_readings.py` is asked for a reason; then the package waits until our
-game has nobody left to retreat, is set to our position and goes on.
+`readings.py` looks for the reasons of a difference. The package then waits until no unit of our game has to retreat, is
+set to our position and goes on.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ DRAWN, CROWDS = "drawn", "crowds"
 MOVEMENT = (codes.SPRING, codes.FALL)
 LEFT_OUT = 0.03
 LAST_YEAR = 1915
-"""Most random games have come to a standstill by then."""
+"""By then most random games are at a standstill."""
 
 
 @cache
 def packed(text: str) -> tuple[int, int]:
-    """Province and order of a line."""
+    """Return province and order of a line."""
     order = read_order(text)
     assert order is not None
     return order.province, order.order
 
 
 class Match:
-    """`games` games played twice at once, in one style."""
+    """`games` games played on both sides at once, in one style."""
 
     def __init__(self, games: int, style: str, seed: int) -> None:
         self.style, self.seed, self.turn, self.tally = style, seed, 0, Tally()
@@ -50,7 +50,7 @@ class Match:
         self.behind = [False] * games  # the package waits for our next movement phase or winter
 
     def step(self) -> int:
-        """One phase of every game; returns how many were compared."""
+        """Play one phase of every game; return the number of phases compared."""
         self.begin_again()
         self.turn += 1
         self.batch.draw_orders(self.seed * 100_003 + self.turn)
@@ -60,7 +60,7 @@ class Match:
         return self.carry_out(compared)
 
     def carry_out(self, compared: list[int]) -> int:
-        """Process both sides and compare some games; returns how many."""
+        """Process both sides and compare some games; return their number."""
         self.before = {name: rows.copy() for name, rows in self.games.rows.items()}
         self.names = [self.games.phase(game) for game in range(self.size)]
         self.batch.process()
@@ -75,7 +75,7 @@ class Match:
         self.judge.batch.close()
 
     def begin_again(self) -> None:
-        """Start finished games anew."""
+        """Restart finished games."""
         over = np.flatnonzero(self.games.rows["done"])
         for name, values in opening().items():
             self.games.rows[name][over] = values.numpy()
@@ -84,7 +84,7 @@ class Match:
             self.peers[game], self.behind[game] = Peer(), False
 
     def catch_up(self, game: int) -> bool:
-        """Set the package to our position after a difference, as soon as nobody has to retreat; whether it is there."""
+        """Set the package to our position after a difference, once no unit has to retreat; return whether it is set."""
         rows = self.games.rows
         if self.behind[game] and int(rows["phase"][game]) in (*MOVEMENT, codes.WINTER):
             self.peers[game] = Peer()
@@ -93,7 +93,7 @@ class Match:
         return not self.behind[game]
 
     def rewrite(self, game: int) -> None:
-        """Replace drawn orders by others that fit together, and leave some out."""
+        """Replace random orders by related ones, and leave some out."""
         orders, units = self.games.rows["orders"][game], self.games.rows["units"][game]
         if int(self.games.rows["phase"][game]) in MOVEMENT:
             legal = self.legal(game)
@@ -104,7 +104,7 @@ class Match:
                 orders[place] = 0
 
     def legal(self, game: int) -> dict[int, list[int]]:
-        """The package's list of legal orders by province, packed; what only one side lists is noted."""
+        """Return the package's legal orders by province, packed; count those that only one side lists."""
         found: dict[int, list[int]] = {}
         for text in {line for lines in self.peers[game].legal().values() for line in lines}:
             place, order = packed(text)
@@ -118,11 +118,11 @@ class Match:
         return {place: sorted(orders) for place, orders in sorted(found.items())}
 
     def written(self, game: int) -> dict[str, list[str]]:
-        """The orders of the phase as every power would write them."""
+        """Return the orders of the phase as text, by power."""
         return written(*(self.before[name][game] for name in ("orders", "units", "dislodged", "phase")))
 
     def compare(self, game: int) -> None:
-        """Let the package carry out the phase too, and judge."""
+        """Process the phase in the package too, and compare."""
         for complaint in self.peers[game].order(self.written(game)):
             idle = "IMPOSSIBLE CONVOY" in complaint
             self.tally.events["drawn convoys off the shortest routes" if idle else "orders refused by the package"] += 1
@@ -135,16 +135,16 @@ class Match:
             self.behind[game] = True
 
     def moved(self, game: int) -> bool:
-        """Whether the phase was one of movement."""
+        """Return whether the phase was a movement phase."""
         return int(self.before["phase"][game]) in MOVEMENT
 
     def same(self, game: int, ours: View, theirs: View) -> bool:
-        """Whether two views agree; what comes after our last year is no difference."""
+        """Return whether two views agree; phases after our last year do not count."""
         last = bool(self.games.rows["done"][game]) and ours.phase != "over"
         return set(ours.differs(theirs)) <= ({"phase"} if last else set())
 
     def explain(self, game: int, ours: View, theirs: View) -> None:
-        """Find the reasons that make the difference, or keep it as unexplained."""
+        """Find the reasons of a difference, or keep it as unexplained."""
         reasons = self.reasons(game, ours, theirs)
         self.tally.differences.update(reasons)
         self.tally.events["differences"] += 1
@@ -152,7 +152,7 @@ class Match:
             self.tally.unexplained.append(self.told(game, ours, theirs))
 
     def reasons(self, game: int, ours: View, theirs: View) -> tuple[str, ...]:
-        """Why two views differ, as few reasons as will do; none where it remains unexplained."""
+        """Return the smallest set of reasons of a difference, empty if unexplained."""
         if not self.moved(game):
             return ()
         if self.retreats(self.games, game, ours, theirs):
@@ -173,7 +173,7 @@ class Match:
         return ()
 
     def retreats(self, games: Games, game: int, ours: View, theirs: View) -> bool:
-        """Whether the views differ in units alone that a convoyed army dislodged and that have no true retreat."""
+        """Return whether the views differ only in units dislodged by a convoyed army that have no real retreat."""
         places = standard_board().provinces
         fled = {places[place] for place in np.flatnonzero(games.rows["origin"][game] == codes.CAME_BY_CONVOY)}
         odd = {unit[2:5] for _, unit in theirs.retreating - ours.retreating}
@@ -181,7 +181,7 @@ class Match:
         return follows and ours.retreating < theirs.retreating and odd <= fled
 
     def judged(self, game: int, orders: np.ndarray) -> View:
-        """What our adjudicator makes of other orders in the same position."""
+        """Return the result of our adjudicator for other orders in the same position."""
         for name, rows in self.judge.rows.items():
             rows[0] = self.before[name][game]
         self.judge.rows["orders"][0] = orders
@@ -189,7 +189,7 @@ class Match:
         return self.judge.view(0, self.before["units"][game], self.moved(game))
 
     def told(self, game: int, ours: View, theirs: View) -> str:
-        """A difference for people."""
+        """Return a difference as text."""
         lines = [f"{self.style} {self.names[game]}"]
         for name in ours.differs(theirs):
             left, right = getattr(ours, name), getattr(theirs, name)
@@ -199,7 +199,7 @@ class Match:
         return "\n".join([*lines, *(f"  {power} {', '.join(o)}" for power, o in self.written(game).items())])
 
     def count(self, game: int) -> None:
-        """Note what happened in a phase."""
+        """Count the events of a phase."""
         if self.moved(game):
             self.tally.events.update(
                 happenings(self.before["units"][game], self.before["orders"][game], self.games.rows["results"][game])
@@ -207,13 +207,13 @@ class Match:
 
 
 def stands(outcome: Outcome) -> Units:
-    """Who stands where."""
+    """Return the units by province."""
     found = outcome.units.values()
     return frozenset((POWERS[power], unit_name(fleet, place)) for power, fleet, place in found)
 
 
 def lost(outcome: Outcome) -> set[str]:
-    """Provinces from which a unit was dislodged."""
+    """Return the provinces from which a unit was dislodged."""
     return {standard_board().provinces[place] for place in outcome.dislodged}
 
 
@@ -224,14 +224,14 @@ class Crowds(Match):
         super().__init__(games, CROWDS, seed)
 
     def step(self) -> int:
-        """One position of every game; returns how many were compared."""
+        """Play one position of every game; return the number compared."""
         self.turn += 1
         return self.play(*crowds(self.size, seed=self.seed * 100_003 + self.turn))
 
     def play(self, units: np.ndarray, orders: np.ndarray) -> int:
         """Carry out orders [G, 75] of positions [G, 75] in spring."""
-        nobody = np.full((self.size, codes.NUM_CENTRES), -1)
-        for name, values in position(units, nobody, year=1901, phase=codes.SPRING).items():
+        unowned = np.full((self.size, codes.NUM_CENTRES), -1)
+        for name, values in position(units, unowned, year=1901, phase=codes.SPRING).items():
             self.games.rows[name][:] = values.numpy()
         self.games.rows["orders"][:] = orders
         for game in range(self.size):

@@ -1,8 +1,8 @@
-"""Orders that have to do with each other: supports of moves that are made, convoys that are wanted, attacks on both.
+"""Related random orders: supports of moves that are ordered, convoys that are used, attacks on both.
 
 Orders drawn uniformly rarely meet: one support in ten fits a move, and hardly any convoy comes about. Here every unit
-draws from all its legal orders with weights that depend on what the others do now, and a few units at a time choose
-anew, so that the orders of all come to fit (Gibbs sampling). A style says how much each kind of fit is worth.
+draws from all its legal orders with weights that depend on the current orders of the others, and a few units at a time
+are redrawn, so that all orders come to fit (Gibbs sampling). A style holds the weights of each kind of fit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparring.envs.diplomacy.board.board import SEA, standard_board
 
 @dataclass(frozen=True)
 class Style:
-    """Weights of an order, the plain ones first; a further weight counts where it fits."""
+    """Weights of an order: first the basic ones, then factors for orders that fit others."""
 
     hold: float = 1.0
     move: float = 1.0
@@ -49,21 +49,21 @@ STYLES = {
 
 @cache
 def fields(order: int) -> tuple[int, int, int, bool]:
-    """Kind, target province, other province and via of an order."""
+    """Return kind, target province, other province and via of an order."""
     kind, target, other, via = codes.unpack(order)
     where = standard_board().province_of
     return kind, int(where[target]), int(where[other]), via
 
 
 def meaning(order: int) -> tuple[int, int, int, bool]:
-    """The same for every spelling of an order: coasts count in moves alone, the other province where there is one."""
+    """Return the same key for every spelling of an order: coasts count in moves only, the other province if used."""
     kind, target, other, via = fields(order)
     place = codes.unpack(order)[1] if kind == codes.MOVE else target
     return kind, place, other if kind in (codes.SUPPORT_MOVE, codes.CONVOY) else 0, via
 
 
 class Weaver:
-    """Chooses orders for one game's movement phase, from `legal`: by province, packed orders."""
+    """Sampler of orders for one game's movement phase, from `legal`: packed orders by province."""
 
     def __init__(self, legal: dict[int, list[int]], units: np.ndarray, style: Style, chance: random.Random) -> None:
         self.legal, self.style, self.chance = legal, style, chance
@@ -71,7 +71,7 @@ class Weaver:
         self.chosen = {place: chance.choice(orders) for place, orders in legal.items()}
 
     def weave(self, sweeps: int = 3) -> dict[int, int]:
-        """Orders by province, after everybody has chosen anew `sweeps` times."""
+        """Return orders by province after `sweeps` sweeps over all units."""
         for _ in range(sweeps):
             places = list(self.legal)
             self.chance.shuffle(places)
@@ -80,18 +80,18 @@ class Weaver:
         return self.chosen
 
     def choose(self, place: int) -> None:
-        """One unit chooses."""
+        """Redraw the order of one unit."""
         ferried = self.wanted(place)
         weights = [self.weight(place, order, ferried) for order in self.legal[place]]
         self.chosen[place] = self.chance.choices(self.legal[place], weights)[0]
 
     def wanted(self, place: int) -> Counter[int]:
-        """Where fleets have orders to convoy the army in a place to."""
+        """Return the goals for which fleets have orders to convoy the army in a place."""
         read = [fields(order) for order in self.chosen.values()]
         return Counter(target for kind, target, other, _ in read if kind == codes.CONVOY and other == place)
 
     def weight(self, place: int, order: int, ferried: Counter[int]) -> float:
-        """Of an order of the unit in a place."""
+        """Return the weight of an order of the unit in a place."""
         kind, target, other, via = fields(order)
         if kind == codes.HOLD:
             return self.style.hold
@@ -105,7 +105,7 @@ class Weaver:
         return self.style.fit if fits else self.style.support
 
     def weight_of_move(self, place: int, target: int, via: bool, ferried: Counter[int]) -> float:
-        """Of a move."""
+        """Return the weight of a move."""
         if via:
             return self.style.embark * ferried[target] if ferried[target] else self.style.convoy
         if target not in self.units:
@@ -117,7 +117,7 @@ class Weaver:
         return self.style.raid if busy else self.style.attack
 
     def power(self, place: int) -> int:
-        """Whose unit stands in a place."""
+        """Return the power of the unit in a place."""
         return (self.units[place] - 1) % codes.NUM_POWERS
 
 

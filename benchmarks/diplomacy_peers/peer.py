@@ -1,7 +1,7 @@
-"""A game of the `diplomacy` package beside one of ours: the same position in, the same orders, the same view out.
+"""A game of the `diplomacy` package in parallel to one of ours: same position, same orders, comparable views.
 
-The package (https://github.com/diplomacy/diplomacy, AGPL) is asked and never copied: it is a dependency of tests and
-measurements alone. What is compared is a `View`, in the words both share: units such as "F STP/SC", provinces, phases
+The package (https://github.com/diplomacy/diplomacy, AGPL) is called and never copied: it is a dependency of tests and
+measurements only. A `View` is compared, in notation that both share: units such as "F STP/SC", provinces, phases
 such as "S1901M".
 """
 
@@ -23,31 +23,31 @@ Units = frozenset[tuple[str, str]]  # a power and its unit
 
 @dataclass(frozen=True)
 class View:
-    """What a phase came to."""
+    """Result of a phase."""
 
     dislodged: Units
-    """in the movement phase just over, wherever they go from here"""
+    """dislodged in the movement phase just over"""
     units: Units
     retreating: Units
-    """those that have somewhere to go"""
+    """dislodged units with a legal retreat"""
     centres: frozenset[tuple[str, str]]
     phase: str
-    """the next one; "over" after a solo"""
+    """the next phase; "over" after a solo"""
 
     def differs(self, other: View) -> list[str]:
-        """Names of what is not the same."""
+        """Return the names of differing fields."""
         names = [field.name for field in fields(self)]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
 
 def owned(row: np.ndarray) -> Units:
-    """Units in a row of unit codes [75]."""
+    """Return the units in a row of unit codes [75]."""
     found = [(int(province), int(row[province])) for province in np.flatnonzero(row)]
     return frozenset((POWERS[(code - 1) % codes.NUM_POWERS], write_unit(code, place)) for place, code in found)
 
 
 def written(orders: np.ndarray, units: np.ndarray, dislodged: np.ndarray, phase: np.ndarray) -> dict[str, list[str]]:
-    """A row of orders [75] as text, by power."""
+    """Return a row of orders [75] as text, by power."""
     lines: dict[str, list[str]] = {}
     for place in map(int, np.flatnonzero(orders)):
         order = int(orders[place])
@@ -59,7 +59,7 @@ def written(orders: np.ndarray, units: np.ndarray, dislodged: np.ndarray, phase:
 
 
 class Games:
-    """The rows of a batch as numpy arrays that share its memory, and the views of them."""
+    """Rows of a batch as numpy arrays that share its memory, and their views."""
 
     def __init__(self, batch: DiplomacyBatch) -> None:
         self.batch = batch
@@ -67,21 +67,21 @@ class Games:
         self.rows: dict[str, np.ndarray] = {name: getattr(batch, name).numpy() for name in names}
 
     def phase(self, game: int) -> str:
-        """The phase that comes next."""
+        """Return the name of the next phase."""
         if self.rows["winner"][game] >= 0:
             return "over"
         return codes.phase_name(int(self.rows["year"][game]), int(self.rows["phase"][game]))
 
     def standing(self, game: int) -> Units:
-        """Units on the board."""
+        """Return the units on the board."""
         return owned(self.rows["units"][game])
 
     def written(self, game: int) -> dict[str, list[str]]:
-        """The orders as every power would write them."""
+        """Return the orders as text, by power."""
         return written(*(self.rows[name][game] for name in ("orders", "units", "dislodged", "phase")))
 
     def view(self, game: int, before: np.ndarray, moved: bool) -> View:
-        """After a phase that began with the units `before` [75] and was one of movement or not."""
+        """Return the view after a phase that began with the units `before` [75]; tells movement from other phases."""
         lost = np.where((self.rows["results"][game] >= codes.DISLODGED_FLAG) & moved, before, 0)
         return View(
             dislodged=owned(lost),
@@ -92,7 +92,7 @@ class Games:
         )
 
     def centres(self, game: int) -> frozenset[tuple[str, str]]:
-        """Powers and what they own."""
+        """Return the centres of each power."""
         board, owner = standard_board(), self.rows["owner"][game]
         names = [board.provinces[province] for province in board.centres]
         return frozenset((POWERS[power], name) for power, name in zip(owner, names, strict=True) if power >= 0)
@@ -107,7 +107,7 @@ class Peer:
         self.game: Any = Game()
 
     def place(self, units: Units, centres: Iterable[tuple[str, str]], phase: str) -> None:
-        """Begin a movement phase or a winter with this position."""
+        """Start a movement or adjustment phase with this position."""
         self.game.clear_units()
         self.game.clear_centers()
         self.game.set_current_phase(phase)
@@ -118,11 +118,11 @@ class Peer:
         self.game.build_caches()
 
     def legal(self) -> dict[str, list[str]]:
-        """Every legal order by the location of its unit."""
+        """Return the legal orders by the location of the unit."""
         return {place: orders for place, orders in self.game.get_all_possible_orders().items() if orders}
 
     def order(self, written: dict[str, list[str]]) -> list[str]:
-        """Hand in every power's orders; returns the complaints."""
+        """Set the orders of all powers; return the complaints."""
         for power, lines in written.items():
             self.game.set_orders(power, lines)
         complaints = [str(error) for error in self.game.error]
@@ -130,7 +130,7 @@ class Peer:
         return complaints
 
     def process(self) -> View:
-        """Carry out the phase; returns what came of it."""
+        """Process the phase; return its view."""
         results = self.game.process().results
         powers = self.game.powers
         owners = {unit: power for power in POWERS for unit in self._stood(power)}
@@ -144,5 +144,5 @@ class Peer:
         )
 
     def _stood(self, power: str) -> list[str]:
-        """Units of a power before the last phase."""
+        """Return the units of a power before the last phase."""
         return self.game.state_history.last_value()["units"][power]

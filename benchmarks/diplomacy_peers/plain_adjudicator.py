@@ -1,15 +1,15 @@
-"""The movement rules once more, in plain Python and by another way of thinking, to hold the kernels against.
+"""An independent adjudicator of movement in plain Python, by recursion, as a reference for the kernels.
 
-The kernels tighten bounds pass by pass and break what circles are left. Here a question is answered by asking the
-questions it depends on: does this move succeed, is that support given. Only whether a convoy arrives is not asked but
-supposed: for every combination of arrivals the rest is decided, and the combinations that come true are looked for.
+The kernels tighten bounds pass by pass and break the remaining cycles. Here a question (does this move succeed, is that
+support given) is answered by recursion to the questions it depends on. Only arrivals of convoys are supposed instead:
+for every combination of arrivals the rest is decided, and the consistent combinations are kept.
 
-    ring      a question that comes back to itself is a ring of moves; it succeeds if it does so supposing that it does
+    ring      a question that depends on itself is a ring of moves; it succeeds if supposing its success is consistent
     paradox   armies whose arrival depends on itself, the smallest such group first: if exactly one combination of their
-              arrivals comes true it is what happens, otherwise none of the group arrives (Szykman)
+              arrivals is consistent it is the result, otherwise none of the group arrives (Szykman)
 
-Written from the rules and not from the kernels; the tables of the board are all they share. `diplomacy_voyages.py` has
-the chains of seas and the circles of armies.
+Written from the rules and not from the kernels; both share only the tables of the board. `voyages.py` has the chains of
+seas and the groups of armies that depend on each other.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from sparring.envs.diplomacy.board.board import SEA, standard_board
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a movement phase; everything by province."""
+    """Result of a movement phase; everything by province."""
 
     units: dict[int, tuple[int, bool, int]]
-    """who stands where: power, whether a fleet, location"""
+    """positions: power, whether a fleet, location"""
     dislodged: dict[int, int | None]
-    """where the attacker came from, None if by sea"""
+    """origin of the attacker, None if by convoy"""
     contested: frozenset[int]
-    """empty after a bounce"""
+    """left empty by a standoff"""
     cut: frozenset[int]
     """supports that were not given"""
     stranded: frozenset[int]
@@ -76,17 +76,17 @@ class Phase:
         return place if form < 2 else standard_board().coasts_of[place][form - 2]
 
     def goal(self, place: int) -> int | None:
-        """Where a unit moves, None if it does not."""
+        """Return the goal of a unit's move, None for other orders."""
         return int(standard_board().province_of[self.landing[place]]) if place in self.landing else None
 
     def comers(self, place: int) -> list[int]:
-        """Units that move to a place."""
+        """Return the units that move to a place."""
         return [unit for unit in self.landing if self.goal(unit) == place]
 
     # Reading orders
 
     def walk(self, place: int, target: int) -> int | None:
-        """Location where a unit lands that goes to `target` by itself; None where it cannot."""
+        """Return the location a unit reaches by moving to `target` without a convoy, else None."""
         board = standard_board()
         province = int(board.province_of[target])
         if not self.is_fleet(place):
@@ -96,7 +96,7 @@ class Phase:
         return found[0] if len(found) == 1 else None
 
     def borders(self, place: int, province: int) -> bool:
-        """Whether a unit could go to some part of a province by itself."""
+        """Return whether a unit could go to some part of a province by itself."""
         places = (province, *standard_board().coasts_of[province])
         return any(self.walk(place, part) is not None for part in places)
 
@@ -130,11 +130,11 @@ class Phase:
             self.helpers[helped].append(place)
 
     def could_come(self, place: int, goal: int, without: int) -> bool:
-        """Whether a unit could go to a province by itself, or by sea without the fleet that supports it."""
+        """Return whether a unit could go to a province by itself, or by sea without the fleet that supports it."""
         return self.borders(place, goal) or (not self.is_fleet(place) and linked(self.fleets - {without}, place, goal))
 
     def read_convoys(self, army: int) -> frozenset[int]:
-        """Fleets ordered to carry an army to where it goes."""
+        """Return the fleets ordered to convoy an army to its goal."""
         where = standard_board().province_of
         wanted = (codes.CONVOY, self.goal(army), army)
         found = {sea: self.orders[sea] for sea in self.fleets}
@@ -143,18 +143,18 @@ class Phase:
     # Questions, under the supposed arrivals `ways`
 
     def arrives(self, place: int) -> bool:
-        """Whether a move has a way, by land or by a convoy that is supposed to hold."""
+        """Return whether a move has a route, by land or by a convoy that is supposed to hold."""
         return place not in self.at_sea or self.ways[place]
 
     def opposite(self, place: int) -> int | None:
-        """The unit that moves the other way, both by land."""
+        """Return the unit that moves the opposite way, both by land."""
         other = self.goal(place)
         if other is None or self.goal(other) != place or {place, other} & self.at_sea:
             return None
         return other
 
     def given(self, place: int) -> bool:
-        """Whether a support is."""
+        """Return whether a support is given."""
         for attacker in self.comers(place):
             foreign = self.power(attacker) != self.power(place) and attacker != self.supports[place][1]
             if self.arrives(attacker) and (foreign or self.succeeds(attacker)):
@@ -162,7 +162,7 @@ class Phase:
         return True
 
     def strength(self, place: int, but_not: int | None = None) -> int:
-        """One and the supports given to a unit, without those of the power `but_not`."""
+        """Return 1 + the supports given to a unit, without those of the power `but_not`."""
         return 1 + sum(self.power(helper) != but_not and self.given(helper) for helper in self.helpers[place])
 
     def attack(self, place: int) -> int:
@@ -192,7 +192,7 @@ class Phase:
         return 0 if other is not None and self.succeeds(other) else self.strength(place)
 
     def prevails(self, place: int) -> bool:
-        """Whether a move does, as the rules have it."""
+        """Return whether a move succeeds by the rules."""
         attack, goal, other = self.attack(place), self.goal(place), self.opposite(place)
         assert goal is not None
         if attack <= (self.hold(goal) if other is None else self.strength(other)):
@@ -200,7 +200,7 @@ class Phase:
         return all(attack > self.prevent(rival) for rival in self.comers(goal) if rival != place)
 
     def succeeds(self, place: int) -> bool:
-        """The same, remembered; a question that comes back is supposed to be answered with yes."""
+        """Return the memoized answer; a question that depends on itself is supposed to be answered with yes."""
         if place in self.known:
             return self.known[place]
         if place in self.asking:
@@ -225,7 +225,7 @@ class Phase:
     # Convoys
 
     def came_true(self, ways: Ways) -> Ways:
-        """Which armies arrive if these are supposed to."""
+        """Return the armies that arrive under these suppositions."""
         self.ways, self.known, self.ring_of = ways, {}, 0
         return {army: self.ferried(army) for army in ways}
 
@@ -235,7 +235,7 @@ class Phase:
         return linked(frozenset(sea for sea in self.carriers[army] if not self.dislodged(sea)), army, goal)
 
     def settled(self) -> Ways:
-        """Armies whose way nobody can cut, or nobody offers."""
+        """Return the armies whose route cannot be cut, or is not offered."""
         found: Ways = {}
         for army, carriers in self.carriers.items():
             goal = self.goal(army)
@@ -247,7 +247,7 @@ class Phase:
         return found
 
     def decide(self) -> int:
-        """Find out which armies arrive, leave `ways` so, and return the number of paradoxes."""
+        """Find the armies that arrive, store them in `ways`, and return the number of paradoxes."""
         fixed, paradoxes = self.settled(), 0
         while open_ := [army for army in self.carriers if army not in fixed]:
             table = self.table(open_, fixed)
@@ -259,7 +259,7 @@ class Phase:
         return paradoxes
 
     def table(self, armies: list[int], fixed: Ways) -> dict[tuple[bool, ...], tuple[bool, ...]]:
-        """What comes true under every combination of supposed arrivals of `armies`."""
+        """Return the consistent combinations of supposed arrivals of `armies`."""
         found = {}
         for combination in product((False, True), repeat=len(armies)):
             truth = self.came_true({**fixed, **dict(zip(armies, combination, strict=True))})
@@ -272,7 +272,7 @@ class Phase:
         return self.summary(paradoxes=self.decide())
 
     def supposing(self, ways: Ways) -> Outcome:
-        """What would happen if these armies arrived, true or not."""
+        """Return the consequences of the supposed arrival of these armies."""
         self.came_true(ways)
         return self.summary(paradoxes=0)
 

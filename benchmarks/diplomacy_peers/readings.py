@@ -1,12 +1,11 @@
-"""Where the `diplomacy` package comes to something else than we do, and why.
+"""Reasons why the `diplomacy` package differs from our adjudicator.
 
-A reason is a way to rewrite a phase so that our own rules make of it what the package made of the original. It explains
-a difference only if our adjudicator, given the rewritten phase, comes to exactly what the package came to: units,
-dislodged units, retreats, centres, next phase. Reasons with a number are choices that the rules leave, as the DATC
-counts them; the others are faults of the package.
+A reason is a way to rewrite a phase so that our adjudicator reproduces the package's result of the original. It is an
+explanation only if units, dislodged units, retreats, centres and next phase are then all equal. Reasons with a number
+are choices left open by the rules, with the numbers of the DATC; the others are faults of the package.
 
-Where orders alone cannot say it, the plain adjudicator of our tests is told which armies arrive, or which supports
-count; what it then comes to, units and dislodged units, must be what the package came to.
+For differences that orders cannot express, the plain adjudicator is given the arrivals of armies, or the supports that
+count; its units and dislodged units must then equal those of the package.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ PARADOX = "4.A.2: another rule for convoy paradoxes"
 
 @dataclass(frozen=True)
 class Reading:
-    """A phase rewritten: its orders [75], and whether support of a VIA move counts against whomever."""
+    """A rewritten phase: its orders [75], and whether support of a VIA move counts against any unit."""
 
     reasons: tuple[str, ...]
     orders: np.ndarray
@@ -49,12 +48,12 @@ class Lenient(Phase):
     """The plain adjudicator with one fault of the package."""
 
     def strength(self, place: int, but_not: int | None = None) -> int:
-        """That of a VIA move is never without the supports of its victim's power."""
+        """Return the strength; that of a VIA move includes the supports of its victim's power."""
         return super().strength(place, None if self.orders[place][3] else but_not)
 
 
 def readings(units: np.ndarray, orders: np.ndarray) -> list[Reading]:
-    """The phase as the package may have understood it, the fewest reasons first."""
+    """Yield the phase as the package may have understood it, the fewest reasons first."""
     found = [
         Reading((*base.reasons, *fault.reasons), fault.orders, fault.lenient)
         for base in by_land_or_sea(units, orders)
@@ -64,7 +63,7 @@ def readings(units: np.ndarray, orders: np.ndarray) -> list[Reading]:
 
 
 def by_land_or_sea(units: np.ndarray, orders: np.ndarray) -> Iterator[Reading]:
-    """Moves between neighbours that the package sends another way; first the orders as they are."""
+    """Yield moves between neighbours that the package routes differently; first the orders as they are."""
     by_land, meant = orders.copy(), []
     for army in map(int, np.flatnonzero(units)):
         kind, goal, _, via = fields(int(orders[army]))
@@ -84,7 +83,7 @@ def by_land_or_sea(units: np.ndarray, orders: np.ndarray) -> Iterator[Reading]:
 
 
 def faults(units: np.ndarray, orders: np.ndarray) -> Iterator[Reading]:
-    """Every combination of the package's faults that could matter here; first none."""
+    """Yield every combination of the package's faults that could matter here; first none."""
     against = self_supports(units, orders)
     crossing = [place for place, goal, attacker in against if fields(int(orders[goal]))[:2] == (codes.MOVE, attacker)]
     carrying = [goal for _, goal, _ in against if fields(int(orders[goal]))[0] == codes.CONVOY]
@@ -104,14 +103,14 @@ def faults(units: np.ndarray, orders: np.ndarray) -> Iterator[Reading]:
 
 
 def besieged(orders: np.ndarray) -> list[int]:
-    """Fleets that convoy to where a unit takes part in an attack on them."""
+    """Return the fleets that convoy to a place from which a unit takes part in an attack on them."""
     read = {place: fields(int(orders[place])) for place in map(int, np.flatnonzero(orders))}
     attacks = {place: goal for place, (kind, goal, _, _) in read.items() if kind in (codes.MOVE, codes.SUPPORT_MOVE)}
     return [fleet for fleet, (kind, goal, _, _) in read.items() if kind == codes.CONVOY and attacks.get(goal) == fleet]
 
 
 def self_supports(units: np.ndarray, orders: np.ndarray) -> list[tuple[int, int, int]]:
-    """Supports of an attack on a unit of the supporter's own power: supporter, the unit attacked, the attacker."""
+    """Return supports of attacks on a unit of the supporter's own power: supporter, attacked unit, attacker."""
     read = [(place, *fields(int(orders[place]))) for place in map(int, np.flatnonzero(units))]
     return [
         (place, goal, attacker)
@@ -121,7 +120,7 @@ def self_supports(units: np.ndarray, orders: np.ndarray) -> list[tuple[int, int,
 
 
 def supposed(units: np.ndarray, reading: Reading) -> Iterator[tuple[tuple[str, ...], Outcome]]:
-    """What the plain adjudicator makes of a reading; then of other arrivals by sea where these may be in doubt."""
+    """Yield the plain adjudicator's results for a reading; then for other arrivals by sea where these are in doubt."""
     phase = (Lenient if reading.lenient else Phase)(units, reading.orders)
     paradox, ruled = phase.decide() > 0, dict(phase.ways)
     yield reading.reasons, phase.supposing(ruled)
@@ -133,12 +132,12 @@ def supposed(units: np.ndarray, reading: Reading) -> Iterator[tuple[tuple[str, .
 
 
 def same_power(units: np.ndarray, one: int, other: int) -> bool:
-    """Whether the units in two places belong to one power."""
+    """Return whether the units in two places belong to one power."""
     return (int(units[one]) - int(units[other])) % codes.NUM_POWERS == 0
 
 
 def ferries(orders: np.ndarray, army: int, goal: int) -> list[int]:
-    """Seas whose fleets are ordered to convoy an army to a goal, if they make a whole chain."""
+    """Return the seas whose fleets are ordered to convoy an army to a goal, if they form a chain."""
     board = standard_board()
     ordered = [int(sea) for sea in np.flatnonzero(orders) if fields(int(orders[sea]))[:3] == (codes.CONVOY, goal, army)]
     reached: list[int] = []

@@ -1,4 +1,4 @@
-"""What a sample of phases held: how it was judged, and how often each rule came into play."""
+"""Contents of a sample of phases: comparisons, and the frequency of each rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparring.envs.diplomacy.board.board import standard_board
 
 @dataclass
 class Tally:
-    """What a sample held and how it was judged."""
+    """Counts over a sample."""
 
     phases: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
@@ -22,7 +22,7 @@ class Tally:
     unexplained: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Take in another sample."""
+        """Add another sample."""
         self.phases.update(other.phases)
         self.events.update(other.events)
         self.differences.update(other.differences)
@@ -30,7 +30,7 @@ class Tally:
 
 
 def happenings(units: np.ndarray, orders: np.ndarray, results: np.ndarray) -> Counter[str]:
-    """What happened in a movement phase, from its units, orders and their results, [75] each."""
+    """Return the events of a movement phase, from its units, orders and their results, [75] each."""
     found: Counter[str] = Counter()
     steps: dict[int, int] = {}
     for place in map(int, np.flatnonzero(orders)):
@@ -57,7 +57,7 @@ def happenings(units: np.ndarray, orders: np.ndarray, results: np.ndarray) -> Co
 
 
 def rings(steps: dict[int, int]) -> int:
-    """Circles of units that moved into each other's places."""
+    """Return the cycles of units that moved into each other's places."""
     left, found = dict(steps), 0
     while left:
         here, seen = next(iter(left)), set()

@@ -1,4 +1,4 @@
-"""What the plain adjudicator asks about convoys: chains of seas, and which armies' arrivals depend on each other."""
+"""Convoy questions of the plain adjudicator: chains of seas, and armies with interdependent arrivals."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Ways = dict[int, bool]
 
 @cache
 def sailing(location: int) -> frozenset[int]:
-    """Locations next to one, for a fleet."""
+    """Return the locations adjacent to one, for a fleet."""
     return frozenset(map(int, np.flatnonzero(standard_board().fleet_next[location])))
 
 
 @cache
 def shore(province: int) -> frozenset[int]:
-    """Seas that touch a province."""
+    """Return the seas that touch a province."""
     board = standard_board()
     found = {sea for place in (province, *board.coasts_of[province]) for sea in sailing(place)}
     return frozenset(sea for sea in found if sea < codes.NUM_PROVINCES and board.terrain[sea] == SEA)
 
 
 def linked(seas: frozenset[int], start: int, goal: int) -> bool:
-    """Whether `seas` make an unbroken chain between two coasts."""
+    """Return whether `seas` make an unbroken chain between two coasts."""
     board = standard_board()
     if SEA in (board.terrain[start], board.terrain[goal]):
         return False
@@ -41,7 +41,7 @@ def linked(seas: frozenset[int], start: int, goal: int) -> bool:
 
 
 def depends(number: int, on: int, table: dict[tuple[bool, ...], tuple[bool, ...]]) -> bool:
-    """Whether the arrival of one army ever differs with that of another."""
+    """Return whether the arrival of one army ever depends on that of another."""
     for combination, truth in table.items():
         flipped = tuple(value != (place == on) for place, value in enumerate(combination))
         if truth[number] != table[flipped][number]:
@@ -50,7 +50,7 @@ def depends(number: int, on: int, table: dict[tuple[bool, ...], tuple[bool, ...]
 
 
 def smallest_circle(armies: list[int], table: dict[tuple[bool, ...], tuple[bool, ...]]) -> list[int]:
-    """Armies that depend on each other and on nobody else; one alone if it depends on nobody."""
+    """Return armies that depend on each other only; a single one if it depends on no other."""
     size = len(armies)
     reach = [{on for on in range(size) if depends(number, on, table)} | {number} for number in range(size)]
     for _ in range(size):
@@ -61,7 +61,7 @@ def smallest_circle(armies: list[int], table: dict[tuple[bool, ...], tuple[bool,
 def consistent(
     group: list[int], armies: list[int], table: dict[tuple[bool, ...], tuple[bool, ...]]
 ) -> dict[int, bool] | None:
-    """The one combination of the group's arrivals that comes true; None if there is none, or more than one."""
+    """Return the only consistent combination of the group's arrivals; None if there is not exactly one."""
     inside = [armies.index(army) for army in group]
     found = {
         tuple(combination[number] for number in inside)

@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/gpu.py`, a module each: what is measured and checked on one device."""
+"""The parts of `benchmarks/gpu.py`, a module each: measurements and checks on one device."""

@@ -1,4 +1,4 @@
-"""Two states of the same matches compared: which rows are equal to the bit, which are close, which are different.
+"""Comparison of two states of the same matches: rows equal to the bit, close, or different.
 
 A CPU and a GPU round differently: a GPU multiplies and adds in one step and has its own sine. From the same state a
 tick later, numbers may differ in their last bits, and where a decision hangs on such a bit (does this bullet hit, is
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 TOLERANCE = 1e-5
-"""Of a float's size, at least of 1: for a position of 1,000 m, 1 cm."""
+"""Relative to a float's size, at least 1: for a position of 1,000 m, 1 cm."""
 SEEN_TOLERANCE = {"obs": 1e-3, "final_obs": 1e-3, "reward": 1e-3}
-"""Of what is computed from the state: an arc cosine near 1 turns a difference of 1e-7 into one of 3e-4."""
+"""For values derived from the state: an arc cosine near 1 turns a difference of 1e-7 into one of 3e-4."""
 PADDING = "pad"
 
 Arrays = Mapping[str, np.ndarray]
@@ -39,7 +39,7 @@ class Agreement:
     fields: Counter[str] = field(default_factory=Counter)
 
     def add(self, one: Arrays, other: Arrays) -> np.ndarray:
-        """Compare two states, arrays [N, ...] by name; returns which rows are different, bool [N]."""
+        """Compare two states, arrays [N, ...] by name; return the different rows, bool [N]."""
         columns = _columns(one, other)
         rows = len(columns[0][1])
         equal, wrong = np.ones(rows, dtype=bool), np.zeros(rows, dtype=bool)
@@ -62,22 +62,22 @@ class Agreement:
 
     @property
     def equal_share(self) -> float:
-        """Rows that are equal to the bit."""
+        """Number of rows that are equal to the bit."""
         return self.equal / max(self.rows, 1)
 
     @property
     def different_share(self) -> float:
-        """Rows that are different."""
+        """Number of rows that are different."""
         return self.different / max(self.rows, 1)
 
     def worst_fields(self, most: int = 4) -> str:
-        """The fields that were different most often, with their counts."""
+        """Return the fields that were different most often, with their counts."""
         found = [f"{name} {count}" for name, count in self.fields.most_common(most) if count]
         return ", ".join(found) or "none"
 
 
 def _columns(one: Arrays, other: Arrays) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Plain arrays by name, of structured arrays their fields, padding left out."""
+    """Return plain arrays by name: of structured arrays their fields, without padding."""
     found = []
     for name, values in one.items():
         if values.dtype.names is None:
@@ -95,7 +95,7 @@ def _bits(values: np.ndarray) -> str:
 
 
 def _gaps(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Differences float64 [N, ...] of floats, and the sizes they are measured by; NaN counts as infinitely far."""
+    """Return differences float64 [N, ...] of floats, and the sizes they are relative to; NaN counts as infinite."""
     rows = len(one)
     if one.dtype.kind != "f":
         return np.zeros((rows, 1)), np.ones((rows, 1))

@@ -1,4 +1,4 @@
-"""The step as it is replayed, from a CUDA graph or recorded launches, against one that is described to Warp each time.
+"""Replayed steps (a CUDA graph or recorded launches) against steps launched one by one.
 
 Both launch the same kernel on the same device, so their states must be equal to the bit. The speed of both is given,
 since that is what the capture is for.
@@ -20,7 +20,7 @@ LOOK_EVERY = 60
 
 
 class UncapturedBatch(DogfightBatch):
-    """A batch that launches every step by itself, without a graph and without a recorded launch."""
+    """A batch that launches every step by itself, without a graph or a recorded launch."""
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Play one step."""
@@ -31,7 +31,7 @@ class UncapturedBatch(DogfightBatch):
 
 
 def measure(options: PartOptions) -> Found:
-    """Equality over many steps with changing opponents and restarts, then speed."""
+    """Check equality over many steps with changing opponents and restarts, then measure the speed."""
     found = Found()
     matches, steps = options.sized((MATCHES, STEPS), (8, 12))
     found.checks[f"{steps} captured steps of {matches} matches equal the uncaptured to the bit"] = equal(
@@ -47,7 +47,7 @@ def measure(options: PartOptions) -> Found:
 
 
 def equal(options: PartOptions, matches: int, steps: int) -> bool:
-    """Whether both kinds of step leave the same bits behind, restarts and new physics in between included."""
+    """Return whether both kinds of step give the same bits, with restarts and new physics in between."""
     captured, plain = (_make(kind, matches, options) for kind in (DogfightBatch, UncapturedBatch))
     draws, same = torch.Generator().manual_seed(options.seed), True
     for step in range(steps):
@@ -67,7 +67,7 @@ def equal(options: PartOptions, matches: int, steps: int) -> bool:
 
 
 def speed(kind: type[DogfightBatch], matches: int, options: PartOptions) -> float:
-    """Steps per second of a kind of batch."""
+    """Return the steps per second of a kind of batch."""
     batch = _make(kind, matches, options)
     actions = torch.as_tensor(steady_actions(matches), device=options.device)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""How long the kernels take to compile for the device: each module in a process of its own, all at the same time.
+"""Compile times of the kernels for the device: each module in a process of its own, all at the same time.
 
 Compiled kernels are kept in Warp's cache, where the parts that follow find them.
 """
@@ -21,7 +21,7 @@ MODULES = (
 
 
 def measure(options: PartOptions) -> Found:
-    """Load all modules; a module that is in the cache takes next to no time."""
+    """Load all modules; a module that is in the cache takes almost no time."""
     found = Found()
     with ProcessPoolExecutor(len(MODULES), multiprocessing.get_context("spawn")) as pool:
         waiting = {name: pool.submit(load_seconds, name, options.device) for name in MODULES}
@@ -33,12 +33,12 @@ def measure(options: PartOptions) -> Found:
 
 
 def load_seconds(name: str, device: str) -> float:
-    """Load a module's kernels on a device; returns the seconds it took, imports not counted."""
+    """Load a module's kernels on a device; return the seconds without imports."""
     import torch
 
     from sparring.envs.launcher import Launcher
 
     launcher, module = Launcher(torch.device(device), 1, 1), import_module(name)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     launcher.load(module)
-    return time.perf_counter() - begun
+    return time.perf_counter() - started

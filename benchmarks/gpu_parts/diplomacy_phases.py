@@ -19,14 +19,14 @@ from sparring.envs.diplomacy.board import codes
 GAMES, PHASES = 350, 60
 SIZES = (256, 4096, 16384)
 STRETCH = 30
-"""Phases of a game that are timed: to 1906, when most games are in full swing."""
+"""Phases of a game that are timed: to 1906, when most games have many units."""
 BOTS = ("random", "dumbbot")
 AT_LEAST_ALIKE = 0.99
 
 
 @dataclass
 class Counts:
-    """Games x phases compared, those with the same orders, and those that were adjudicated alike."""
+    """Games x phases compared, those with the same orders, and those adjudicated alike."""
 
     games: int = 0
     orders: int = 0
@@ -34,7 +34,7 @@ class Counts:
 
 
 def measure(options: PartOptions) -> Found:
-    """Agreement, then speed by bot and size."""
+    """Check agreement, then measure the speed by bot and size."""
     found, counts = Found(), agreement(options)
     found.checks["equal orders give equal positions and results, to the bit"] = counts.positions == counts.games
     alike = counts.orders / counts.games
@@ -75,7 +75,7 @@ def agreement(options: PartOptions) -> Counts:
 
 
 def phases_per_second(device: str, games: int, bot: str, *, seed: int, seconds: float) -> float:
-    """Phases per second over all games: `STRETCH` phases from 1901 on, again and again, so that few games are over."""
+    """Return phases per second over all games, repeating the first `STRETCH` phases, so that few games are over."""
     batch, times = DiplomacyBatch(games, device=device), [0.0]
     batch.players.fill_(codes.BOTS.index(bot))
     play(batch, 3, seed)
@@ -91,14 +91,14 @@ def phases_per_second(device: str, games: int, bot: str, *, seed: int, seconds: 
 
 
 def play(batch: DiplomacyBatch, phases: int, seed: int) -> None:
-    """Let the bots play so many phases."""
+    """Play so many phases between bots."""
     for phase in range(phases):
         batch.draw_orders(seed + 1000 * phase)
         batch.process()
 
 
 def _speed(found: Found, options: PartOptions, bot: str, games: int) -> list[str]:
-    """A row of the table: the device, then the CPU."""
+    """Return a row of the table: the device, then the CPU."""
     seconds = options.sized(1.5, 0.0)
     mine, cpu = (
         phases_per_second(device, games, bot, seed=options.seed, seconds=seconds) for device in (options.device, "cpu")
@@ -108,5 +108,5 @@ def _speed(found: Found, options: PartOptions, bot: str, games: int) -> list[str
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Which games are equal, bool [G]."""
+    """Return whether each pair of games is equal, bool [G]."""
     return (one == other.cpu()).reshape(len(one), -1).all(dim=1)

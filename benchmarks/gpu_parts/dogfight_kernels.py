@@ -22,12 +22,12 @@ SEEN = ("obs", "final_obs", "reward", "terminated", "truncated", "outcome", "len
 LOOKS = (1, 10, 60, 120, 300, 600)
 """Ticks after which free play is compared."""
 AT_MOST_DIFFERENT = 0.001
-"""Share of matches x ticks, each from the same state, in which a decision may hang on a rounding."""
+"""Share of matches x ticks, each from the same state, in which a decision may depend on rounding."""
 JUDGED_TICK, AT_LEAST_CLOSE = 10, 0.98
 
 
 def measure(options: PartOptions) -> Found:
-    """Both rule sets, in step and freely."""
+    """Compare under both rule sets, in step and freely."""
     found = Found()
     copies, ticks = options.sized((8, TICKS), (1, 20))
     stepwise, free = [], []
@@ -73,7 +73,7 @@ def in_step(rule_set: str, options: PartOptions, copies: int, ticks: int) -> Agr
 
 
 def freely(rule_set: str, options: PartOptions, copies: int, ticks: int) -> dict[int, Agreement]:
-    """Compare the states after the ticks of `LOOKS`, and at the end, of play that nothing holds together."""
+    """Compare the states after the ticks of `LOOKS`, and at the end, without synchronization."""
     cpu, device = (_batch(rule_set, where, copies, options.seed) for where in ("cpu", options.device))
     draws, looks = torch.Generator().manual_seed(options.seed), {}
     try:
@@ -89,7 +89,7 @@ def freely(rule_set: str, options: PartOptions, copies: int, ticks: int) -> dict
 
 
 def pairings(copies: int) -> np.ndarray:
-    """Who plays: every bot and given actions against each other in both seats, `copies` of each; int32 [N, 2]."""
+    """Return players int32 [N, 2]: every bot and given actions against each other in both seats, `copies` of each."""
     players = (*range(len(rules.BOTS)), rules.ACTIONS)
     return np.array([[one, other] for one in players for other in players] * copies, dtype=np.int32)
 
@@ -104,7 +104,7 @@ def _batch(rule_set: str, device: str, copies: int, seed: int) -> DogfightBatch:
 
 
 def _step(batches: tuple[DogfightBatch, DogfightBatch], draws: torch.Generator) -> None:
-    """The same random actions for both."""
+    """Return the same random actions for both."""
     actions = torch.rand(batches[0].num_envs, 2, 3, generator=draws)
     actions[..., 0] = 2.0 * actions[..., 0] - 1.0
     for batch in batches:
@@ -112,7 +112,7 @@ def _step(batches: tuple[DogfightBatch, DogfightBatch], draws: torch.Generator) 
 
 
 def _everything(batch: DogfightBatch) -> dict[str, np.ndarray]:
-    """The state and what a step has written, on the host; last observations only of matches that ended."""
+    """Return the state and the results of a step on the host; last observations only of matches that ended."""
     seen = {name: getattr(batch, name).cpu().numpy() for name in SEEN}
     ended = seen["terminated"] | seen["truncated"]
     seen["final_obs"] = np.where(ended[:, None, None], seen["final_obs"], np.float32(0.0))

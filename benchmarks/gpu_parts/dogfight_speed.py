@@ -1,4 +1,4 @@
-"""Env steps per second of the dogfight at growing sizes, beside the CPU of the same machine in the same run.
+"""Env steps per second of the dogfight at growing sizes, on the device and on the CPU of the same machine.
 
 Seat 0 plays given actions, seat 1 the five bots in equal shares, deciding every tick. The device and the CPU, with all
 its cores, take turns; medians count. Steps follow each other without a wait in between, as in training.
@@ -24,7 +24,7 @@ ROUNDS, SECONDS = 5, 0.6
 
 
 def measure(options: PartOptions) -> Found:
-    """One row for each size."""
+    """Return one row for each size."""
     found, rows = Found(), []
     devices = (options.device, "cpu")
     for matches in options.sized(SIZES, (4, 8)):
@@ -48,7 +48,7 @@ def measure(options: PartOptions) -> Found:
 
 
 def running_batch(matches: int, device: str, seed: int) -> DogfightBatch:
-    """A batch with bots in seat 1 that has played a little, so that bullets fly and matches are of all ages."""
+    """Return a batch with bots in seat 1 after some play, with bullets in flight and matches of all ages."""
     batch = DogfightBatch(matches, device=device, seed=seed)
     bots = np.full((matches, 2), rules.ACTIONS, dtype=np.int32)
     bots[:, 1] = np.arange(matches) % len(rules.BOTS)
@@ -61,13 +61,13 @@ def running_batch(matches: int, device: str, seed: int) -> DogfightBatch:
 
 
 def stepper(batch: DogfightBatch) -> Callable[[], Any]:
-    """A function that plays one step."""
+    """Return a function that plays one step."""
     actions = torch.as_tensor(steady_actions(batch.num_envs), device=batch.device)
     return lambda: batch.step(actions)
 
 
 def taking_turns(batches: list[DogfightBatch], seconds: float) -> list[list[float]]:
-    """Steps per second of each batch in every round."""
+    """Return the steps per second of each batch in every round."""
     steps = [stepper(batch) for batch in batches]
     speeds: list[list[float]] = [[] for _ in batches]
     for _ in range(ROUNDS):
@@ -77,7 +77,7 @@ def taking_turns(batches: list[DogfightBatch], seconds: float) -> list[list[floa
 
 
 def sound(batch: DogfightBatch) -> bool:
-    """Whether time has passed in the matches, and all numbers are finite."""
+    """Return whether time has passed in the matches and all numbers are finite."""
     played = int(batch.snapshot()["clock"]["tick"].max())
     finite = [bool(tensor.isfinite().all()) for tensor in (batch.obs, batch.reward)]
     return played > 0 and all(finite)

@@ -1,4 +1,4 @@
-"""Ten steps of GRPO as `+run=diplomacy_quickstart` takes them, with fewer games a step: seconds, and whether it learns.
+"""Ten steps of GRPO as in `+run=diplomacy_quickstart`, with fewer games a step: seconds, and evidence of learning.
 
 The released tiny model and its adapter are trained on the device, and a second process plays the next step's games
 there. Finding the legal orders, writing prompts and adjudicating stay on the CPU.
@@ -58,13 +58,13 @@ def _train(options: PartOptions, folder: str, steps: int) -> Path:
 
 
 def _steps(folder: Path) -> list[dict[str, Any]]:
-    """The metrics of each step."""
+    """Return the metrics of each step."""
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [found for line in lines if "benchmark/loss" in (found := json.loads(line))]
 
 
 def _moved(final: Path) -> bool:
-    """Whether any of LoRA's second factors, which begin at 0, is another now."""
+    """Return whether any of LoRA's second factors, initially 0, has changed."""
     from sparring.configs.core.tensor_file import unpack
 
     content = unpack(final.read_bytes())

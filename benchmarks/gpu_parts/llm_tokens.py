@@ -1,4 +1,4 @@
-"""Tokens per second of SmolLM2-135M-Instruct deciding in games of Diplomacy, beside the CPU of the same machine.
+"""Tokens per second of SmolLM2-135M-Instruct deciding in games of Diplomacy, on the device and on the CPU.
 
 Where the package that carries the weights is not installed, a model of the same shape with random weights and our own
 tokenizer is timed, and the part counts as skipped: such a model computes as much, but its answers are other tokens.
@@ -36,14 +36,14 @@ SHAPE = {
     "max_position_embeddings": 8192,
     "tie_word_embeddings": True,
 }
-"""SmolLM2-135M's, from its published config.json."""
+"""Shape of SmolLM2-135M, from its published config.json."""
 TINY = {"vocab_size": 2048, "hidden_size": 36, "intermediate_size": 72, "num_hidden_layers": 2}
 AT_MOST_APART = 0.01
-"""Nats between the log-probability of a token when drawn, and when scored by the same weights; float32 throughout."""
+"""Nats between a token's log-probability when drawn and when scored by the same weights; float32 throughout."""
 
 
 def measure(options: PartOptions) -> Found:
-    """Decisions on the device at growing numbers, then a few on the CPU."""
+    """Time decisions on the device at growing numbers, then a few on the CPU."""
     found = Found()
     model, tokenizer = smollm2_or_random(options, found)
     sizes = options.sized((16, 64, 256), (2,))
@@ -58,7 +58,7 @@ def measure(options: PartOptions) -> Found:
 
 
 def smollm2_or_random(options: PartOptions, found: Found) -> tuple[Any, Any]:
-    """SmolLM2 from its package, else a model of its shape; `found` then says why."""
+    """Return SmolLM2 from its package, else a model of its shape, with the reason in `found`."""
     try:
         if options.quick:
             raise ModelError("a quick run has other sizes")
@@ -89,9 +89,9 @@ def _decide(
     asked = requests_of(Size(groups, -(-decisions // groups), 0, 0, options.seed))[:decisions]
     backend.decide(asked[:1])
     wait(options.device)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     answered = backend.decide(asked)
-    return asked, answered, time.perf_counter() - begun
+    return asked, answered, time.perf_counter() - started
 
 
 @cache
@@ -101,7 +101,7 @@ def _constraint(tokenizer: Any) -> Constraint:
 
 
 def _timed(found: Found, model: Any, tokenizer: Any, options: PartOptions, decisions: int) -> list[str]:
-    """The cells of a row, and the numbers."""
+    """Return the cells of a row, and the numbers."""
     _, answered, seconds = _decide(model, tokenizer, options, decisions)
     written, read = (sum(len(getattr(one, name)) for one in answered) for name in ("token_ids", "prompt_ids"))
     device = next(model.parameters()).device.type
@@ -111,7 +111,7 @@ def _timed(found: Found, model: Any, tokenizer: Any, options: PartOptions, decis
 
 @torch.no_grad()
 def _answers(model: Any, tokenizer: Any, options: PartOptions) -> dict[str, bool]:
-    """Whether answers are whole, and as likely when scored as when drawn."""
+    """Return whether answers are complete, and as likely when scored as when drawn."""
     asked, answered, _ = _decide(model, tokenizer, options, 4)
     whole = all(
         one.finish_reason == STOP and len(one.chosen) == r.menu.lines for r, one in zip(asked, answered, strict=True)

@@ -1,4 +1,4 @@
-"""What a part is asked, and what it answers: tables to read, checks that hold or not, all of it plain data."""
+"""Input and output of a part: tables, checks with a result, figures and notes, all of it plain data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 @dataclass(frozen=True)
 class PartOptions:
-    """Where a part runs; `quick` asks for tiny sizes, to see that the script works."""
+    """Device of a part; `quick` asks for tiny sizes, to test the script."""
 
     device: str
     seed: int = 1
@@ -21,17 +21,17 @@ class PartOptions:
 
     @property
     def cuda(self) -> bool:
-        """Whether the device is a GPU."""
+        """Return whether the device is a GPU."""
         return self.device.startswith("cuda")
 
     def sized(self, whole: Any, tiny: Any) -> Any:
-        """Return `whole`, or `tiny` where a quick run is asked for."""
+        """Return `whole`, or `tiny` in a quick run."""
         return tiny if self.quick else whole
 
 
 @dataclass
 class Found:
-    """What a part found.
+    """Findings of a part.
 
     Attributes:
         checks: whether each named statement holds; the part has passed if all do.
@@ -53,7 +53,7 @@ class Found:
         self.tables.append({"title": title, "head": list(head), "rows": [list(row) for row in rows]})
 
     def plain(self) -> dict[str, Any]:
-        """All of it as data for JSON."""
+        """Return all of it as data for JSON."""
         return asdict(self)
 
 
@@ -61,23 +61,23 @@ Measure = Callable[[PartOptions], Found]
 
 
 def wait(device: str) -> None:
-    """Wait until a GPU has done all it was given; raises what went wrong there."""
+    """Wait until a GPU has finished its work; raises its errors."""
     if device.startswith("cuda"):
         torch.cuda.synchronize(device)
 
 
 @contextmanager
 def seconds_into(times: list[float], device: str) -> Iterator[None]:
-    """Append the seconds that the context takes, the device's work included."""
+    """Append the seconds that the context takes, including the device's work."""
     wait(device)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     yield
     wait(device)
-    times.append(time.perf_counter() - begun)
+    times.append(time.perf_counter() - started)
 
 
 def rate(work: Callable[[], Any], *, seconds: float, device: str) -> float:
-    """Calls per second over at least `seconds`; the device is waited for after blocks that double, not every call."""
+    """Return calls per second over at least `seconds`, waiting for the device after blocks that double in size."""
     calls, block, times = 0, 1, [0.0]
     while sum(times) < seconds or calls == 0:
         with seconds_into(times, device):
@@ -88,5 +88,5 @@ def rate(work: Callable[[], Any], *, seconds: float, device: str) -> float:
 
 
 def percent(share: float) -> str:
-    """A share as text that shows one in a million."""
+    """Return a share as text that resolves one in a million."""
     return f"{100.0 * share:.4f} %"

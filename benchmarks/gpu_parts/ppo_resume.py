@@ -1,4 +1,4 @@
-"""A deterministic run done at once, and the same run interrupted and resumed: every tensor of both must be equal.
+"""A deterministic run in one piece, and the same run interrupted and resumed: all tensors must be equal.
 
 The run has what a long one has: bots and self-play, snapshots, randomized physics, the precision of unified_dr_gpu_v3
 with its warm-up. It is interrupted after a third of its updates, in a phase other than the one it ends in.
@@ -62,7 +62,7 @@ def measure(options: PartOptions) -> Found:
 
 
 def config(options: PartOptions, folder: str, name: str, updates: int) -> RunConfig:
-    """The run's configuration; `updates` are done in this sitting."""
+    """Return the run's configuration; `updates` are done in this call."""
     sizes = ["env.num_envs=64", "ppo.rollout_steps=64", "ppo.minibatch_size=512"]
     tiny = ["env.num_envs=8", "ppo.rollout_steps=8", "ppo.minibatch_size=32", "network.hidden=16"]
     place = [f"device={options.device}", f"seed={options.seed}", f"checkpoint_dir={folder}", f"name={name}"]
@@ -74,14 +74,14 @@ def config(options: PartOptions, folder: str, name: str, updates: int) -> RunCon
 
 
 def policy(folder: Path) -> dict[str, Any]:
-    """The tensors of a run's final policy."""
+    """Return the tensors of a run's final policy."""
     from sparring.agents.policies.checkpoint import load_checkpoint
 
     return {name: value.clone() for name, value in load_checkpoint(folder / "final.pt").network.state_dict().items()}
 
 
 def newest_state(folder: Path) -> dict[str, Any]:
-    """What the newest training state holds, flat, without what names its folder or its time."""
+    """Return the content of the newest training state, flat, without folder names and times."""
     from sparring.agents.run.states import read_state
 
     newest = max(path for path in (folder / "state").iterdir() if path.is_dir())
@@ -89,7 +89,7 @@ def newest_state(folder: Path) -> dict[str, Any]:
 
 
 def flatten(value: Any, name: str = "") -> dict[str, Any]:
-    """The entries of nested dicts and lists by dotted name."""
+    """Return the entries of nested dicts and lists by dotted name."""
     if isinstance(value, dict):
         parts = [flatten(item, f"{name}.{key}" if name else str(key)) for key, item in value.items()]
     elif isinstance(value, list):
@@ -100,7 +100,7 @@ def flatten(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def compare(one: dict[str, Any], other: dict[str, Any]) -> dict[str, bool]:
-    """Whether each entry of either is equal in both, to the bit."""
+    """Return whether each entry of either is equal in both, to the bit."""
     return {name: name in one and name in other and _same(one[name], other[name]) for name in one | other}
 
 

@@ -1,4 +1,4 @@
-"""Whole updates of unified_dr_gpu_v3 in fp32, bf16 and fp16, and what lower precision needs, provoked one by one.
+"""Whole updates of unified_dr_gpu_v3 in fp32, bf16 and fp16, and the safeguards of lower precision, one by one.
 
 The run is the real one, cut short: as many matches, steps and minibatches as it says, two updates of warm-up, then
 updates in the precision itself. What such a short run never meets is provoked on a learner alone: the change of
@@ -26,7 +26,7 @@ SHOWN = ("train/policy_loss", "train/value_loss", "train/approx_kl", "train/grad
 
 
 def measure(options: PartOptions) -> Found:
-    """The probes first, which are quick; then a run for each precision."""
+    """Run the probes, which are quick, then a run for each precision."""
     found = Found()
     for precision in PRECISIONS:
         for name, holds in precision_probe.probe(precision, options.device, options.seed).items():
@@ -65,7 +65,7 @@ def train(precision: str, options: PartOptions) -> list[dict[str, Any]]:
 
 
 def row(precision: str, updates: list[dict[str, Any]]) -> list[str]:
-    """A precision's medians over the updates after the warm-up."""
+    """Return the medians of a precision over the updates after the warm-up."""
     late = updates[WARM_UP:]
     middle = {key: statistics.median(update[key] for update in late) for key in late[0] if key.startswith("time/")}
     seconds = middle["time/rollout_seconds"] + middle["time/update_seconds"]

@@ -1,4 +1,4 @@
-"""What training in lower precision needs, provoked on one learner: each answer says whether it works on this device.
+"""Safeguards of training in lower precision, each provoked on one learner and checked on this device.
 
 On a CPU fp16 is computed all the same, with the scaler that a GPU has, so that what is around it is tested there.
 """
@@ -20,17 +20,17 @@ from sparring.configs.schema import NetworkConfig, PPOConfig
 OBS, SAMPLES, WARM_UP = 59, 512, 1
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 HUGE_SCALE = 2.0**40
-"""Far beyond fp16's largest number, 65504, for any gradient."""
+"""A gradient far beyond fp16's largest number, 65504."""
 
 
 def probe(precision: str, device: str, seed: int) -> dict[str, bool]:
-    """All probes of a precision, by what each shows."""
+    """Run all probes of a precision; return their results by name."""
     found = _warm_up(precision, device, seed) | _clamps(precision, device, seed)
     return found | (_scaler(device, seed) if precision == "fp16" else {})
 
 
 def _warm_up(precision: str, device: str, seed: int) -> dict[str, bool]:
-    """The type of the first layer's results in the last update of the warm-up, and in the one after it."""
+    """Return the type of the first layer's results in the last update of the warm-up, and in the one after it."""
     learner, samples = _learner(precision, device, seed)
     seen: list[torch.dtype] = []
     for half in (learner.network.actor, learner.network.critic):
@@ -49,7 +49,7 @@ def _warm_up(precision: str, device: str, seed: int) -> dict[str, bool]:
 
 
 def _clamps(precision: str, device: str, seed: int) -> dict[str, bool]:
-    """Ratios of e^1000 and a log standard deviation driven past its bound, in the precision itself."""
+    """Check ratios of e^1000 and a log standard deviation beyond its bound, in the precision itself."""
     learner, samples = _learner(precision, device, seed)
     far = samples._replace(log_prob=samples.log_prob - 1000.0)
     ratio = _update(learner, far, WARM_UP)["train/ratio_max"]
@@ -66,7 +66,7 @@ def _clamps(precision: str, device: str, seed: int) -> dict[str, bool]:
 
 
 def _scaler(device: str, seed: int) -> dict[str, bool]:
-    """Gradients that overflow, the scale that falls for it and grows again."""
+    """Check gradients that overflow, the scale that is lowered for it and grows again."""
     learner, samples = _learner("fp16", device, seed)
     scaler = learner.autocast.scaler
     _update(learner, samples, WARM_UP)
@@ -93,7 +93,7 @@ def _scaler(device: str, seed: int) -> dict[str, bool]:
 def _learner(
     precision: str, device: str, seed: int, *, minibatches: int = 4, epochs: int = 2, scale: float = 0.0
 ) -> tuple[PPOLearner, Samples]:
-    """A learner, on a GPU as wide as the run's, and samples of its own policy; `scale` is the scaler's first."""
+    """Return a learner, on a GPU as wide as the run's, and samples of its own policy; `scale` is the initial scale."""
     network = ActorCritic(OBS, 2, 1, NetworkConfig(hidden=32 if device == "cpu" else 256), seed=seed).to(device)
     config = PPOConfig(minibatch_size=SAMPLES // minibatches, epochs=epochs, target_kl=0.0)
     autocast = _autocast(precision, device)
@@ -103,7 +103,7 @@ def _learner(
 
 
 def _autocast(precision: str, device: str) -> Autocast:
-    """As training makes it; on a CPU with fp16 and its scaler, which training there would replace."""
+    """Return the learner of training; on a CPU with fp16 and its scaler, which training there would replace."""
     autocast = Autocast(
         "bf16" if precision == "fp16" and device == "cpu" else precision, device, warmup_updates=WARM_UP
     )

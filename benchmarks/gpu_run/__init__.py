@@ -1,1 +1,1 @@
-"""How the parts of `benchmarks/gpu.py` are listed, run in processes of their own, and reported."""
+"""Registry, processes and report of the parts of `benchmarks/gpu.py`."""

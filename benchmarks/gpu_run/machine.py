@@ -1,4 +1,4 @@
-"""The machine, the versions and the commit that a report names."""
+"""Machine, versions and commit named in a report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = ("torch", "warp-lang", "numpy", "transformers", "peft")
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Everything of this machine that a figure may depend on."""
+    """Return all properties of this machine that a figure may depend on."""
     found: dict[str, Any] = {
         "device": device,
         "cpu": processor(),
@@ -60,7 +60,7 @@ def _version(package: str) -> str:
 
 
 def _ask(*command: str) -> str:
-    """What a program prints; nothing where it is missing or fails."""
+    """Return the output of a program; empty if it is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20.0, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -11,7 +11,7 @@ SUMMARY = ("part", "result", "seconds", "limit")
 
 
 def page(report: Mapping[str, Any]) -> str:
-    """Everything: machine, command, a summary, then each part with its tables, checks and, if it broke, its output."""
+    """Return the page: machine, command, summary, then each part with tables, checks and, on failure, its output."""
     rows = [_summary(part) for part in report["parts"]]
     text = ["# GPU\n", _heading(report), table(SUMMARY, rows)]
     return "\n".join([*text, *(_part(part) for part in report["parts"])])

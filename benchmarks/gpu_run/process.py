@@ -1,4 +1,4 @@
-"""A part run in a process of its own, with a time limit: whatever becomes of it, the next part runs."""
+"""One part in a process of its own, with a time limit, so that a failing part does not stop the next one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Any
 PASSED, FAILED, SKIPPED, CRASHED, TIMED_OUT, NOT_RUN = "passed", "failed", "skipped", "crashed", "timed out", "not run"
 BROKEN = (FAILED, CRASHED, TIMED_OUT, NOT_RUN)
 LAST_LINES = 25
-"""Of a process's output, kept where it did not end well."""
+"""Characters of a process's output that are kept after a failure."""
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 
 
 @dataclass
 class Outcome:
-    """How a part ended, what it found if it did, and the end of its output if it did not end well."""
+    """Outcome of a part: status, findings if it finished, and the end of its output if it failed."""
 
     name: str
     status: str
@@ -36,19 +36,19 @@ class Outcome:
     output: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """All of it as data for JSON."""
+        """Return all of it as data for JSON."""
         return asdict(self)
 
 
 def run_part(name: str, command: Sequence[str], *, limit: float) -> Outcome:
-    """Run `command`, which writes what it found to the file that is its last argument; it has `limit` seconds."""
-    begun = time.monotonic()
+    """Run `command`, which writes its findings to the file named by its last argument; it has `limit` seconds."""
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         result, log = Path(folder) / "found.json", Path(folder) / "log"
         whole = [*command, str(result)]
         code = _run(whole, log, limit)
         outcome = Outcome(name, CRASHED, limit=limit, command=whole[:-1])
-        outcome.seconds = time.monotonic() - begun
+        outcome.seconds = time.monotonic() - started
         _judge(outcome, code, result)
         if outcome.status in BROKEN:
             outcome.output = _end_of(log)
@@ -56,7 +56,7 @@ def run_part(name: str, command: Sequence[str], *, limit: float) -> Outcome:
 
 
 def _run(command: Sequence[str], log: Path, limit: float) -> int | None:
-    """The exit code, None where the time ran out; then the whole group of processes has been ended."""
+    """Return the exit code, or None after a timeout, when the whole process group has been ended."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
         try:
@@ -68,7 +68,7 @@ def _run(command: Sequence[str], log: Path, limit: float) -> int | None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all it has started: asked to at first, then without asking."""
+    """End a process and its children: SIGTERM, then SIGKILL."""
     for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError, PermissionError):  # nothing is left of the group
             os.killpg(process.pid, number)
@@ -79,7 +79,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _judge(outcome: Outcome, code: int | None, result: Path) -> None:
-    """Set the status from the exit code, None for a timeout, and from what was written."""
+    """Set the status from the exit code (None for a timeout) and from the findings."""
     if code is None:
         outcome.status, outcome.why = TIMED_OUT, f"not done after {outcome.limit:.0f} s"
         return

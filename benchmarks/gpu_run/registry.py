@@ -1,4 +1,4 @@
-"""The parts by name, in order of importance, each with a time limit; together the limits keep within nine minutes."""
+"""The parts by name, in order of importance, each with a time limit; together they stay within nine minutes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from benchmarks.gpu_parts.part import Measure
 
 WHOLE = 525.0
-"""Seconds for all parts together, the start of each process included; the rest of nine minutes is for the page."""
+"""Seconds for all parts together, process starts included; the rest of nine minutes is for the page."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """`measure` of the module `benchmarks.gpu_parts.<module>`, which has `limit` seconds."""
+    """`measure` of the module `benchmarks.gpu_parts.<module>`, with `limit` seconds."""
 
     name: str
     module: str
@@ -21,7 +21,7 @@ class Part:
     title: str
 
     def load(self) -> Measure:
-        """Import the part's function: late, so that what one part lacks is no other part's trouble."""
+        """Import the part's function, late, so that a missing package of one part does not affect others."""
         measure: Measure = importlib.import_module(f"benchmarks.gpu_parts.{self.module}").measure
         return measure
 

@@ -1,4 +1,4 @@
-"""Our side of `llm.py`: sampling and learning on the same samples, a whole rollout, and where the time goes."""
+"""Our side of `llm.py`: sampling and learning on the same samples, a whole rollout, and the shares of time."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ MODEL_CALLS = (
     (sparring.agents.grpo.learner, "score"),
     (torch.Tensor, "backward"),
 )
-"""All that computes with the model's weights."""
+"""Functions that compute with the model's weights."""
 CONSTRAINT_CALLS = ((Constraint, "compile"), (Walks, "allowed"), (Walks, "take"), (Walks, "steps"))
-"""All that keeps answers legal: tries, what may come next, what was chosen."""
+"""Functions that keep answers legal: tries, possible next tokens, choices made."""
 
 
 class Ours:
@@ -68,13 +68,13 @@ class Ours:
         )
 
     def learn(self, decisions: Sequence[Decision]) -> None:
-        """One step on decisions with made-up advantages, a minibatch of the step's size at a time."""
+        """Do one step on decisions with synthetic advantages, in minibatches of the step's size."""
         signs = np.resize([1.0, -1.0], len(decisions))
         self.learner.learn([Sample(decision, sign) for decision, sign in zip(decisions, signs.tolist(), strict=True)])
 
 
 def measure(size: Size, *, rounds: int, threads: int) -> dict[str, float]:
-    """Medians over the rounds, after one to warm up, on one batch of requests."""
+    """Return medians over the rounds, after one to warm up, on one batch of requests."""
     begin(threads, size.seed)
     ours, requests, sampling, learning = Ours(size), requests_of(size), [], []
     decisions = ours.backend.decide(requests)
@@ -96,7 +96,7 @@ def measure(size: Size, *, rounds: int, threads: int) -> dict[str, float]:
 
 
 def measure_step(size: Size, *, threads: int) -> dict[str, float]:
-    """A step of GRPO: forked games of one year against bots, then learning from every decision."""
+    """Do a step of GRPO: forked games of one year against bots, then learning from every decision."""
     begin(threads, size.seed)
     ours = Ours(size)
     rollouts = Rollouts(DiplomacyTextTask(ours.config, threads=threads), lambda name: ours.backend)
@@ -117,7 +117,7 @@ def measure_step(size: Size, *, threads: int) -> dict[str, float]:
 
 
 def perfect_hit_rate(decisions: Sequence[Decision]) -> float:
-    """Share of tokens that a cache would find which forgets nothing: 1 - different beginnings / all beginnings.
+    """Return the share of tokens that an unlimited cache would find: 1 - different prefixes / all prefixes.
 
     A text is a prompt and the tokens forced after it, up to where the answer's first choice is made.
     """
@@ -134,14 +134,14 @@ def perfect_hit_rate(decisions: Sequence[Decision]) -> float:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds, and what came of it."""
+    """Return the seconds and the result of a call."""
     began = time.perf_counter()
     result = work()
     return time.perf_counter() - began, result
 
 
 class Clock:
-    """`seconds` of what is done meanwhile, and of these those `within` calls, the model's unless others are given."""
+    """Timer: `seconds` of the context, and of these those `within` given functions, by default the model's."""
 
     def __init__(self, calls: Sequence[tuple[Any, str]] | None = None) -> None:
         self.seconds = self.within = 0.0

@@ -1,4 +1,4 @@
-"""Sampling of a language model's orders: decisions per second, where the time goes, what sharing saves, and legality.
+"""Sampling of a language model's orders: decisions per second, shares of time, savings by sharing, legality.
 
 A model of the tiny kind with random weights writes orders for positions from games between bots. `apart` asks one power
 of each game, as a league does; `together` all powers of the same games, as self-play does. Seconds are the thread's CPU
@@ -79,7 +79,7 @@ def arguments() -> argparse.Namespace:
 
 
 def measure(backend: TransformersBackend, args: argparse.Namespace, *, together: bool) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     stream = batches(args.batch, args.seed, together=together)
     backend.decide(next(stream))
     backend.counts, clock, seen = CacheCounts(), Clock(), Tally()
@@ -120,7 +120,7 @@ def request(decision: BotDecision, seed: int) -> Prompt:
 
 
 class Tally:
-    """What was decided."""
+    """Counts of decisions."""
 
     def __init__(self) -> None:
         self.decisions = self.tokens = self.drawn = self.legal = 0
@@ -138,12 +138,12 @@ class Tally:
 
     @property
     def legality(self) -> str:
-        """Legal and whole answers, of all."""
+        """Return the share of legal and complete answers."""
         return f"{self.legal} of {self.decisions}"
 
 
 class Clock:
-    """CPU seconds of what is done within, in all and in the parts of the program that are watched."""
+    """CPU seconds of the context, in total and in the watched functions."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(["all", *PARTS], 0.0)

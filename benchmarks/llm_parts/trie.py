@@ -1,4 +1,4 @@
-"""What it costs to know the legal orders of a position in tokens: the trie of a power with many units.
+"""Cost of the legal orders of a position as tokens: the trie of a power with many units.
 
 An order's text is encoded when it is first met, with all others that are new in one call of the tokenizer; later
 positions find most of theirs known. A trie belongs to a position, so that of a group's samples is made once for all.
@@ -26,7 +26,7 @@ POSITIONS = 9
 
 
 def measure(size: Size, *, rounds: int, threads: int) -> dict[str, float]:
-    """Median units and milliseconds over positions, each the median of `rounds`; `most` is the greatest one's units."""
+    """Return median units and milliseconds over positions, each the median of `rounds`; `most` is the largest."""
     begin(threads, size.seed)
     tokenizer, positions = game_tokenizer("diplomacy"), largest(size)
     found = [milliseconds(tokenizer, asked, size.samples, rounds) for asked in positions]
@@ -55,7 +55,7 @@ def largest(size: Size) -> list[Choices]:
 
 
 def _moves(batch: DiplomacyBatch) -> Iterator[Choices]:
-    """What the DumbBot may order in each game that goes on, but for winters."""
+    """Return the DumbBot's legal orders in each game that goes on, without adjustment phases."""
     for game in torch.nonzero(batch.done == 0).flatten().tolist():
         row = {name: tensor[game].numpy() for name, tensor in batch.state.items()}
         asked = choices(row, batch.legal_orders(game), game % NUM_POWERS)
@@ -64,7 +64,7 @@ def _moves(batch: DiplomacyBatch) -> Iterator[Choices]:
 
 
 def milliseconds(tokenizer: Any, position: Choices, samples: int, rounds: int) -> dict[str, float]:
-    """Of a trie whose orders are all `new`, all `known`, and known and shared by all `samples`.
+    """Return the times of a trie whose orders are all `new`, all `known`, and known and shared by all `samples`.
 
     Medians of `rounds`, after one to warm up.
     """

@@ -21,7 +21,7 @@ WARM_UP = 1
 
 
 def measure(size: Size, *, rounds: int, threads: int, length: int) -> dict[str, float]:
-    """Medians over `rounds` steps after one to warm up; an answer has `length` tokens. Learning is all but sampling."""
+    """Return medians over `rounds` steps after one to warm up, answers having `length` tokens; learning is the rest."""
     begin(threads, size.seed)
     with tempfile.TemporaryDirectory() as folder:
         steps = _train(size, folder, WARM_UP + rounds, length)[WARM_UP:]
@@ -62,11 +62,11 @@ def _train(size: Size, folder: str, steps: int, length: int) -> list[tuple[float
 
 
 def _stopwatch() -> Any:
-    """A callback that notes `steps`; made here, since its base class is transformers'."""
+    """Return a callback that records `steps`; defined here, since its base class is from transformers."""
     from transformers import TrainerCallback
 
     class Stopwatch(TrainerCallback):
-        """`sampling` is what this step has spent in `generate`."""
+        """Return the callback; `sampling` is the time of this step in `generate`."""
 
         def __init__(self) -> None:
             self.steps: list[tuple[float, float]] = []
@@ -108,5 +108,5 @@ def _arguments(size: Size, folder: str, steps: int, length: int) -> Any:
 
 
 def _reward(completions: list[Any], **_: Any) -> list[float | None]:
-    """Anything that differs within a group."""
+    """Return rewards that differ within a group, whatever they are."""
     return [float(number % 2) for number in range(len(completions))]

@@ -1,4 +1,4 @@
-"""What the contestants of `llm.py` work on: positions from games between bots, each asked about several times."""
+"""Work of the contestants of `llm.py`: positions from games between bots, each requested several times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LORA = LoraShape(16, 32.0, "all")
 
 @dataclass(frozen=True)
 class Size:
-    """How much is done: `groups` prompts, `samples` answers to each, by a model of that shape."""
+    """Amount of work: `groups` prompts, `samples` answers to each, by a model of that shape."""
 
     groups: int
     samples: int
@@ -49,6 +49,6 @@ def requests_of(size: Size) -> list[Prompt]:
 
 
 def begin(threads: int, seed: int) -> None:
-    """What every contestant begins with."""
+    """Return the common start of every contestant."""
     torch.set_num_threads(threads)
     torch.manual_seed(seed)

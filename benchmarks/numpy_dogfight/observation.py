@@ -19,7 +19,7 @@ FAR = 1e9
 
 
 def observe(state: State, *, challenge: bool, observe_physics: bool = True, max_ticks: int = rules.MAX_TICKS) -> Array:
-    """Observations [N, 2, 59 or 46], or under challenge rules the newest frame [N, 2, 56]."""
+    """Return observations [N, 2, 59 or 46], or under challenge rules the newest frame [N, 2, 56]."""
     seats = []
     for seat in (0, 1):
         view = sight(state, seat, slice(None), challenge=challenge)
@@ -85,7 +85,7 @@ def _challenge(view: Sight, bullets: list[Array], clock: Array) -> list[Array]:
 
 
 def _bullets(state: State, seat: int, *, challenge: bool) -> list[Array]:
-    """32 columns: relative x, y, mine, direction of each of the eight bullets nearest to `seat`."""
+    """Return 32 columns: relative x, y, mine, direction of each of the eight bullets nearest to `seat`."""
     order = [seat, 1 - seat]
     live = state.bullet_life[:, order].reshape(len(state.x), -1) > 0
     dx = state.bullet_x[:, order].reshape(live.shape) - state.x[:, seat, None]

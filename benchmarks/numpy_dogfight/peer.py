@@ -1,4 +1,4 @@
-"""N matches at once in plain NumPy: the straightforward peer that the simulator's speed and results are compared with.
+"""A batch of N matches in plain NumPy, as a reference for the simulator's speed and results.
 
 It plays the same game as `envs.dogfight.batch.DogfightBatch` and offers the same few calls, as NumPy arrays. Random
 draws differ (it has one NumPy generator), so courses agree only from equal states on.
@@ -59,7 +59,7 @@ class NumpyDogfight:
         self.reset()
 
     def reset(self) -> Array:
-        """Start a new match at every place; returns observations [N, 2, D]."""
+        """Restart all matches; return observations [N, 2, D]."""
         everyone = np.ones(len(self.bots), bool)
         self._spawn(everyone)
         self.obs = self._observe(everyone)
@@ -67,7 +67,7 @@ class NumpyDogfight:
         return self.obs
 
     def load(self, state: State) -> Array:
-        """Set the state and return the observations it gives, [N, 2, D]; earlier frames are zeros."""
+        """Set the state and return its observations [N, 2, D]; earlier frames are zeros."""
         self.state = state
         self.obs = self._observe(np.ones(len(self.bots), bool))
         return self.obs
@@ -106,20 +106,20 @@ class NumpyDogfight:
         return self.obs, rewards, terminated, truncated
 
     def _repaired(self, actions: Array) -> Array:
-        """Actions with every seat's row zeroed where it is not finite, which is counted."""
+        """Return the actions with non-finite rows zeroed and counted."""
         bad = ~np.isfinite(actions).all(axis=2) & (self.bots == rules.ACTIONS)
         self.invalid_actions += bad.sum(axis=1, dtype=np.int32)
         return np.where(bad[:, :, None], 0.0, actions).astype(self.state.x.dtype)
 
     def _outcome(self, terminated: Array, truncated: Array) -> Array:
-        """-1 running, 0 draw, 1 or 2 the seat that won: by elimination, or by hp when time is out."""
+        """Return -1 while running, 0 for a draw, else 1 + the winning seat: by elimination, or by hp at time-out."""
         lead = self.state.hp[:, 0] - self.state.hp[:, 1]
         lead = np.where(terminated, self.state.alive[:, 0] * 1 - self.state.alive[:, 1] * 1, lead)
         winner = np.select([lead > 0, lead < 0], [1, 2], 0)
         return np.where(terminated | truncated, winner, -1).astype(np.int32)
 
     def _observe(self, fresh: Array) -> Array:
-        """Observations; under challenge rules the last four frames, zeros for those before the start of a match.
+        """Return observations; under challenge rules the last four frames, zeros for those before the start of a match.
 
         `fresh` [N] marks the matches that have just started.
         """
@@ -135,7 +135,7 @@ class NumpyDogfight:
         return np.concatenate([frame, earlier], axis=2)
 
     def _spawn(self, who: Array) -> None:
-        """Draw physics and places for the matches `who` [N] and clear everything else of theirs."""
+        """Draw physics and positions for the matches `who` [N] and reset their other state."""
         count, state, rng = int(who.sum()), self.state, self.rng
         low, high = self.ranges.astype(np.float64).T
         integer = np.array([parameter.integer for parameter in rules.PARAMETERS])

@@ -1,4 +1,4 @@
-"""One tick of N matches: fighters, bullets, hits, in the order the rules give.
+"""One tick of N matches: fighters, bullets, hits, in the order of the rules.
 
 Everything is written with masks instead of branches: all three cases of a fighter's tick (stalled, entering a stall,
 flying) are computed or selected with `np.where`.

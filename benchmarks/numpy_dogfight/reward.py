@@ -34,7 +34,7 @@ class Standing:
 
 
 def standing(state: State, *, challenge: bool) -> Standing:
-    """Distance, cosine of the bearing and potential of both seats."""
+    """Return distance, cosine of the bearing and potential of both seats."""
     views = [sight(state, seat, slice(None), challenge=challenge) for seat in (0, 1)]
     return Standing(
         distance=np.stack([view.distance for view in views], axis=1),
@@ -48,7 +48,7 @@ def _ahead(view: Sight) -> Array:
 
 
 def potential(view: Sight) -> Array:
-    """Potential: 0.5 cos(nose, lead point) exp(-d / 400) + 0.5 exp(-d / 300)."""
+    """Return the potential: 0.5 cos(nose, lead point) exp(-d / 400) + 0.5 exp(-d / 300)."""
     x, y = lead_point(view)
     cosine = (x * view.me.cos + y * view.me.sin) / np.maximum(np.hypot(x, y), 1e-6)
     return 0.5 * cosine * np.exp(-view.distance / 400.0) + 0.5 * np.exp(-view.distance / 300.0)
@@ -65,7 +65,7 @@ def reward(
     weights: RewardConfig,
     gamma: float,
 ) -> Array:
-    """Rewards [N, 2]; `alive` [N, 2] after the step, `damage` [N, 2] hp dealt, `outcome` [N] as the batch says."""
+    """Return rewards [N, 2]; `alive` [N, 2] after the step, `damage` [N, 2] hp dealt, `outcome` [N] as of the batch."""
     seat = np.arange(2)
     won = outcome[:, None] == seat + 1
     lost = (outcome[:, None] > 0) & ~won

@@ -1,4 +1,4 @@
-"""Geometry of a pair of fighters as one seat sees it: distance, bearings, closing speed, the point to aim at.
+"""Geometry of a pair of fighters from the view of one seat: distance, bearings, closing speed, lead point.
 
 One `Sight` holds these for K matches at once (K is a subset of the batch: the matches a given bot plays, or all of
 them). Bots, observations and rewards read it, so that each angle is defined once.
@@ -14,12 +14,12 @@ from benchmarks.numpy_dogfight.state import Array, State, energy, wrap_angle, wr
 from sparring.envs.dogfight import rules
 
 CLOSING_LIMIT = 250.0
-"""Largest closing rate the challenge observation can show, m/s."""
+"""Largest closing speed that the challenge observation can show, m/s."""
 
 
 @dataclass
 class Craft:
-    """One fighter as the other modules read it, each [K]."""
+    """One fighter, each field [K]."""
 
     x: Array
     y: Array
@@ -50,7 +50,7 @@ class Sight:
     foe_off: Array
     """Signed angle from the opponent's nose to me."""
     closing: Array
-    """How fast the distance shrinks, m/s: from both velocities, or under challenge rules over the last tick."""
+    """Closing speed, m/s: from both velocities, or under challenge rules over the last tick."""
     physics: dict[str, Array]
     challenge: bool
 
@@ -79,25 +79,25 @@ def sight(state: State, seat: int, where: Array | slice, *, challenge: bool) -> 
 
 
 def lead_point(view: Sight, lead: float | Array = 1.0) -> tuple[Array, Array]:
-    """Where the opponent will be after `lead` times a bullet's flight (classic: of at least 1 m), relative to me."""
+    """Return the opponent's position after `lead` times a bullet's flight (classic: at least 1 m), relative to me."""
     distance = view.distance if view.challenge else np.maximum(view.distance, 1.0)
     time = lead * distance / view.physics["bullet_speed"]
     return view.dx + view.foe.speed * view.foe.cos * time, view.dy + view.foe.speed * view.foe.sin * time
 
 
 def measure_closing(state: State, before: Array) -> Array:
-    """Rate at which the distance shrank over one tick, m/s [N]; `before` [N] is `distance` a tick ago."""
+    """Return the closing speed over one tick, m/s [N]; `before` [N] is `distance` a tick ago."""
     return (before - distance(state, challenge=True)) / rules.DT
 
 
 def distance(state: State, *, challenge: bool) -> Array:
-    """Distance between the two fighters of every match, [N]."""
+    """Return the distance between the two fighters of every match, m [N]."""
     dx = wrap_x(state.x[:, 1] - state.x[:, 0], challenge=challenge)
     return np.hypot(dx, state.y[:, 1] - state.y[:, 0])
 
 
 def _measured_closing(state: State, where: Array | slice) -> Array:
-    """What the challenge observation shows of `State.closing`, m/s."""
+    """Return the value of `State.closing` in the challenge observation, m/s."""
     return np.clip(state.closing[where], -CLOSING_LIMIT, CLOSING_LIMIT)
 
 

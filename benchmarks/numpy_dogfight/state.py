@@ -1,4 +1,4 @@
-"""The state of N matches as NumPy arrays, and the geometry every other module asks for.
+"""The state of N matches as NumPy arrays, and geometry shared by all other modules.
 
 N is the number of matches; the second axis is the seat; B is the number of bullets a seat can have in flight. Yaw is an
 angle. Angles and wrapped distances go through the few functions at the end, so that the two rule sets differ here only.
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 @dataclass
 class Memory:
-    """What a scripted opponent remembers, one value per seat: int32 [N, 2]."""
+    """Memory of a scripted opponent, one value per seat: int32 [N, 2]."""
 
     mode: Array
     """Mode of the dogfighter, phase of the brawler, sign of the chaser's yo-yo."""
@@ -33,7 +33,7 @@ class Memory:
 
     @classmethod
     def fresh(cls, matches: int) -> Memory:
-        """Memory at the start of a match."""
+        """Return the memory at the start of a match."""
         shape = (matches, 2)
         memory = cls(*(np.zeros(shape, np.int32) for _ in fields(cls)))
         memory.evade_direction[:] = 1
@@ -42,7 +42,7 @@ class Memory:
 
 @dataclass
 class State:
-    """Everything that makes up N matches.
+    """State of N matches.
 
     A fighter is out of the match once `alive` is False; under challenge rules the ground does that and leaves its hp.
     """
@@ -66,12 +66,12 @@ class State:
     """[N, 13] in the order of `rules.PARAMETERS`."""
     tick: Array
     closing: Array
-    """Rate at which the distance shrank over the last tick, m/s [N]; kept under challenge rules only."""
+    """Closing speed over the last tick, m/s [N]; kept under challenge rules only."""
     memory: Memory
 
     @classmethod
     def empty(cls, matches: int, dtype: np.dtype | type = np.float32) -> State:
-        """N matches with every number zero and no fighter alive; `spawn` fills them."""
+        """Return N matches with all numbers zero and no fighter alive; `spawn` fills them."""
         seats, slots = (matches, 2), (matches, 2, B)
         return cls(
             **{name: np.zeros(seats, dtype) for name in ("x", "y", "yaw", "speed", "turn_rate")},
@@ -87,11 +87,11 @@ class State:
 
     @property
     def both_alive(self) -> Array:
-        """Whether both fighters are alive, bool [N]."""
+        """Return whether both fighters are alive, bool [N]."""
         return self.alive[:, 0] & self.alive[:, 1]
 
     def parameter(self, name: str) -> Array:
-        """One physics parameter for every match, [N]."""
+        """Return one physics parameter of every match, [N]."""
         return self.physics[:, rules.PARAMETER_INDEX[name]]
 
 
@@ -103,11 +103,11 @@ def wrap_angle(angle: Array, *, challenge: bool) -> Array:
 
 
 def wrap_x(x: Array, *, challenge: bool) -> Array:
-    """Under challenge rules the shortest difference on the 1000 m circle; unchanged under classic rules."""
+    """Return the shortest difference on the 1000 m circle under challenge rules; unchanged under classic rules."""
     width = 2.0 * rules.HALF_WIDTH
     return x - width * np.round(x / width) if challenge else x
 
 
 def energy(speed: Array, y: Array, gravity: Array) -> Array:
-    """Twice the specific energy, v^2 + 2 g y."""
+    """Return twice the specific energy, v^2 + 2 g y, m^2/s^2."""
     return speed * speed + 2.0 * gravity * y

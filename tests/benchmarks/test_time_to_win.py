@@ -1,4 +1,4 @@
-"""The time to win is that of the updates up to the first policy that won often enough, and nobody else's."""
+"""The time to win is the time of the updates up to the first policy that wins often enough, and nothing else."""
 
 import json
 from argparse import Namespace

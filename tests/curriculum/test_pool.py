@@ -148,7 +148,7 @@ def test_the_index_is_readable_by_people(tmp_path):
 
 
 def test_an_index_that_also_has_ratings_and_results_is_read(tmp_path):
-    """As those were that pools wrote before the league had these."""
+    """An index from before the league held ratings."""
     pool = filled(tmp_path, [1000.0])
     rows = [row | {"rating": 1010.5, "wins": 1, "draws": 2, "losses": 3} for row in pool.rows()]
     (tmp_path / "index.json").write_text(json.dumps(rows))

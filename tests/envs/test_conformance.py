@@ -1,4 +1,4 @@
-"""What every registered game must do, whatever it is about; a new game needs one entry in `ENDINGS` and `VARIANTS`.
+"""Conformance of every registered game; a new game needs one entry in `ENDINGS` and `VARIANTS`.
 
 Gymnasium's own checker looks at a step or two. These tests play on: they look at NaN, bounds, aliasing, determinism,
 endings and the global random generators over whole matches.

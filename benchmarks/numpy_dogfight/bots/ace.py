@@ -35,7 +35,7 @@ def ace(view: Sight, memory: Memory) -> Choice:
 
 
 def _dodge_turn(view: Sight, memory: Memory) -> Array:
-    """Direction of the dodge, reversed where it would lead into the ground or the ceiling."""
+    """Return the direction of the dodge, reversed if it would lead into the ground or the ceiling."""
     turn, y, sin = memory.evade_direction, view.me.y, view.me.sin
     if view.challenge:
         up = upward(view)
@@ -46,7 +46,7 @@ def _dodge_turn(view: Sight, memory: Memory) -> Array:
 
 
 def _bias(view: Sight) -> Array:
-    """Bias toward the middle altitudes, and a dip when slow and high; they add up, rad."""
+    """Return the sum of the bias toward middle altitudes and a dip when slow and high, rad."""
     y, sin = view.me.y, view.me.sin
     low = np.where((y < 250.0) & (sin < 0.2), 0.35 * np.minimum((250.0 - y) / 100.0, 1.0), 0.0)
     high = np.where((y > 480.0) & (sin > -0.2), -0.3 * np.minimum((y - 480.0) / 80.0, 1.0), 0.0)

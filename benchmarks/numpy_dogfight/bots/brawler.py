@@ -35,7 +35,7 @@ def brawler(view: Sight, memory: Memory) -> Choice:
 
 
 def _change_phase(view: Sight, memory: Memory) -> None:
-    """Count the punish timer down, then change the phase where the hold has run out."""
+    """Count the punish timer down, then change the phase once its hold is over."""
     memory.mode_ticks -= memory.mode_ticks > 0
     before = memory.mode.copy()
     transit(memory, _phases(view, memory), memory.timer == 0)

@@ -30,7 +30,7 @@ def _start_yo_yo(view: Sight, memory: Memory, free: Array) -> None:
 
 
 def _bias(view: Sight, memory: Memory) -> Array:
-    """Sum of the yo-yo's bias and the one that keeps off the ground or the ceiling, rad."""
+    """Return the sum of the yo-yo's bias and the one away from the ground or the ceiling, rad."""
     y, sin = view.me.y, view.me.sin
     yo_yo = np.where(memory.timer > 0, 0.4 * memory.mode, 0.0)
     return yo_yo + np.select([(y < 120.0) & (sin < 0.1), (y > 520.0) & (sin > -0.1)], [0.25, -0.25], 0.0)

@@ -21,7 +21,7 @@ NO_BULLET = 1e9
 
 @dataclass(frozen=True)
 class Pilot:
-    """A bot's own part, and what starts its dodge: a bullet within `radius` metres, for `ticks` decisions."""
+    """Function of a bot, and the trigger of its dodge: a bullet within `radius` metres, for `ticks` decisions."""
 
     choose: Callable[[Sight, Memory], Choice]
     radius: float
@@ -37,7 +37,7 @@ PILOTS = {
 
 
 def bot_actions(state: State, bots: Array, *, challenge: bool, active: Array | None = None) -> Array:
-    """Actions [N, 2, 3] of the seats that `bots` [N, 2] gives to a scripted opponent; zeros elsewhere.
+    """Return actions [N, 2, 3] of the seats that `bots` [N, 2] gives to a scripted opponent; zeros elsewhere.
 
     do_nothing gives turn 0, throttle 0 and no shot: zeros too. The memory of the scripted seats moves on by one
     decision, in the `active` [N] matches (default: all).
@@ -77,7 +77,7 @@ def _decide(state: State, seat: int, where: Array | slice, pilot: Pilot, *, chal
 
 
 def _nearest_bullet(state: State, seat: int, where: Array | slice, *, challenge: bool) -> Array:
-    """Distance of the nearest live bullet of the other side, [K]."""
+    """Return the distance of the nearest live bullet of the opponent, m [K]."""
     foe = 1 - seat
     dx = wrap_x(state.bullet_x[where, foe] - state.x[where, seat, None], challenge=challenge)
     dy = state.bullet_y[where, foe] - state.y[where, seat, None]

@@ -50,7 +50,7 @@ def dogfighter(view: Sight, memory: Memory) -> Choice:
 
 
 def _dodge_turn(view: Sight, memory: Memory) -> Array:
-    """Direction of the dodge, turned up where it would push a sinking nose down near the ground."""
+    """Return the direction of the dodge, turned up if it would push a sinking nose down near the ground."""
     direction, y, sin = memory.evade_direction, view.me.y, view.me.sin
     if view.challenge:
         return np.where((y < 80.0) & (direction * view.me.cos < 0.0) & (sin < 0.1), upward(view), direction)
@@ -85,7 +85,7 @@ def _challenge_modes(view: Sight) -> list[Transition]:
 
 
 def _bias(view: Sight) -> Array:
-    """Sum of three biases, rad: away from the ceiling, away from the ground, dip when slow and high."""
+    """Return the sum of three biases, rad: away from the ceiling, away from the ground, dip when slow and high."""
     y, sin = view.me.y, view.me.sin
     floor = 130.0 if view.challenge else 100.0
     push = np.where(sin > 0.0, -0.3 * np.minimum((y - 550.0) / 50.0, 1.0), 0.0)
@@ -96,6 +96,6 @@ def _bias(view: Sight) -> Array:
 
 
 def _energy_heading(view: Sight) -> Array:
-    """Climb below 400 m, away from the opponent (challenge: always to the right); level as it flies above."""
+    """Return the heading: a climb away from the opponent below 400 m (challenge: always to the right), level above."""
     away = CLIMB if view.challenge else np.where(view.dx < 0.0, CLIMB, np.pi - CLIMB)
     return np.where(view.me.y < 400.0, away, np.where(view.me.cos > 0.0, 0.0, np.pi))

@@ -1,4 +1,4 @@
-"""What the four fighters share: aim and headings, trigger rule, guards, mode changes.
+"""Common parts of the four fighters: aim and headings, trigger rule, guards, mode changes.
 
 Comparisons are strict and headings are angles counter-clockwise from +x. A bias is added after the difference of
 heading and yaw has been wrapped, and the sum is not wrapped again. A positive bias turns counter-clockwise whichever
@@ -34,7 +34,7 @@ class Choice:
 
 
 def select(masks: list[Array], choices: list[Choice], otherwise: Choice) -> Choice:
-    """Pick the first choice whose mask holds, match by match."""
+    """Return the first choice whose mask holds, match by match."""
     return Choice(
         *(
             np.select(masks, [getattr(choice, field.name) for choice in choices], getattr(otherwise, field.name))
@@ -57,33 +57,33 @@ def hold_fire(view: Sight) -> Array:
 
 
 def tailed(view: Sight) -> Array:
-    """Whether the opponent is behind me."""
+    """Return whether the opponent is behind me."""
     return np.abs(view.off) > REAR
 
 
 def behind(view: Sight) -> Array:
-    """Whether I am behind the opponent."""
+    """Return whether I am behind the opponent."""
     return np.abs(view.foe_off) > REAR
 
 
 def energy_ratio(view: Sight) -> Array:
-    """My energy over the opponent's."""
+    """Return my energy over the opponent's."""
     ratio = view.me.energy / np.maximum(view.foe.energy, 1.0)
     return np.where(view.foe.energy <= 1.0, 2.0, ratio) if view.challenge else ratio
 
 
 def off_heading(view: Sight, heading: Array) -> Array:
-    """Signed angle from my nose to a heading."""
+    """Return the signed angle from my nose to a heading, rad."""
     return wrap_angle(heading - view.me.yaw, challenge=view.challenge)
 
 
 def steer(view: Sight, heading: Array, gain: float) -> Array:
-    """Turn command toward a heading."""
+    """Return the turn command toward a heading."""
     return np.clip(gain * off_heading(view, heading), -1.0, 1.0)
 
 
 def smart_heading(view: Sight, lead: float) -> Array:
-    """Heading to the lead point, or from behind to the point 60 m beside it, on the side away from me."""
+    """Return the heading to the lead point, or from behind to the point 60 m beside it, on the side away from me."""
     x, y = lead_point(view, lead)
     normal_x, normal_y = -view.foe.sin, view.foe.cos
     projection = view.dx * normal_x + view.dy * normal_y
@@ -93,13 +93,13 @@ def smart_heading(view: Sight, lead: float) -> Array:
 
 
 def break_heading(view: Sight) -> Array:
-    """Heading that turns away and leaves the opponent abeam on the side other than the one it is on now."""
+    """Return the heading that leaves the opponent abeam, on the side opposite to its present one."""
     left = view.off > 0.0 if view.challenge else view.off >= 0.0
     return view.bearing + np.where(left, np.pi / 2, -np.pi / 2)
 
 
 def upward(view: Sight) -> Array:
-    """Turn direction that raises the nose: +1 flying right, else -1."""
+    """Return the turn direction that raises the nose: +1 flying right, else -1."""
     return np.where(view.me.cos > 0.0, 1.0, -1.0)
 
 
@@ -107,7 +107,7 @@ def upward(view: Sight) -> Array:
 
 
 def fire(view: Sight, angle: float, reach: float) -> Array:
-    """Whether to shoot: on target, in reach, gun ready and the shot not wasted on the rear armour."""
+    """Return whether to shoot: on target, in reach, gun ready and the shot not wasted on the rear armour."""
     cooldown = view.me.cooldown
     ready = cooldown == 0
     if view.challenge:
@@ -118,7 +118,7 @@ def fire(view: Sight, angle: float, reach: float) -> Array:
 
 
 def attack_throttle(view: Sight, turn: Array) -> Array:
-    """Full when slow or far, half in a hard turn."""
+    """Return the throttle: full when slow or far, half in a hard turn."""
     cases = [view.me.speed < 80.0, np.abs(turn) > 0.7, view.distance > 250.0]
     return np.select(cases, [1.0, 0.5, 1.0], 0.7)
 
@@ -127,7 +127,7 @@ def attack_throttle(view: Sight, turn: Array) -> Array:
 
 
 def altitude_guard(view: Sight) -> tuple[Array, Choice]:
-    """Where to pull away from the ground or the ceiling, bool [K], and the action that does."""
+    """Return where to pull away from the ground or the ceiling, bool [K], and the action for it."""
     y, sin = view.me.y, view.me.sin
     low = (y < 70.0) & (sin < -0.3)
     if view.challenge:
@@ -137,7 +137,7 @@ def altitude_guard(view: Sight) -> tuple[Array, Choice]:
 
 
 def stall_guard(view: Sight, choice: Choice) -> Choice:
-    """Below 45 m/s: less turn, more throttle."""
+    """Limit the turn and raise the throttle below 45 m/s."""
     slow = np.clip((45.0 - view.me.speed) / 15.0, 0.0, 1.0)
     limit = 1.0 - 0.7 * slow
     return Choice(np.clip(choice.turn, -limit, limit), np.maximum(choice.throttle, 0.8 * slow), choice.shoot)
@@ -147,7 +147,7 @@ def stall_guard(view: Sight, choice: Choice) -> Choice:
 
 
 def transit(memory: Memory, table: list[Transition], free: Array) -> None:
-    """Take, where `free` [K], the first row of the table whose mode and condition hold."""
+    """Enter, where `free` [K], the first row of the table whose mode and condition hold."""
     before = memory.mode.copy()
     for source, condition, target, hold in table:
         take = free & (before == source) & condition

@@ -26,7 +26,7 @@ _NOTES = {
     codes.DISRUPTED: "no convoy",
 }
 KINDS = ("hold", "hold", "move", "support", "support", "convoy", "retreat", "disband", "build")
-"""By the kind of the order."""
+"""Words for the kinds of orders, by code."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Deed:
     kind: str
     """One of `KINDS`."""
     text: str
-    """As in A PAR - BUR."""
+    """The order in notation, such as A PAR - BUR."""
     start: int
     """Location of the unit."""
     target: int
@@ -45,7 +45,7 @@ class Deed:
     other: int
     """Location of the unit that is supported in a move, or convoyed."""
     note: str
-    """Why the order failed and what happened to the unit, as in "cut, dislodged"; empty for success."""
+    """Reason of failure and fate of the unit, such as "cut, dislodged"; empty for success."""
     fine: bool
     """True if the order was carried out, even if the unit was dislodged."""
     dislodged: bool = False

@@ -27,7 +27,7 @@ class Odds(TypedDict):
 
     power: int
     text: str
-    """As in A PAR - BUR."""
+    """The order in notation, such as A PAR - BUR."""
     probability: float
     others: list[tuple[str, float]]
     """The likeliest of the other options, and their probabilities."""

@@ -32,7 +32,7 @@ def fresh(**options):
     return new_league(["chaos", "dumbbot"], "tiny", **options)
 
 
-def test_everybody_but_their_challenger_comes_with_ratings_records_and_weights(tmp_path):
+def test_all_but_their_challenger_come_with_ratings_records_and_weights(tmp_path):
     old, new = make_run(tmp_path, "old-run", played()), make_run(tmp_path, "new-run", fresh())
     league = inherit(fresh(initial_elo=1234.0), new, old)
     theirs = played()

@@ -1,4 +1,4 @@
-"""The league as data: who is in it at the start, what a game does to everybody, who joins, and recent win rates."""
+"""The league as data: initial agents, effects of games, new members, and recent win rates."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_starting_elos():
     assert {agent.kind for agent in league.agents.values()} <= set(KINDS)
 
 
-def test_every_game_moves_both_ratings_of_everybody_in_it():
+def test_every_game_moves_both_ratings_of_all_its_players():
     before = new_league(DIPLOMACY_BOTS, "tiny")
     game = GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))
     after = record(before, [game])
@@ -76,7 +76,7 @@ def test_nothing_played_nothing_changed():
 
 
 def test_recent_results_outweigh_old_ones():
-    """600 lost games, then 600 won: in total even, lately 7 of 8, since 200 of them remember the old 150."""
+    """600 lost games, then 600 won: in total even, recently 7 of 8, since 200 decayed games still hold the old 150."""
     league = record(small_league(), 600 * [GameResult((CHALLENGER, "chaos"), (2, 1))])
     league = record(league, 600 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
     assert league.records[CHALLENGER, "chaos"].total == (600, 0, 600)
@@ -103,7 +103,7 @@ def test_a_checkpoint_enters_with_the_challengers_ratings_and_stays_while_that_m
     assert league[CHALLENGER].elo > entered.elo
 
 
-def test_nobody_enters_twice_and_nobody_unknown_plays():
+def test_no_agent_enters_twice_and_no_unknown_one_plays():
     league = small_league()
     with pytest.raises(InputError, match="'checkpoint_000010': is in the league already"):
         enter(league, league["checkpoint_000010"])

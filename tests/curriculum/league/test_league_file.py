@@ -93,7 +93,7 @@ def writer(folder, name, batches):
 
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
     file = LeagueFile(tmp_path)
-    begun = file.begin(small_league())
+    started = file.begin(small_league())
     processes = [writer(tmp_path, name, BATCHES) for name in (CHALLENGER, "base_model")]
     for process in processes:
         process.stdin.write("go\n")
@@ -105,7 +105,7 @@ def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
         key = tuple(sorted((name, "chaos")))
         assert league.records[key].total == ((BATCHES, 0, 0) if key[0] == name else (0, 0, BATCHES))
     assert league["chaos"].games == league["random"].games == league["dumbbot"].games == 2 * BATCHES
-    sums = [sum(agent.elo for agent in agents.values()) for agents in (league.agents, begun.agents)]
+    sums = [sum(agent.elo for agent in agents.values()) for agents in (league.agents, started.agents)]
     assert sums[0] == pytest.approx(sums[1])
 
 

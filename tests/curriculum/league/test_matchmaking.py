@@ -1,4 +1,4 @@
-"""Whom a hero meets: exact chances in every mode, rules for what is missing, schedules, and frequencies of draws."""
+"""Matchmaking: exact probabilities in every mode, missing categories, schedules, and frequencies of draws."""
 
 import math
 from collections import Counter
@@ -34,7 +34,7 @@ def draws(league, games, seed=0, **options):
 
 
 def assert_frequencies(drawn, chance):
-    """Every name as often as it should be, to five standard deviations; and nobody else."""
+    """Every name is drawn as often as expected, to five standard deviations, and no other name."""
     names = [name for game in drawn for name in game.names]
     assert set(names) <= chance.keys()
     for name, p in chance.items():
@@ -53,7 +53,7 @@ def test_categories_as_the_hero_sees_them():
 
 
 def test_chances_by_category_by_hand():
-    """Shares 0.30, 0.30, 0.35, 0.05 over one, two, two and seven members; nobody meets the stronger one."""
+    """Shares 0.30, 0.30, 0.35, 0.05 over one, two, two and seven members; the stronger one is never drawn."""
     chance = at(small_league(5, **SPREAD))
     assert chance.pop(CHALLENGER) == pytest.approx(0.30)
     assert chance.pop("checkpoint_000010") == chance.pop("checkpoint_000020") == pytest.approx(0.175)
@@ -68,12 +68,12 @@ def test_stronger_checkpoints_stand_in_for_peers():
 
 
 def test_the_share_of_an_empty_category_goes_to_the_others_in_proportion():
-    chance = at(small_league(1))  # a peer, nobody exploitable: 0.30, 0.30 and 0.05 are left
+    chance = at(small_league(1))  # a peer, none exploitable: 0.30, 0.30 and 0.05 are left
     assert chance[CHALLENGER] == chance["checkpoint_000010"] == pytest.approx(0.30 / 0.65)
     assert chance["chaos"] == pytest.approx(0.05 / 0.65 / 7)
 
 
-def test_self_play_where_no_share_has_anybody():
+def test_self_play_where_every_share_is_empty():
     assert at(small_league(0), self_play=0.0, peer=0.5, exploitable=0.5, baseline=0.0) == {CHALLENGER: 1.0}
 
 
@@ -111,7 +111,7 @@ def test_chances_sum_to_one_and_name_members_only(mode, checkpoints):
 
 
 def beaten(**share):
-    """A league in which the challenger took these shares of 98 games against somebody each (99 is the prior's)."""
+    """A league in which the challenger took these shares of 98 games against each opponent (99 is the prior's)."""
     league = small_league(2)
     games = []
     for name, won in share.items():
@@ -169,7 +169,7 @@ def test_by_rating_self_play_is_at_least_its_share():
     assert list(chance.values()) == pytest.approx(27 * [0.85 / 27])
 
 
-def test_by_rating_alone_where_nobody_is_near():
+def test_by_rating_alone_where_no_rating_is_near():
     league = rated(small_league(0), **dict.fromkeys(BASELINE, 90_000.0))
     assert at(league, matchmaking="rating") == {CHALLENGER: 1.0}
 

@@ -84,7 +84,7 @@ def test_what_is_not_known_is_left_out():
 
 
 def test_without_a_base_model_the_best_checkpoint_or_the_learner_comes_first():
-    """As in the dogfight's self-play."""
+    """A league without a base model, like the dogfight's self-play."""
     league = record(new_league(["ace"]), head_to_head(CHALLENGER, "ace", (3, 0, 1)))
     assert [(row.figure, row.games) for row in reference_table(league)] == [(CHALLENGER, 4), ("ace", 4)]
     league = enter_checkpoint(league, step=5, path="pool/snapshot_000005.pt", name="snapshot_000005")

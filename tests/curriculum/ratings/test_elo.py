@@ -47,7 +47,7 @@ def test_no_games_no_change():
     assert after({"ace": 1200.0}, {"ace": (0, 0, 0)}) == {"learner": 1000.0, "ace": 1200.0}
 
 
-def test_thousands_of_games_move_nobody_by_more_than_k():
+def test_thousands_of_games_move_no_rating_by_more_than_k():
     assert after({}, {"ace": (5000, 0, 0)})["learner"] == pytest.approx(1016.0)
 
 
@@ -137,7 +137,7 @@ def test_what_one_side_wins_the_others_lose(batch):
 
 
 @given(batches())
-def test_nobody_moves_another_by_more_than_one_game_could(batch):
+def test_no_player_moves_another_by_more_than_one_game_could(batch):
     before, games = batch
     for name, rating in elo_after(before, games).items():
         met = {other for game in games if name in game.players for other in game.players if other != name}

@@ -20,12 +20,12 @@ def test_equal_scores_share_the_better_rank():
     assert ranks([3.0, 3.0]) == (1, 1)
 
 
-def test_a_game_counts_as_one_meeting_however_many_seats_somebody_has():
+def test_a_game_counts_as_one_meeting_for_any_number_of_seats():
     games = [GameResult(("a", "b", "b"), (1, 2, 3)), GameResult(("b", "a"), (1, 2)), GameResult(("a", "c"), (1, 2))]
     assert meetings(games) == {("a", "b"): 2, ("a", "c"): 1}
 
 
-def test_results_are_those_of_the_first_name_whoever_sat_first():
+def test_results_are_those_of_the_first_name_in_any_seat_order():
     games = [
         GameResult(("b", "a"), (1, 2)),
         GameResult(("a", "b"), (1, 2)),

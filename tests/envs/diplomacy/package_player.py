@@ -26,14 +26,14 @@ def played(style, *, seed, phases):
 
 
 def saved(game):
-    """What the package writes into a file of a game, read back."""
+    """Return the package's saved game, read back."""
     from diplomacy.utils.export import to_saved_game_format
 
     return json.loads(json.dumps(to_saved_game_format(game)))
 
 
 def give_orders(game, style, chance):
-    """Orders for everybody, but for a few units."""
+    """Random orders for all units but a few."""
     legal = {place: sorted(set(orders)) for place, orders in sorted(game.get_all_possible_orders().items()) if orders}
     if game.phase_type == "M" and style in STYLES:
         chosen = woven(game, legal, style, chance)

@@ -53,7 +53,7 @@ def unit_row(units):
 
 
 def owner_row(owner):
-    """Who owns the centres: home centres as at the start, but for those that `owner` ({power: "PAR, BRE"}) names."""
+    """Return the owners of the centres: those of the start, except where `owner` ({power: "PAR, BRE"}) differs."""
     board = standard_board()
     row = board.home[board.centres].copy()
     for power, text in (owner or {}).items():

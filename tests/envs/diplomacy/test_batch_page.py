@@ -1,4 +1,4 @@
-"""What docs/diplomacy_batch.md shows can be typed in as it stands, and does what the page says."""
+"""The code on docs/diplomacy_batch.md runs as printed and does what the page says."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person can get wrong with Diplomacy's faces, each answered in one line instead of Python's own words."""
+"""Invalid arguments of Diplomacy's interfaces give one-line errors instead of Python's own."""
 
 import numpy as np
 import pytest
@@ -118,7 +118,7 @@ def test_options_of_a_reset(env, options, message):
         env.reset(options=options)
 
 
-def test_options_of_a_reset_that_are_somebody_elses(env):
+def test_unknown_options_of_a_reset_are_ignored(env):
     env.reset(options={"options": 1, "p": 2, "": 3})
     assert len(env.agents) == 7
 

@@ -59,7 +59,7 @@ class Parameters:
 
 @dataclass
 class Fighter:
-    """Where one fighter is and what it can still do."""
+    """State of one fighter."""
 
     x: float
     y: float
@@ -109,7 +109,7 @@ class Match:
 
     @property
     def terminated(self) -> bool:
-        """Return whether somebody died."""
+        """Return whether a fighter is dead."""
         return not all(fighter.alive for fighter in self.fighters)
 
     @property

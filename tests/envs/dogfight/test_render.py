@@ -17,7 +17,7 @@ FRAME = Frame((LEFT, RIGHT), (), tick=0)
 
 
 def color_near(picture, x, y, radius=12):
-    """Where (column, row) each seat's exact colour is around a point of the arena, None where it is not."""
+    """Return the pixel (column, row) with each seat's exact colour near a point of the arena, None without one."""
     column, row = (round(value) for value in to_pixels(x, y, (picture.shape[1], picture.shape[0])))
     window = picture[max(row - radius, 0) : row + radius, max(column - radius, 0) : column + radius]
     places = []

@@ -1,4 +1,4 @@
-"""What a batch and its faces refuse before a kernel could misunderstand it, and that wide seeds stay apart."""
+"""Options that a batch and its interfaces refuse before they reach a kernel, and wide seeds that stay apart."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_challenge_rules_have_their_own_bot_rate():
 
 @pytest.mark.parametrize("bot", [9, 5, -5, -2])
 @pytest.mark.parametrize("make", [np.full, torch.full])
-def test_ids_that_are_nobodys(make, bot):
+def test_ids_without_a_bot(make, bot):
     batch = DogfightBatch(3)
     with pytest.raises(InputError, match=rf"bots=\[{bot}\]: choose from -1 actions, 0 do_nothing, .* 4 brawler"):
         batch.assign(make((3, 2), bot))

@@ -59,7 +59,7 @@ class Case:
 
 @dataclass
 class Datc:
-    """What the file holds: how many cases each section says it has, and the cases."""
+    """The content of the file: the number of cases each section announces, and the cases."""
 
     sections: dict[str, int] = field(default_factory=dict)
     cases: list[Case] = field(default_factory=list)
@@ -116,7 +116,7 @@ class _Reader:
             raise ValueError(f"expected section, case, phase, a power or one of {', '.join(BLOCKS)}, got {line!r}")
 
     def close(self) -> None:
-        """The end of a phase: it must say what came of it, and then knows where everybody stood."""
+        """End of a phase: its result must be stated, from which the new positions follow."""
         if self.phase and "after" not in self.seen:
             raise ValueError(f"the phase that begins at line {self.phase.line} ends without its outcome, 'after'")
         if self.case and not self.case.phases:
@@ -187,7 +187,7 @@ def _order(power: str, text: str, number: int) -> Order:
 
 
 def _ordered_from(orders: list[Order]) -> Holdings:
-    """Where the units stand if each stands where it is ordered from."""
+    """Return the units, each standing where it is ordered from."""
     units: dict[str, list[str]] = {}
     for order in orders:
         units.setdefault(order.power, []).append(" ".join(order.text.split()[:2]))

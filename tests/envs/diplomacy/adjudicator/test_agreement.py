@@ -148,7 +148,7 @@ def test_a_wrong_adjudicator_is_found_out(monkeypatch):
 
 
 def test_civil_disorder_takes_the_same_units():
-    """Random winters in which nobody orders anything and most have too many units."""
+    """Random winters without any order, in which most powers have too many units."""
     chance, batch = Random(5), DiplomacyBatch(200, threads=1)
     units, owner = np.zeros((200, 75), dtype=np.uint8), np.full((200, 34), -1)
     for row, centres in zip(units, owner, strict=True):
@@ -170,7 +170,7 @@ def test_civil_disorder_takes_the_same_units():
 
 
 def forms(place):
-    """What may stand in a province."""
+    """Return the units that may stand in a province."""
     board = standard_board()
     fleets = [codes.FLEET_FORM + 1, codes.FLEET_FORM + 2] if board.coasts_of[place] else [codes.FLEET_FORM]
     return {INLAND: [codes.ARMY_FORM], COAST: [codes.ARMY_FORM, *fleets], SEA: fleets}[int(board.terrain[place])]

@@ -1,4 +1,4 @@
-"""Who is disbanded where a power ordered too few disbands: the farthest from home, counted by hand."""
+"""Civil disorder disbands the units farthest from home, counted by hand."""
 
 import pytest
 
@@ -10,7 +10,7 @@ CENTRES = [standard_board().provinces[place] for place in standard_board().centr
 
 
 def left(power, units, *, centres):
-    """Where a power's units stand after a winter in which it has `centres` and orders nothing."""
+    """Return the places of a power's units after a winter with `centres` and without orders."""
     others = "Turkey" if power != "Turkey" else "France"
     owner = {others: ", ".join(code for code in CENTRES if code not in centres), power: ", ".join(centres)}
     winter = play({power: units}, {}, owner=owner, phase=codes.WINTER)

@@ -66,7 +66,7 @@ def hand_in(batch, phase):
 
 
 def check_mark(order, line, result):
-    """That an order ended as the file says."""
+    """Check that an order ended as the file says."""
     if line.problem:
         assert order.result in (None, "void"), (order, line.problem)
     elif order.result:

@@ -1,4 +1,4 @@
-"""`datc.txt` is well-formed and does not contradict itself: whoever fails on it can look for the error elsewhere."""
+"""`datc.txt` is well-formed and free of contradictions, so that a failing case points to the adjudicator."""
 
 import re
 from collections import Counter
@@ -33,7 +33,7 @@ ADJUSTMENTS = [(name, phase) for name, phase in PHASES if phase.kind == "A"]
 
 
 def flat(holdings):
-    """Who holds what, as pairs of a power and a thing."""
+    """Return pairs of a power and a unit or centre."""
     return [(power, held) for power in holdings for held in holdings[power]]
 
 
@@ -74,7 +74,7 @@ def test_there_are_75_provinces_and_no_others():
     assert {place[:3] for place in named} <= INLAND | SEA | COAST
 
 
-def test_units_stand_where_they_can_and_nobody_twice():
+def test_units_stand_where_they_can_and_none_twice():
     for name, phase in PHASES:
         for holdings in (phase.units, phase.after, phase.dislodged):
             units = [unit for _, unit in flat(holdings)]

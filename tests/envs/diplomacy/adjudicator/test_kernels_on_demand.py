@@ -24,7 +24,7 @@ for use in (%s):
 
 
 def said(uses):
-    """What a fresh interpreter has loaded, before and after each of the `uses` of a batch."""
+    """Return the modules a fresh interpreter has loaded, before and after each of the `uses` of a batch."""
     done = subprocess.run(
         [sys.executable, "-c", CODE % (MODULES, uses)], cwd=ROOT, capture_output=True, text=True, check=True
     )

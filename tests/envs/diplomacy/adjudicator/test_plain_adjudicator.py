@@ -33,7 +33,7 @@ def marked(row, mark):
 
 
 def seen(batch, game):
-    """What of an `Outcome` the batch shows after the phase."""
+    """Return the part of an `Outcome` that the batch shows after the phase."""
     results, origin = batch.results[game].numpy(), batch.origin[game].numpy()
     return {
         "units": {int(place): unit(batch.units[game], int(place)) for place in batch.units[game].nonzero()},

@@ -1,4 +1,4 @@
-"""What holds of every phase, whatever is ordered: of random games from the opening, and of crowds at sea."""
+"""Properties of every phase under any orders: random games from the opening, and crowded seas."""
 
 import numpy as np
 import pytest
@@ -143,7 +143,7 @@ def test_a_centre_belongs_to_who_is_in_it_after_fall(course):
         assert torch.equal(after["owner"][over], right[over])
 
 
-def test_after_winter_nobody_has_more_units_than_centres(course):
+def test_after_winter_no_power_has_more_units_than_centres(course):
     for before, after in course:
         winter = in_phase(before, (codes.WINTER,))
         for power in range(codes.NUM_POWERS):

@@ -1,4 +1,4 @@
-"""What a map file may say, and the line it is refused with where it makes no sense."""
+"""Valid content of a map file, and the errors, with their line, for invalid content."""
 
 import pytest
 

@@ -93,7 +93,7 @@ def test_no_game_of_the_environment_begins_with_its_end():
 
 
 @pytest.mark.parametrize("phase", codes.RETREATS)
-def test_no_game_of_the_environment_begins_with_a_retreat_of_nobody(phase):
+def test_no_game_of_the_environment_begins_with_retreats_but_no_dislodged_unit(phase):
     env = parallel_env()
     with pytest.raises(InputError, match=f"position: {codes.PHASES[phase]}, and no unit has to retreat"):
         env.reset(options={"position": {**opening(), "phase": torch.tensor([phase])}})

@@ -206,7 +206,7 @@ def test_dumbbot_values_places_as_the_formula_says(games, phase):
 
 
 def order_of(words):
-    """What `World.move` says, packed."""
+    """Return the packed order of `World.move`."""
     if words[0] == "hold":
         return codes.pack(codes.HOLD)
     if words[0] == "move":
@@ -245,13 +245,13 @@ def test_dumbbot_moves_as_often_as_the_rules_say(games, moment):
 
 
 def test_a_dumbbot_value_by_hand(games):
-    """All but two centres unowned and none of Italy's in danger: prox_0 is 700 times the size of nobody."""
+    """All but two centres unowned and none of Italy's in danger: prox_0 is 700 times the size of the unowned ones."""
     batch = games(1)
     place(batch, {"ITALY": ["A ROM"]}, {"ITALY": ["ROM", "NAP"]}, phase=codes.WINTER)
     nobody = 32 * 32 + 4 * 32 + 16
     winter = place_values(batch, ITALY)[0, find_location("POR")]
     # Portugal has one neighbour, Spain, which has three (GAS, MAR, POR): proximities 0 and 1 of both are simple.
-    prox0 = 700 * nobody
+    prox0 = 700 * unowned
     assert winter > 1000 * prox0 + 100 * (2 * prox0 / 5)
     assert winter < 1000 * prox0 + 100 * (2 * prox0 / 5) + 61 * 2 * prox0
 

@@ -49,7 +49,7 @@ def hold(env):
 
 
 def written(env, **lines):
-    """Actions from text, everybody else holding; no line may be refused."""
+    """Return actions from text, all other powers holding; no line may be refused."""
     actions = hold(env)
     for agent, text in lines.items():
         actions[agent], answers = env.submit(agent, text.split(", "))

@@ -33,7 +33,7 @@ def phases():
     return found
 
 
-def everybody(state, power):
+def all_seen(state, power):
     return observe(state, torch.full((GAMES,), power), last_year=LAST_YEAR)
 
 
@@ -47,14 +47,14 @@ def test_slots_are_the_provinces_with_listed_orders_numbered_by_the_alphabet(pha
             for game, orders in enumerate(listed):
                 mine = sorted(province for province in orders if whose[game, province] == power)
                 expected[game, mine] = np.arange(1, len(mine) + 1) / 17
-            np.testing.assert_allclose(everybody(state, power)[..., AT["slot"]].squeeze(-1), expected)
+            np.testing.assert_allclose(all_seen(state, power)[..., AT["slot"]].squeeze(-1), expected)
 
 
 def test_powers_see_the_same_board_counted_from_themselves(phases):
     for state, _ in phases:
-        first = everybody(state, 0)
+        first = all_seen(state, 0)
         for power in range(1, codes.NUM_POWERS):
-            seen = everybody(state, power)
+            seen = all_seen(state, power)
             for name, _ in COLUMNS:
                 theirs, ours = first[..., AT[name]], seen[..., AT[name]]
                 if name in BY_POWER:

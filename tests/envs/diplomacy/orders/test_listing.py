@@ -90,7 +90,7 @@ def verdicts(batch, state, province, orders):
 
 
 def compare(batch, state, province, orders):
-    """That the list of a unit has an order exactly if the adjudicator does not call it void, and nothing twice."""
+    """Check that a unit's list holds exactly the orders that the adjudicator does not call void, each once."""
     batch.load(state)
     listed = batch.legal_orders(0)[province]
     legal = verdicts(batch, state, province, orders) != codes.VOID
@@ -102,7 +102,7 @@ def compare(batch, state, province, orders):
 
 
 def key(order):
-    """What an order must share with the listed one that means the same; `find` is slow over all there are."""
+    """Return the key that an order shares with the listed one of the same meaning; `find` is slow over all orders."""
     kind, target, other, _ = codes.unpack(order)
     return (kind, *(BOARD.province_of[place] if place < codes.NUM_LOCATIONS else -1 for place in (target, other)))
 

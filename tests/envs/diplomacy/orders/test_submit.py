@@ -1,4 +1,4 @@
-"""What a power writes, line by line: what is put into the game, and what is answered."""
+"""Orders of a power as text, line by line: entries in the game, and answers."""
 
 import numpy as np
 import pytest

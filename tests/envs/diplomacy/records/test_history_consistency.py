@@ -1,4 +1,4 @@
-"""What no game that was played can be: refused in saved games, ours and the package's, with the field named."""
+"""Impossible games are refused in saved games, ours and the package's, with the field named."""
 
 import copy
 import json
@@ -46,7 +46,7 @@ def ours(*phases):
         "S1901R",
     ],
 )
-def test_phases_follow_each_other_and_those_of_nobody_are_left_out(names):
+def test_phases_follow_each_other_and_empty_ones_are_left_out(names):
     assert len(read_game(ours(*map(phase, names.split())))) == len(names.split())
 
 
@@ -115,7 +115,7 @@ def test_who_has_the_centres_that_win_has_won():
             read_game(ours({"name": "S1905M", "state": state, **more}))
 
 
-def test_somebody_has_to_retreat_in_a_phase_of_retreats_and_nobody_after_the_end():
+def test_retreat_phases_need_a_dislodged_unit_and_the_end_has_none():
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: fall retreats, and no unit has to retreat$"):
         read_game(ours({"name": "F1905R", "state": QUIET}))
     with pytest.raises(InputError, match=r"^phases\[0\]\.name: the game is over, and no unit has to retreat any more"):
@@ -195,7 +195,7 @@ def test_no_mark_of_a_movement_that_took_place_is_refused():
         ("F1901R", {"PAR": ["done"]}, "PAR: nothing in PAR could be ordered in this phase"),
     ],
 )
-def test_results_of_orders_that_nobody_had(name, results, message):
+def test_results_without_an_order(name, results, message):
     state = {"units": {"FRANCE": ["A PAR", "A MAR"]}, "centres": {"FRANCE": ["PAR", "MAR"]}}
     orders = {"FRANCE": ["A PAR D" if name.endswith("A") else "A PAR H"]}
     if name.endswith("R"):

@@ -30,7 +30,7 @@ GAMES = {"convoys": 10, "moves": 7}
 
 @pytest.fixture(scope="module")
 def games():
-    """What the package wrote and what was read, of each game."""
+    """Games as written by the package and as read."""
     written = [played(style, seed=seed, phases=101) for style, seed in GAMES.items()]
     return [(data, read_game(data)) for data in written]
 
@@ -165,7 +165,7 @@ def carry_out(match, record):
 
 
 def view(phase, after):
-    """What the package came to, by what it wrote of a phase and of the next one."""
+    """Return the package's result, from its record of a phase and of the next one."""
     state, over = after["state"], after["name"] == "COMPLETED"
     owners = {unit: power for power, unit in each(phase["state"]["units"])}
     units = each(state["units"])
@@ -214,7 +214,7 @@ def check_results(match, record):
 
 
 def test_units_may_retreat_to_where_the_package_lets_them(games, match):
-    """But for places where somebody stands, which it lists where a convoyed army has dislodged a unit."""
+    """Occupied places are the exception, which it lists for a unit dislodged by a convoyed army."""
     compared = 0
     for phase, record in both(games):
         state = phase["state"]
@@ -231,5 +231,5 @@ def test_units_may_retreat_to_where_the_package_lets_them(games, match):
 
 
 def _goals(state, unit):
-    """Where the package lets a dislodged unit go."""
+    """Return the retreats that the package allows a dislodged unit."""
     return next(listed[unit] for listed in state["retreats"].values() if unit in listed)

@@ -1,4 +1,4 @@
-"""Recorded games, what they say everybody did, and the log."""
+"""Recorded games, their order outcomes, and the log."""
 
 import json
 import re
@@ -88,7 +88,7 @@ def test_centres_are_counted_after_every_year(random_game):
     assert counts_by_year(random_game[-1:]) == {}
 
 
-# ---- what everybody did
+# ---- outcomes of orders
 
 
 def test_what_fails_says_why():
@@ -198,14 +198,14 @@ def test_an_integer_that_is_no_order_is_told_as_a_hold_that_was_void(order):
 
 
 @pytest.mark.parametrize("order", NO_ORDERS)
-def test_in_winter_an_integer_that_is_no_order_is_passed_over(order):
+def test_in_winter_an_integer_that_is_no_order_is_left_out(order):
     winter = play({"France": "A BUR"}, {"France": "A PAR B"}, phase=codes.WINTER)
     for name in ("BUR", "GAS", "LON"):
         winter[0]["orders"][find_location(name)], winter[0]["results"][find_location(name)] = order, codes.VOID
     assert notes(winter) == {"A PAR B": ""}
 
 
-def test_a_build_where_nobody_is_at_home_is_the_deed_of_who_stands_there():
+def test_a_build_outside_of_home_centres_counts_for_the_unit_there():
     winter = play({"France": "A BUR"}, {}, phase=codes.WINTER)
     for name in ("BUR", "GAS"):
         place = find_location(name)
@@ -247,7 +247,7 @@ def test_the_centres_of_a_game_that_begins_in_winter_are_those_of_its_year():
 
 
 def test_a_saved_winner_is_believed():
-    """As where the others have given up."""
+    """The same when the others have no units left."""
     last = {**opening(), "done": torch.ones(1), "winner": torch.full((1,), 2)}
     assert result(phases_of([PhaseRecord(last)])) == "France wins with 3 centres"
 

@@ -1,4 +1,4 @@
-"""One game of a batch kept while somebody else plays it, and saved with the names of who played."""
+"""Recording of one game of a batch while other code plays it, and saving it with the players' names."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def test_a_watched_game_has_the_past_that_a_history_has(game):
 
 
 def test_a_game_that_waits_for_others_is_not_kept():
-    """As the learner's table does it, which sets games aside by `done` while others retreat."""
+    """Games set aside by `done` while others retreat, as the learner's table does."""
     batch = WatchedBatch(1, threads=1)
     batch.done.fill_(1)
     batch.process()

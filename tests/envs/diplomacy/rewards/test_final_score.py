@@ -1,4 +1,4 @@
-"""What a position is worth at the end of a trajectory, against sums done by hand."""
+"""Score of a position at the end of a trajectory, against sums done by hand."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from tests.envs.diplomacy.scenes import unit_row
 
 
 def held(*counts):
-    """Owners [1, 34] of so many centres each, no matter which; the rest is nobody's."""
+    """Return owners [1, 34] with so many centres each; the others are unowned."""
     powers = [power for power, count in enumerate(counts) for _ in range(count)]
     return torch.tensor([powers + [-1] * (34 - len(powers))])
 

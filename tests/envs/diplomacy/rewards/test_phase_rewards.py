@@ -39,7 +39,7 @@ def test_standing_by_hand():
     units = units_of(austria="A VIE, A TYR, F ADR", italy="A VEN, F ION")
     owner = owners(austria="VIE BUD TRI", italy="VEN NAP TUN", france="PAR")
     # Austria: 3 centres, 3 units, 2 abroad, Trieste threatened from Venice. Italy: 3 centres, 2 units, 1 abroad; Venice
-    # is threatened by Tyrolia and by the Adriatic, and counts once; its own fleet threatens nobody.
+    # is threatened by Tyrolia and by the Adriatic, and counts once; its own fleet threatens no centre.
     found = phase_rewards.standing(units, owner)[0]
     np.testing.assert_allclose(found[[0, 2, 4]], [6 + 0.9 + 0.2 - 0.3, 2.0, 6 + 0.6 + 0.1 - 0.3])
 

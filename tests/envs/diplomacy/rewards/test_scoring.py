@@ -18,12 +18,12 @@ from sparring.envs.diplomacy.rewards.scoring import (
 
 WON = [0] * 18 + [3] * 16
 DRAWN = [1] * 17 + [2] * 10 + [6] * 5 + [-1] * 2
-NOBODY = [-1] * 34
+UNOWNED = [-1] * 34
 
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor])
 def test_three_scores_by_hand(make):
-    owner = make([WON, DRAWN, NOBODY])
+    owner = make([WON, DRAWN, UNOWNED])
     assert count_centres(owner).tolist() == [[18, 0, 0, 16, 0, 0, 0], [0, 17, 10, 0, 0, 0, 5], [0] * 7]
     assert solos(owner).tolist() == [[1, 0, 0, 0, 0, 0, 0], [0] * 7, [0] * 7]
     third = pytest.approx(1 / 3)
@@ -52,8 +52,8 @@ def test_a_solo_takes_all_of_what_is_paid_but_for_the_share_of_centres():
     assert centre_share(owner)[0].tolist() == pytest.approx([18 / 34, 0, 0, 16 / 34, 0, 0, 0])
 
 
-def test_nobody_owning_anything_is_no_division_by_zero():
-    assert not any(score(torch.tensor([NOBODY])).any() for score in FINAL.values())
+def test_a_board_without_owners_is_no_division_by_zero():
+    assert not any(score(torch.tensor([UNOWNED])).any() for score in FINAL.values())
 
 
 def test_a_unit_that_has_to_retreat_keeps_its_power_alive():

@@ -33,7 +33,7 @@ MATCHES = 4000
 SITUATIONS = 6
 TICKS = 3
 MEMORY = ("mode", "timer", "mode_ticks", "evade_ticks", "evade_direction")
-NOBODY = rules.bot_id("do_nothing")
+DO_NOTHING = rules.bot_id("do_nothing")
 
 
 def everyone_against_everyone(matches):
@@ -84,7 +84,7 @@ def _scatter_bullets(state, rng):
 
 
 def same_decisions(real, peer):
-    """Where both states agree on all that a bot decides and remembers, bool [N, 2]."""
+    """Return where both states agree on decisions and memories of bots, bool [N, 2]."""
     same = real.cooldown == peer.cooldown
     for name in MEMORY:
         same &= getattr(real.memory, name) == getattr(peer.memory, name)
@@ -116,8 +116,8 @@ def test_bots_decide_as_the_numpy_bots_do(rule_set, level):
             shots[bot] += (actions[:, :, 2] > 0)[bots == bot].sum()
     assert len(equal) > 100_000
     assert np.mean(equal) >= 0.99998
-    assert shots[NOBODY] == 0
-    assert (np.delete(shots, NOBODY) > 0).all()
+    assert shots[DO_NOTHING] == 0
+    assert (np.delete(shots, DO_NOTHING) > 0).all()
 
 
 # Hand-made cases: seat 0 is the bot, seat 1 does nothing.
@@ -131,7 +131,7 @@ def foe(dx, dy=0.0, yaw=0.0, **fields):
 
 def after(bot, me, other, *, ticks=1, **options):
     """The batch after some ticks of `bot` in seat 0."""
-    batch = scene(me, other, bots=[rules.bot_id(bot), NOBODY], **options)
+    batch = scene(me, other, bots=[rules.bot_id(bot), DO_NOTHING], **options)
     for _ in range(ticks):
         batch.step(torch.zeros(1, 2, 3))
     return batch
@@ -231,8 +231,8 @@ def test_a_mode_is_held_while_its_timer_runs(bot, mode, left):
 
 
 def test_a_punish_has_a_timer_of_its_own():
-    begun = after("brawler", {**MIDDLE, "yaw": 1.5}, foe(150.0), memory={"mode": BAIT})
-    assert begun.snapshot()["memory"][0, 0]["mode_ticks"] == 60
+    started = after("brawler", {**MIDDLE, "yaw": 1.5}, foe(150.0), memory={"mode": BAIT})
+    assert started.snapshot()["memory"][0, 0]["mode_ticks"] == 60
     for ticks, expected in ((2, (PUNISH, 0)), (1, (BRAWL, 20))):
         batch = after("brawler", MIDDLE, foe(150.0), memory={"mode": PUNISH, "mode_ticks": ticks})
         assert memory_of(batch) == expected
@@ -274,7 +274,7 @@ def test_a_near_bullet_starts_an_evasive_turn_the_other_way_each_time(bot, radiu
 
 def test_an_evasive_turn_lasts_its_ticks():
     bullet = {"owner": 1, "x": 0.0, "y": 370.0, "yaw": math.pi / 2, "life": 2}
-    batch = scene(MIDDLE, foe(250.0), bots=[rules.bot_id("chaser"), NOBODY], bullets=[bullet])
+    batch = scene(MIDDLE, foe(250.0), bots=[rules.bot_id("chaser"), DO_NOTHING], bullets=[bullet])
     turns = []
     for _ in range(17):
         batch.step(torch.zeros(1, 2, 3))
@@ -323,7 +323,7 @@ def test_bots_fire_in_reach_but_never_at_the_armour(bot, reach):
 
 
 def test_do_nothing_does_nothing():
-    batch = scene({**MIDDLE, "y": 60.0, "yaw": -1.0}, foe(150.0), bots=[NOBODY, NOBODY])
+    batch = scene({**MIDDLE, "y": 60.0, "yaw": -1.0}, foe(150.0), bots=[DO_NOTHING, DO_NOTHING])
     same = scene({**MIDDLE, "y": 60.0, "yaw": -1.0}, foe(150.0))
     for _ in range(60):
         batch.step(torch.ones(1, 2, 3))

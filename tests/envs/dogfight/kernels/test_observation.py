@@ -1,4 +1,4 @@
-"""What a player sees: hand-made scenes for the layout, and every number against the NumPy implementation in play."""
+"""Observations of a player: hand-made scenes for the layout, and all values against the NumPy implementation."""
 
 import math
 

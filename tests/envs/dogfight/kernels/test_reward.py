@@ -19,7 +19,7 @@ NOTHING = dict.fromkeys(RewardConfig.__dataclass_fields__, 0.0)
 
 
 def reward_of(first, second, *, weights, ticks=1, **options):
-    """Both seats' rewards of one step in which nobody touches the controls."""
+    """Both seats' rewards of one step without control inputs."""
     reward = RewardConfig(**{**NOTHING, **weights})
     batch = scene(first, second, physics=CALM, reward=reward, action_repeat=ticks, **options)
     batch.step(torch.tensor([[IDLE, IDLE]]))

@@ -1,4 +1,4 @@
-"""How matches begin: randomized physics and spawns within their ranges, uniform, seeded, and independent of each other.
+"""Starts of matches: randomized physics and spawns within their ranges, uniform, seeded and independent.
 
 Frequencies are checked on 20,000 draws with a fixed seed, so the tests are exact repeats; limits are at about five
 standard deviations.

@@ -45,7 +45,7 @@ def test_every_stable_decision_is_the_recorded_one(implementation, rule_set, sea
 
 
 def disagreements(decided: Decisions, rows: BotRows) -> dict[str, np.ndarray]:
-    """Where a decision is not the recorded one, bool [N] by what differs."""
+    """Return where a decision differs from the recorded one, bool [N] by what differs."""
     expected = rows.decided
     wrong = {
         "turn": ~(np.abs(decided.turn - expected.turn) <= 1e-2),
