@@ -3,8 +3,8 @@
 Each snapshot is one file of weights named by its update, `snapshot_000150.pt`, written atomically; `index.json` beside
 them lists the members of the pool. Ratings and results are kept by the league (`league.py`). When the pool is full the
 oldest snapshot is evicted, or the weakest by rating; the newest always stays, since it is the best test of whether the
-learner still improves. The file of an evicted snapshot stays until `delete_unused`, because a run that resumes from an earlier
-state may need it again.
+learner still improves. The file of an evicted snapshot stays until `delete_unused`, because a run that resumes from an
+earlier state may need it again.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ def test_a_dumbbot_value_by_hand(games):
     """All but two centres unowned and none of Italy's in danger: prox_0 is 700 times the size of the unowned ones."""
     batch = games(1)
     place(batch, {"ITALY": ["A ROM"]}, {"ITALY": ["ROM", "NAP"]}, phase=codes.WINTER)
-    nobody = 32 * 32 + 4 * 32 + 16
+    unowned = 32 * 32 + 4 * 32 + 16
     winter = place_values(batch, ITALY)[0, find_location("POR")]
     # Portugal has one neighbour, Spain, which has three (GAS, MAR, POR): proximities 0 and 1 of both are simple.
     prox0 = 700 * unowned
