@@ -24,7 +24,8 @@ if not __package__:
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
 from benchmarks.training import WARM_UP, settings
-from sparring.configs.load import load
+from sparring.configs.load import load_kind
+from sparring.configs.schema import PPORunConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ("processes", "s per update", "env steps/s", "processor s per update", "efficiency", "of processor time")
@@ -53,7 +54,7 @@ Times = list[tuple[float, float]]
 
 def main() -> int:
     args = parse()
-    config = load([f"+run={args.run}", *args.overrides])
+    config = load_kind(PPORunConfig, [f"+run={args.run}", *args.overrides])
     steps = config.ppo.rollout_steps * config.env.num_envs
     sizes = (1, args.processes)
     times: dict[int, Times] = {size: [] for size in sizes}

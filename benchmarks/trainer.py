@@ -28,8 +28,8 @@ if not __package__:
 
 from benchmarks.command import run_script
 from benchmarks.report import heading, publish, table
-from sparring.configs.load import load
-from sparring.configs.schema import RunConfig
+from sparring.configs.load import load_kind
+from sparring.configs.schema import PPORunConfig
 
 WARM_UP = 2
 """Number of warm-up updates, which do not count."""

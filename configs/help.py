@@ -5,15 +5,18 @@ Both come from where they are defined, the run files and the schema, so the text
 
 from __future__ import annotations
 
+import re
+from dataclasses import MISSING
 from textwrap import wrap
 
 from sparring.configs.core.allowed import describe
-from sparring.configs.load import runs
-from sparring.configs.ownership import KINDS, whose
-from sparring.configs.schema import EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
-from sparring.configs.validate import options
+from sparring.configs.kinds import declared, games, owners
+from sparring.configs.load import ROOTS, runs
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GYMNASIUM, RUNS
 
 WIDTH = 120
+LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
+GAMES = {DOGFIGHT: "the dogfight", DIPLOMACY: "Diplomacy", GYMNASIUM: "Gymnasium"}
 HEAD = """\
 usage: python train.py +run=NAME [key=value ...]
 
@@ -41,14 +44,23 @@ def help_text() -> str:
 
 
 def _option_lines() -> list[str]:
-    stage = StageConfig(bots=["ace"], weights=[1.0])
-    phase = PhaseConfig(stages=[stage], randomization=[RandomizationConfig()], events=[EventConfig()])
+    keys = {key: option for kind in RUNS for key, option in declared(kind).items()}
     lines = []
-    for key, value, option in options(RunConfig(phases=[phase])):
-        allowed = option.metadata.get("allowed")
-        default = f"{key}={'null' if value is None else value}"
-        owners = whose(key)
-        only = f"; {' and '.join(KINDS[owner] for owner in owners)} only" if owners else ""
-        text = f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}{only}".rstrip()
+    for key, option in sorted(keys.items(), key=lambda item: ROOTS.index(item[0].split(".")[0])):
+        allowed, value = option.metadata.get("allowed"), option.default
+        typed = LISTS.sub(r"\1.0.", key)
+        default = f"{typed}={'null' if value is None else '[]' if value is MISSING else value}"
+        text = f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}{_only(key)}".rstrip()
         lines += wrap(text, WIDTH, subsequent_indent=" " * 44, drop_whitespace=True, break_on_hyphens=False)
     return lines
+
+
+def _only(key: str) -> str:
+    """Which games, or which trainers, an option is for, if it is not for all."""
+    kinds = owners(key)
+    policies = [kind for kind in RUNS if "ppo" in kind.trainers]
+    if len(kinds) == len(RUNS) or kinds == policies:
+        return "" if len(kinds) == len(RUNS) else "; ppo and sb3 only"
+    if any(kind in policies for kind in kinds):
+        return f"; {' and '.join(GAMES[game] for game in games(kinds))} only"
+    return f"; {' and '.join(trainer for kind in kinds for trainer in kind.trainers)} only"

@@ -15,6 +15,7 @@ PACKAGES = {
     "numpy": "numpy",
     "pettingzoo": "pettingzoo",
     "pillow": "PIL",
+    "pydantic": "pydantic",
     "scipy": "scipy",
     "tensorboard": "tensorboard",
     "torch": "torch",

@@ -146,8 +146,8 @@ class GRPOConfig:
     kl_target: float = option(0.0, "[0, 100]")
     """Above 0 beta follows the KL."""
     kl_horizon: int = option(10, POSITIVE)
-    use_ema_reference: bool = False
-    ema_tau: float = option(0.99, PROBABILITY)
+    use_ema_reference: bool = option(False, needs=["grpo.kl_beta above 0"])
+    ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
     advantage_min_std: float = option(1e-4, "(0, 1000]")
     advantage_clip: float = option(0.0, "[0, 1000]")
     """0 does not clip."""
@@ -155,14 +155,14 @@ class GRPOConfig:
     """By the group's standard deviation; without it as in Dr. GRPO."""
     use_importance_correction: bool = False
     """Clip around what the trainer thought before the step, and weigh by how far the sampler was from that."""
-    importance_cap: float = option(3.0, "[1, 1000]")
+    importance_cap: float = option(3.0, "[1, 1000]", needs=["grpo.use_importance_correction=true"])
     """Of the trainer's own probability over the sampler's, where those differ; beyond it truncated."""
-    importance_mask: bool = False
+    importance_mask: bool = option(False, needs=["grpo.use_importance_correction=true"])
     """Leave such tokens out instead."""
     use_state_stratified_groups: bool = False
     use_elo_conditioned_rewards: bool = False
-    elo_scale: float = option(0.5, "[0, 100]")
-    use_strategic_step_scoring: bool = False
+    elo_scale: float = option(0.5, "[0, 100]", needs=["grpo.use_elo_conditioned_rewards=true"])
+    use_strategic_step_scoring: bool = option(False, needs=["grpo.use_trajectory_level_rewards=false"])
     use_trajectory_level_rewards: bool = False
     use_position_scoring: bool = True
     win_bonus: float = option(50.0, "[0, 1000]")
@@ -174,7 +174,7 @@ class GRPOConfig:
 class LeagueConfig:
     """Whom the learner meets, and how everybody is rated."""
 
-    matchmaking: str = option("category", MATCHMAKINGS)
+    matchmaking: str = option("category", MATCHMAKINGS, needs=["grpo.play=league"])
     """category: by the shares below; win_rate: self_play's share, the others by how often they are beaten; rating: by
     how near their Elo is. `curriculum/league/matchmaking.py` has the rules."""
     self_play: float = option(0.30, PROBABILITY)
@@ -187,14 +187,14 @@ class LeagueConfig:
     final_exploitable: float = option(-1.0, "[-1, 1]")
     final_baseline: float = option(-1.0, "[-1, 1]")
     """Shares at the last step, reached in a straight line; below 0 they stay."""
-    win_rate_form: str = option("hard", WIN_RATE_FORMS)
+    win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])
     """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
-    win_rate_power: float = option(2.0, "[0, 20]")
+    win_rate_power: float = option(2.0, "[0, 20]", needs=["league.matchmaking=win_rate", "league.win_rate_form=hard"])
     peer_elo: float = option(100.0, "(0, 10000]")
     """A checkpoint this near is a peer, one weaker by more exploitable."""
-    rating_width: float = option(150.0, "(0, 10000]")
+    rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
     """Standard deviation of matchmaking=rating, in Elo."""
-    rating_self_play: float = option(0.15, PROBABILITY)
+    rating_self_play: float = option(0.15, PROBABILITY, needs=["league.matchmaking=rating"])
     """At least so much of it is self-play."""
     cold_start_steps: int = option(10, COUNT)
     """Bots only until then."""

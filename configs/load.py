@@ -1,4 +1,4 @@
-"""From a command line to a checked configuration: defaults, then the run file, then the overrides.
+"""From a command line to a checked configuration: the run file, then the overrides, then the schema's defaults.
 
 Hydra composes; the dataclasses decide. Overrides reach Hydra as "set this, whether or not it is there", so that every
 key, typed with or without `+` or written in a file, meets one judge: `from_plain`, which refuses what the schema does
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from hydra import compose, initialize_config_dir
@@ -23,16 +22,19 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.kinds import declared
+from sparring.configs.migrations import from_stored
 from sparring.configs.retired import is_retired, run_message
 from sparring.configs.scale import shrink
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import RUNS, RunConfig
 from sparring.configs.serialization import from_plain, read_yaml, to_plain, unknown_key
-from sparring.configs.validate import check_ranges, validate
+from sparring.configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
-ROOTS = tuple(field.name for field in fields(RunConfig))
+ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in RUNS for key in declared(kind)))
 GYMNASIUM = "gymnasium"
 LONGEST_OVERRIDE = 4000
+Run = TypeVar("Run", bound=RunConfig)
 COMPOSING_ERRORS = (
     HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
 )  # fmt: skip
@@ -62,22 +64,27 @@ def load(overrides: Sequence[str]) -> RunConfig:
     return config
 
 
+def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:
+    """Load a configuration as `load` does; raises `ConfigError` where it is not of this kind of run."""
+    config = load(overrides)
+    if not isinstance(config, kind):
+        raise ConfigError(f"trainer={config.trainer} env.id={config.env.id}: this takes only a {kind.__name__}")
+    return config
+
+
 def _fresh(name: str, settings: Sequence[str]) -> RunConfig:
     """The run file `name` at its scale, then the `settings`, which are not scaled; a begun run never comes here."""
-    defaults = to_plain(RunConfig())
 
-    def composed(settings: Sequence[str]) -> RunConfig:
-        return from_plain({**_compose(settings, defaults, run=name), "run": name})
+    def composed(settings: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
+        plain = _compose(settings, base) if base else _compose(settings, {}, run=name)
+        return from_plain({**plain, "run": name})
 
     config = composed(settings)
     if config.scale == RunConfig.scale:
         return config
-    check_ranges(config)
-    # With its trainer and game as they will be: they decide which options mean anything.
-    owners = [text for text in settings if text.lstrip("+").startswith(("trainer=", "env.id=", "scale="))]
-    file = composed(owners)
-    check_ranges(file)
-    return from_plain({**_compose(settings, to_plain(shrink(file))), "run": name})
+    # Of the trainer and game that it will be: they decide which options there are.
+    kind = [text for text in settings if text.lstrip("+").startswith(("trainer=", "env.id=", "scale="))]
+    return composed(settings, to_plain(shrink(composed(kind))))
 
 
 def _validate(config: RunConfig, *, begun: bool) -> None:
@@ -147,7 +154,7 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
         raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
-        stored = from_plain(read_yaml(path.read_text(encoding="utf-8")))
+        stored = from_stored(read_yaml(path.read_text(encoding="utf-8")))
         if not is_retired(stored.env.id):
             validate(stored, begun=True)
     except (OSError, ValueError) as error:
@@ -184,15 +191,7 @@ def _compose(settings: Sequence[str], base: dict[str, Any], *, run: str = "") ->
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
             # Unresolved: what is in ${...} could be the environment's, which is no business of a configuration.
             composed = OmegaConf.to_container(compose("config", overrides=overrides), resolve=False)
-    except (
-        HydraException,
-        OmegaConfBaseException,
-        yaml.YAMLError,
-        OSError,
-        TypeError,
-        ValueError,
-        RecursionError,
-    ) as error:
+    except COMPOSING_ERRORS as error:
         if settings:
             _check_items(settings, _compose([], base, run=run))
         lines = [str(part).splitlines()[0] for part in (error, error.__cause__) if str(part or "")]

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.kinds import options
 from sparring.configs.language import SHARED, LeagueConfig
-from sparring.configs.ownership import heeds
-from sparring.configs.schema import RunConfig
-from sparring.configs.validate import options
+from sparring.configs.schema import GRPORunConfig, RunConfig
 
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
@@ -30,7 +29,7 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """
     changed = differences(before, now)
     for key, (was, value) in changed.items():
-        if key == "grpo.steps":
+        if key == "grpo.steps" and isinstance(before, GRPORunConfig) and isinstance(now, GRPORunConfig):
             _check_steps(before, now)
         elif not _harmless(key):
             # A scale is usually missing where it differs; other options are there and should not be.
@@ -43,15 +42,10 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Options that differ, as `drift` gives them, whatever depends on them.
-
-    What a run is called is none, nor what means nothing to its trainer and game: a default of such an option may have
-    been another when the run was begun.
-    """
+    """Options that differ, as `drift` gives them, whatever depends on them. What a run is called is none."""
     old, new = ({key: value for key, value, _ in options(config)} for config in (before, now))
     changed = {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
-    heeded = (key for key in changed if key not in NAMES and (heeds(before, key) or heeds(now, key)))
-    return {key: changed[key] for key in heeded}
+    return {key: values for key, values in changed.items() if key not in NAMES}
 
 
 def moving_shares(league: LeagueConfig) -> list[str]:
@@ -60,7 +54,7 @@ def moving_shares(league: LeagueConfig) -> list[str]:
     return [f"league.final_{name}" for name, end in last.items() if end >= 0.0 and end != getattr(league, name)]
 
 
-def _check_steps(before: RunConfig, now: RunConfig) -> None:
+def _check_steps(before: GRPORunConfig, now: GRPORunConfig) -> None:
     """A GRPO run may be made longer where no schedule ends with it; `max_updates` makes one shorter."""
     was, value = before.grpo.steps, now.grpo.steps
     begun = f"grpo.steps={value}: the run was begun with {was}"

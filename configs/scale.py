@@ -17,9 +17,15 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import reduce
 
-from sparring.configs.ownership import heeds
-from sparring.configs.schema import DIPLOMACY, PhaseConfig, RandomizationConfig, RunConfig
-from sparring.configs.validate_language import LANGUAGE_TRAINERS
+from sparring.configs.kinds import knows
+from sparring.configs.schema import (
+    DIPLOMACY,
+    GRPORunConfig,
+    PhaseConfig,
+    PPORunConfig,
+    RandomizationConfig,
+    RunConfig,
+)
 
 MOMENTS = ("max_updates", "grpo.steps", "grpo.kl_beta_warmup_steps", "league.cold_start_steps", "clone.updates")
 """Of runs of language models; other runs have theirs in phases: `updates`, every `at`, the end of every `over`."""
@@ -67,30 +73,30 @@ class ScaleClock:
 def shrink(config: RunConfig) -> RunConfig:
     """Return `config` at its `scale`, which keeps its value; the option's range must have been checked.
 
-    Only options that mean something to the run's trainer and game change.
+    Only options that the kind of run has change.
     """
     small = deepcopy(config)
-    if config.trainer in LANGUAGE_TRAINERS:
-        _shrink_steps(small)
+    if isinstance(small, PPORunConfig):
+        small.phases, small.max_updates = _phases(small)
     else:
-        small.phases, small.max_updates = _phases(config)
-    for key in _heeded(config, INTERVALS):
+        _shrink_steps(small)
+    for key in _known(config, INTERVALS):
         _set(small, key, _interval(config, small, key))
-    for key in _heeded(config, SIZES):
+    for key in _known(config, SIZES):
         _set(small, key, _size(config, key))
-    if config.trainer not in LANGUAGE_TRAINERS:
+    if isinstance(small, PPORunConfig):
         small.ppo.minibatch_size = min(small.ppo.minibatch_size, small.ppo.rollout_steps * small.env.num_envs)
     return small
 
 
 def _shrink_steps(config: RunConfig) -> None:
-    moments = {key: _get(config, key) for key in _heeded(config, MOMENTS)}
+    moments = {key: _get(config, key) for key in _known(config, MOMENTS)}
     clock = ScaleClock(config.scale, moments.values())
     for key, moment in moments.items():
         _set(config, key, clock[moment])
 
 
-def _phases(config: RunConfig) -> tuple[list[PhaseConfig], int]:
+def _phases(config: PPORunConfig) -> tuple[list[PhaseConfig], int]:
     """The phases, each on a clock of its own, and `max_updates`, a moment of the phase in which it comes."""
     phases: list[PhaseConfig] = []
     begin, limit, done = 0, 0, 0
@@ -144,11 +150,13 @@ def _interval(long: RunConfig, short: RunConfig, key: str) -> int:
 
 def _span(config: RunConfig, key: str) -> int:
     """The longest interval after which the option's event happens in a run; after the first snapshot, another one."""
-    if key == "self_play.snapshot_every":
-        fought = (phase.updates for phase in config.phases if min(phase.scripted_start, phase.scripted_end) < 1.0)
-        return max(sum(fought) - 2, 1)
-    totals = {"grpo": config.grpo.steps, "clone": config.clone.updates}
-    total = totals.get(config.trainer) or sum(phase.updates for phase in config.phases)
+    if isinstance(config, PPORunConfig):
+        if key == "self_play.snapshot_every":
+            fought = (phase.updates for phase in config.phases if min(phase.scripted_start, phase.scripted_end) < 1.0)
+            return max(sum(fought) - 2, 1)
+        total = sum(phase.updates for phase in config.phases)
+    else:
+        total = _get(config, "grpo.steps" if isinstance(config, GRPORunConfig) else "clone.updates")
     return min(total, config.max_updates or total)
 
 
@@ -165,9 +173,9 @@ def _nearest(number: float) -> int:
     return math.floor(number + 0.5)
 
 
-def _heeded(config: RunConfig, keys: Iterable[str]) -> list[str]:
-    """Those of `keys` that mean something to the run; the others must keep their defaults."""
-    return [key for key in keys if heeds(config, key)]
+def _known(config: RunConfig, keys: Iterable[str]) -> list[str]:
+    """Those of `keys` that the run has."""
+    return [key for key in keys if knows(type(config), key)]
 
 
 def _get(config: RunConfig, key: str) -> int:

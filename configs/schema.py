@@ -1,18 +1,27 @@
 """Every option of a training run, as dataclasses: names, types, defaults and what each may hold.
 
 This file is the truth; YAML files under `run/` hold only what differs from here. `option(default, allowed)` states an
-option's range or choices next to it; `validate.py` checks them, and everything that concerns several options at once.
+option's range or choices next to it. `trainer` and `env.id` choose the kind of run among `RUNS`, and with it the
+options there are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.language import CloneConfig, EndpointConfig, GRPOConfig, LanguageModelConfig, LeagueConfig
+from sparring.configs.language import (
+    CloneConfig,
+    EndpointConfig,
+    GRPOConfig,
+    LanguageModelConfig,
+    LeagueConfig,
+)
 
 DOGFIGHT = "sparring/Dogfight-v1"
 DIPLOMACY = "sparring/Diplomacy-v0"
+GYMNASIUM = "Gymnasium's environments"
 RULES = ("classic", "challenge")
 BOT_RATES = ("tick", "agent")
 SPAWNS = ("random", "fixed")
@@ -36,6 +45,13 @@ PROMOTIONS = ("always", "sprt")
 TRAINERS = ("ppo", "sb3", "grpo", "clone")
 ACTIVATIONS = ("relu", "tanh")
 WANDB_MODES = ("off", "online", "offline")
+
+DOGFIGHT_CHECKS = (
+    "evaluation.check_bot",
+    "evaluation.check_every",
+    "evaluation.check_alert",
+    "evaluation.regimes_every",
+)
 
 WEIGHT = "[-1000, 1000]"
 PROBABILITY = "[0, 1]"
@@ -77,16 +93,17 @@ class RewardConfig:
 
 @dataclass
 class EnvConfig:
-    """What is played, and how many at once. From `rules` on, the options are the dogfight's."""
+    """What is played, and how many at once."""
 
     id: str = option(DOGFIGHT, ENV_ID)
     """The dogfight, Diplomacy, or any environment of Gymnasium's (`env=gymnasium env.id=CartPole-v1`)."""
     num_envs: int = option(256, "[1, 1000000]")
-    normalize_obs: bool = False
-    normalize_reward: bool = False
-    """By running statistics; for Gymnasium's environments, whose numbers may be of any size."""
-    last_year: int = option(1910, "[1901, 30000]")
-    """A game of Diplomacy ends after it."""
+
+
+@dataclass
+class DogfightEnvConfig(EnvConfig):
+    """Matches of the dogfight."""
+
     rules: str = option("classic", RULES)
     action_repeat: int = option(10, "[1, 120]")
     bot_rate: str = option("tick", BOT_RATES)
@@ -96,6 +113,25 @@ class EnvConfig:
     mirror: bool = False
     """Show every match with the opponent on the right, mirrored where it is not, so that little is learned twice."""
     reward: RewardConfig = field(default_factory=RewardConfig)
+
+
+@dataclass
+class DiplomacyEnvConfig(EnvConfig):
+    """Games of Diplomacy."""
+
+    id: str = option(DIPLOMACY, ENV_ID)
+    last_year: int = option(1910, "[1901, 30000]")
+    """A game of Diplomacy ends after it."""
+
+
+@dataclass
+class GymnasiumEnvConfig(EnvConfig):
+    """Copies of any environment of Gymnasium's, whose numbers may be of any size."""
+
+    id: str = option("CartPole-v1", ENV_ID)
+    normalize_obs: bool = False
+    normalize_reward: bool = False
+    """By running statistics."""
 
 
 @dataclass
@@ -255,7 +291,12 @@ class LoggerConfig:
 
 @dataclass
 class RunConfig:
-    """One training run. The defaults alone are a small valid one: all five bots from the start."""
+    """Options of every training run; `RUNS` are the kinds of run."""
+
+    trainers: ClassVar[tuple[str, ...]] = ()
+    game: ClassVar[str] = DIPLOMACY
+    lacks: ClassVar[tuple[str, ...]] = ()
+    """Keys, without the numbers of items, of what its sections share with other kinds and means nothing to this one."""
 
     run: str | None = option(None, LABEL)
     """Name of the run file chosen with +run=NAME."""
@@ -290,15 +331,92 @@ class RunConfig:
     """One dial for size: below 1 the run file's schedule and batches are shrunk when a run begins (docs/long_runs.md).
     What is typed beside it holds as it is. A run's config.yaml has it, and the numbers that it made."""
     env: EnvConfig = field(default_factory=EnvConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+
+
+@dataclass
+class PPORunConfig(RunConfig):
+    """PPO, ours or SB3's, on any game."""
+
+    trainers = ("ppo", "sb3")
+
     network: NetworkConfig = field(default_factory=NetworkConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=list(BOTS))])])
     self_play: SelfPlayConfig = field(default_factory=SelfPlayConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
+
+
+@dataclass
+class DogfightRunConfig(PPORunConfig):
+    """PPO in the dogfight. The defaults alone are a small valid run: all five bots from the start."""
+
+    game = DOGFIGHT
+
+    env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
+
+
+@dataclass
+class DiplomacyRunConfig(PPORunConfig):
+    """PPO in Diplomacy: orders are chosen, opponents are bots."""
+
+    lacks = (
+        "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max",
+        "phases.scripted_start", "phases.scripted_end", "phases.randomization", "phases.events.log_std", "self_play",
+        *DOGFIGHT_CHECKS,
+    )  # fmt: skip
+
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+
+
+@dataclass
+class GymnasiumRunConfig(PPORunConfig):
+    """PPO in an environment of Gymnasium's, without opponents."""
+
+    game = GYMNASIUM
+    lacks = (
+        "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
+        "evaluation",
+    )  # fmt: skip
+
+    env: GymnasiumEnvConfig = field(default_factory=GymnasiumEnvConfig)
+    phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig("training")])
+
+
+@dataclass
+class LanguageRunConfig(RunConfig):
+    """A language model in Diplomacy."""
+
+    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS)
+
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    guard: GuardConfig = field(default_factory=GuardConfig)
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
-    clone: CloneConfig = field(default_factory=CloneConfig)
+
+
+@dataclass
+class GRPORunConfig(LanguageRunConfig):
+    """GRPO trains a language model to play."""
+
+    trainers = ("grpo",)
+
+    trainer: str = option("grpo", TRAINERS)
     grpo: GRPOConfig = field(default_factory=GRPOConfig)
     league: LeagueConfig = field(default_factory=LeagueConfig)
-    logger: LoggerConfig = field(default_factory=LoggerConfig)
+
+
+@dataclass
+class CloneRunConfig(LanguageRunConfig):
+    """A language model imitates a bot."""
+
+    trainers = ("clone",)
+    lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, "guard")
+
+    trainer: str = option("clone", TRAINERS)
+    clone: CloneConfig = field(default_factory=CloneConfig)
+
+
+RUNS = (DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, GRPORunConfig, CloneRunConfig)

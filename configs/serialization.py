@@ -1,28 +1,40 @@
 """Configurations as plain data and back: what YAML files, config.yaml and checkpoints hold.
 
-Reading walks the dataclasses, so nothing passes that they do not declare: an unknown key is refused wherever it stands
-and however it got there, with the nearest known one; a value of the wrong type names what is wanted. A whole float such
-as 1e6 counts as an integer, because that is how people write large numbers.
+Pydantic reads them by the dataclasses: `trainer` and `env.id` discriminate the union of all kinds of run, extra keys
+are forbidden, and the validator of an option is what `schema.py` declares beside it. The first refusal becomes one line
+with key, value, what is allowed and the nearest name. A whole float such as 1e6 counts as an integer.
 """
 
 from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, Field, is_dataclass
+from functools import cache, partial
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    PlainValidator,
+    Strict,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails
+from typing_extensions import TypedDict
 
-from sparring.configs.core.allowed import describe
+from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, suggestion
-from sparring.configs.schema import RunConfig
-from sparring.configs.validate import options
+from sparring.configs.kinds import bare, belongs_elsewhere, declared, members, owners, run_kind, siblings
+from sparring.configs.schema import RUNS, RunConfig
 
-REMOVED = {("grpo", "first_decision_only"): False, ("grpo", "mask_replay"): True}
-"""Options, by section and name, that files of earlier versions hold: the value that is now the only behaviour."""
-
+UNKNOWN = ("extra_forbidden", "invalid_key")
+"""Pydantic's errors about a key; a section and a list have others."""
+SHAPES = {"dict_type": "a mapping of options", "list_type": "a list, such as [a, b]"}
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel = 3
 
@@ -46,69 +58,99 @@ def read_yaml(text: str) -> Any:
 
 def to_plain(config: RunConfig) -> dict[str, Any]:
     """Turn a configuration into dicts, lists, numbers, text and None, in the schema's order."""
-    return asdict(config)
+    plain: dict[str, Any] = _plain(config, config.lacks)
+    return plain
 
 
 def from_plain(plain: Mapping[str, Any]) -> RunConfig:
-    """Build the configuration that `plain` describes; what it leaves out keeps its default.
+    """Build the configuration that `plain` describes, of the kind it says; what it leaves out keeps its default.
 
-    Raises `ConfigError` for unknown keys and wrong types. Ranges are `validate`'s matter.
+    Raises `ConfigError` for unknown keys, options of other kinds of run, wrong types, and values that are not allowed.
     """
-    config = _read(RunConfig, _without_removed(plain), "")
-    assert isinstance(config, RunConfig)
-    return config
-
-
-def _without_removed(plain: Any) -> Any:
-    """Leave out `REMOVED` options; raises `ConfigError` where one holds another value than the one that is left."""
     if not isinstance(plain, Mapping):
-        return plain
-    kept = dict(plain)
-    for (section, name), only in REMOVED.items():
-        if isinstance(kept.get(section), Mapping) and name in kept[section]:
-            kept[section] = dict(kept[section])
-            if (value := kept[section].pop(name)) is not only:
-                raise ConfigError(f"{section}.{name}={value}: is no option any more, and every run has {only}")
-    return kept
-
-
-def unknown_key(key: str, siblings: Sequence[str]) -> ConfigError:
-    """The error for a dotted `key` that nothing declares: the known `siblings`, and the nearest option anywhere."""
-    everywhere = [*siblings, *(option for option, _, _ in options(RunConfig()))]
-    hint = suggestion(key, everywhere, likeness=0.65)
-    return ConfigError(f"unknown key {key!r}: choose from {', '.join(siblings)}{hint}")
-
-
-def _read(kind: Any, value: Any, key: str, option: Field[Any] | None = None) -> Any:
-    """Read `value`, found at the dotted `key`, as the annotation `kind`; `option` is the field that declares it."""
-    if is_dataclass(kind):
-        return _read_dataclass(kind, value, key)
-    if get_origin(kind) is list:
-        return _read_list(get_args(kind)[0], value, key, option)
-    if get_origin(kind) in (Union, UnionType):
-        if value is None:
-            return None
-        (kind,) = (member for member in get_args(kind) if member is not type(None))
+        raise ConfigError(f"the configuration={_shown(plain)}: must be a mapping of options")
     try:
-        return _READERS[kind](value)
+        read: RunConfig = _adapter().validate_python(plain)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        first = next((one for one in details if one["type"] in UNKNOWN), details[0])
+        raise _refusal(first, plain) from None  # pydantic's own text repeats every value, of secrets, too
+    return read
+
+
+def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
+    """Make the error for a dotted `key` that nothing declares: those `known` beside it, and the nearest anywhere."""
+    everywhere = [*known, *(option for kind in RUNS for option in declared(kind))]
+    hint = suggestion(key, everywhere, likeness=0.65)
+    return ConfigError(f"unknown key {key!r}: choose from {', '.join(known)}{hint}")
+
+
+@cache
+def _adapter() -> TypeAdapter[Any]:
+    kinds = tuple(Annotated[_form(kind, kind.lacks), Tag(kind.__name__)] for kind in RUNS)
+    union: Any = Annotated[Union[kinds], Discriminator(lambda plain: run_kind(plain).__name__)]  # noqa: UP007
+    return TypeAdapter(union)
+
+
+def _form(section: Any, lacks: Sequence[str], prefix: str = "") -> Any:
+    """What pydantic reads a dataclass as: the options that the run has, none of them required, and no others."""
+    hints = get_type_hints(section)
+    typed = {one.name: _typed(hints[one.name], one, lacks, key) for one, key in members(section, lacks, prefix)}
+    form = TypedDict(section.__name__, typed, total=False)  # type: ignore[misc]
+    form.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
+    return Annotated[form, AfterValidator(lambda given: section(**given))]
+
+
+def _typed(hint: Any, option: Field[Any], lacks: Sequence[str], key: str) -> Any:
+    if is_dataclass(hint):
+        return _form(hint, lacks, f"{key}.")
+    if get_origin(hint) is list:
+        return Annotated[list[_typed(get_args(hint)[0], option, lacks, key)], Strict()]  # type: ignore[misc]
+    return Annotated[Any, PlainValidator(partial(_read, hint, option))]
+
+
+def _plain(value: Any, lacks: Sequence[str], prefix: str = "") -> Any:
+    if is_dataclass(value):
+        owned = members(value, lacks, prefix)
+        return {option.name: _plain(getattr(value, option.name), lacks, f"{key}.") for option, key in owned}
+    return [_plain(item, lacks, prefix) for item in value] if isinstance(value, list) else value
+
+
+def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:
+    """Turn an error of pydantic's, placed under the tag of its kind of run, into a line of ours."""
+    key, value = ".".join(map(str, error["loc"][1:])), error["input"]
+    if error["type"] in UNKNOWN:
+        return _misplaced(key, value, plain)
+    wanted, option = SHAPES.get(error["type"]), _option(key)
+    why = f"must be {wanted}{_rule(option) if option else ''}" if wanted else error["ctx"]["error"]
+    return ConfigError(f"{key}={_shown(value, option)}: {why}")
+
+
+def _misplaced(key: str, value: Any, plain: Mapping[str, Any]) -> ConfigError:
+    """Refuse a key that this kind of run lacks: of a section that others have, its first option."""
+    kind = run_kind(plain)
+    while isinstance(value, Mapping) and value and owners(inner := f"{key}.{next(iter(value))}"):
+        key, value = inner, next(iter(value.values()))
+    elsewhere = belongs_elsewhere(kind, key, plain)
+    if not elsewhere:
+        return unknown_key(key, siblings(kind, key))
+    return ConfigError(f"{key}={_shown(value, _option(key))}: {elsewhere}")
+
+
+def _read(kind: Any, option: Field[Any], value: Any) -> Any:
+    """Read one value by its annotation and by what its option may hold; raises `ValueError` with what is wrong."""
+    members = get_args(kind)
+    if members and value is None:
+        return None
+    try:
+        read = _READERS[members[0] if members else kind](value)
     except TypeError as error:
-        raise _wrong(key, value, str(error), option) from error
-
-
-def _read_dataclass(kind: Any, value: Any, key: str) -> Any:
-    if not isinstance(value, Mapping):
-        raise _wrong(key, value, "a mapping of options")
-    kinds, declared = get_type_hints(kind), {option.name: option for option in fields(kind)}
-    for name in value:
-        if name not in kinds:
-            raise unknown_key(_join(key, name), [_join(key, known) for known in kinds])
-    return kind(**{name: _read(kinds[name], item, _join(key, name), declared[name]) for name, item in value.items()})
-
-
-def _read_list(kind: Any, value: Any, key: str, option: Field[Any] | None) -> list[Any]:
-    if not isinstance(value, list):
-        raise _wrong(key, value, "a list, such as [a, b]", option)
-    return [_read(kind, item, _join(key, index), option) for index, item in enumerate(value)]
+        raise ValueError(f"must be {error}{_rule(option)}") from error
+    allowed = option.metadata.get("allowed")
+    wrong = None if allowed is None or read == option.default else complaint(read, allowed)  # "" or None: not given
+    if wrong:
+        raise ValueError(f"{wrong}; the default is {option.default}" if _is_number(option.default) else wrong)
+    return read
 
 
 # Each reads one value or raises `TypeError` with what was wanted.
@@ -150,13 +192,21 @@ def _read_str(value: Any) -> str:
 _READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str}
 
 
-def _join(key: str, name: object) -> str:
-    return f"{key}.{name}" if key else str(name)
+def _option(key: str) -> Field[Any] | None:
+    """The field that declares an option, or the list whose item it is, in any kind of run."""
+    return next((declared(kind)[bare(key)] for kind in RUNS if bare(key) in declared(kind)), None)
 
 
-def _wrong(key: str, value: object, wanted: str, option: Field[Any] | None = None) -> ConfigError:
-    shown = value if isinstance(value, str | int | float) else _SHORT.repr(value)
-    return ConfigError(f"{key or 'the configuration'}={shown}: must be {wanted}{_rule(option) if option else ''}")
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: object, option: Field[Any] | None = None) -> str:
+    """A value as messages have it; not what may be a secret."""
+    allowed = option.metadata.get("allowed") if option else None
+    if isinstance(allowed, Form) and allowed.private:
+        return "(not shown)"
+    return str(value) if isinstance(value, str | int | float) else _SHORT.repr(value)
 
 
 def _rule(option: Field[Any]) -> str:

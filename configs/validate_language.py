@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import Any
+
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.language import SHARED, EndpointConfig
-from sparring.configs.schema import DIPLOMACY, RunConfig
+from sparring.configs.kinds import declared
+from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOConfig, LeagueConfig
+from sparring.configs.schema import DIPLOMACY, CloneRunConfig, GRPORunConfig, LanguageRunConfig
 
-LANGUAGE_TRAINERS = ("grpo", "clone")
 
-
-def check_language(config: RunConfig) -> None:
-    """Refuse a run of `LANGUAGE_TRAINERS` that cannot be, with one line; raises `ConfigError`."""
+def check_language(config: LanguageRunConfig) -> None:
+    """Refuse a run of a language model that cannot be, with one line; raises `ConfigError`."""
     if config.env.id != DIPLOMACY:
         raise ConfigError(f"trainer={config.trainer}: plays {DIPLOMACY}, not env.id={config.env.id}; give that")
-    _check_clone(config)
+    if isinstance(config, CloneRunConfig):
+        _check_clone(config.clone)
     _check_backend(config)
-    _check_grpo(config)
-    _check_shares(config)
+    if isinstance(config, GRPORunConfig):
+        _check_grpo(config.grpo)
+        _check_shares(config.league)
+
+
+def check_idle(config: LanguageRunConfig) -> None:
+    """Refuse an option that is not its default and lacks what it needs to have an effect; raises `ConfigError`.
+
+    What is on by default may be switched off beside its parameters: `grpo.kl_beta=0` beside its warm-up is no mistake.
+    """
+    for key, option in declared(type(config)).items():
+        value, default = _value(config, key) if option.metadata.get("needs") else None, option.default
+        for need in option.metadata.get("needs", ()):
+            if value != default and not _given(config, need):
+                value, default = (str(one).lower() for one in (value, default))
+                raise ConfigError(f"{key}={value}: has no effect without {need}; give that, too, or {key}={default}")
+
+
+def _given(config: LanguageRunConfig, need: str) -> bool:
+    key, equals, wanted = need.partition("=")
+    if equals:
+        return str(_value(config, key)).lower() == wanted
+    return bool(_value(config, key.removesuffix(" above 0")) > 0)
+
+
+def _value(config: LanguageRunConfig, key: str) -> Any:
+    return reduce(getattr, key.split("."), config)
 
 
 def check_endpoint(endpoint: EndpointConfig) -> None:
@@ -33,21 +61,19 @@ def check_endpoint(endpoint: EndpointConfig) -> None:
         )
 
 
-def _check_clone(config: RunConfig) -> None:
-    clone = config.clone
+def _check_clone(clone: CloneConfig) -> None:
     if clone.hidden % (2 * clone.heads):
         raise ConfigError(f"clone.hidden={clone.hidden}: must be a multiple of {2 * clone.heads}, twice clone.heads")
 
 
-def _check_backend(config: RunConfig) -> None:
+def _check_backend(config: LanguageRunConfig) -> None:
     check_endpoint(config.endpoint)
     if config.model.backend == "endpoint":
         why = "makes a model of its own" if config.trainer == "clone" else "cannot give a server its new weights"
         raise ConfigError(f"model.backend=endpoint: trainer={config.trainer} {why}; use transformers")
 
 
-def _check_grpo(config: RunConfig) -> None:
-    grpo = config.grpo
+def _check_grpo(grpo: GRPOConfig) -> None:
     if grpo.use_token_level_loss and grpo.aggregation == "dr_grpo":
         raise ConfigError(
             "grpo.use_token_level_loss=true: weighs samples by their tokens, and grpo.aggregation=dr_grpo weighs none;"
@@ -64,8 +90,7 @@ def _check_grpo(config: RunConfig) -> None:
         )
 
 
-def _check_shares(config: RunConfig) -> None:
-    league = config.league
+def _check_shares(league: LeagueConfig) -> None:
     first = [getattr(league, name) for name in SHARED]
     last = [getattr(league, f"final_{name}") for name in SHARED]
     last = [start if end < 0 else end for start, end in zip(first, last, strict=True)]

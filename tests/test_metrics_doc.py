@@ -9,15 +9,19 @@ import pytest
 from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import (
-    DIPLOMACY,
     CloneConfig,
-    EnvConfig,
+    CloneRunConfig,
+    DiplomacyEnvConfig,
+    DiplomacyRunConfig,
+    DogfightEnvConfig,
+    DogfightRunConfig,
     EvaluationConfig,
+    GymnasiumEnvConfig,
+    GymnasiumRunConfig,
     LoggerConfig,
     NetworkConfig,
     PhaseConfig,
     PPOConfig,
-    RunConfig,
     SelfPlayConfig,
     StageConfig,
 )
@@ -68,14 +72,14 @@ def matches(documented_key, key):
     return re.fullmatch(pattern, key) is not None
 
 
-def trained(root, **options):
+def trained(kind, root, **options):
     """The rows of a run of two updates."""
     from sparring.agents.trainers import train
 
     options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
-    options |= {"network": NetworkConfig(hidden=8), "logger": LoggerConfig(progress=False)}
-    config = RunConfig(**options)
-    train(config)
+    options |= {"logger": LoggerConfig(progress=False)}
+    config = kind(**options)
+    trainer(config.trainer)(config)
     lines = (root / "documented" / "metrics.jsonl").read_text().splitlines()
     return [row for row in map(json.loads, lines) if "event" not in row]
 
@@ -83,8 +87,10 @@ def trained(root, **options):
 @pytest.fixture(scope="module")
 def gymnasium_rows(tmp_path_factory):
     return trained(
+        GymnasiumRunConfig,
         tmp_path_factory.mktemp("gymnasium"),
-        env=EnvConfig(id="CartPole-v1", num_envs=4),
+        network=NetworkConfig(hidden=8),
+        env=GymnasiumEnvConfig(id="CartPole-v1", num_envs=4),
         ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=400, precision="fp32"),
         phases=[PhaseConfig("training", 2)],
     )
@@ -93,8 +99,10 @@ def gymnasium_rows(tmp_path_factory):
 @pytest.fixture(scope="module")
 def diplomacy_rows(tmp_path_factory):
     return trained(
+        DiplomacyRunConfig,
         tmp_path_factory.mktemp("diplomacy"),
-        env=EnvConfig(id=DIPLOMACY, num_envs=14, last_year=1902),
+        network=NetworkConfig(hidden=8),
+        env=DiplomacyEnvConfig(num_envs=14, last_year=1902),
         ppo=PPOConfig(rollout_steps=8, epochs=1, minibatch_size=112, precision="fp32"),
         phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["random"])])],
         evaluation=EvaluationConfig(every=2, games=7),
@@ -105,9 +113,9 @@ def diplomacy_rows(tmp_path_factory):
 def clone_rows(tmp_path_factory):
     pytest.importorskip("transformers")
     return trained(
+        CloneRunConfig,
         tmp_path_factory.mktemp("clone"),
-        trainer="clone",
-        env=EnvConfig(id=DIPLOMACY, last_year=1902),
+        env=DiplomacyEnvConfig(last_year=1902),
         clone=CloneConfig(hidden=16, layers=1, heads=1, games_per_update=2, updates=2),
         evaluation=EvaluationConfig(every=2, games=2),
     )
@@ -117,8 +125,10 @@ def clone_rows(tmp_path_factory):
 def rows(tmp_path_factory):
     """The rows of a run of two updates with self-play and every check on. A match is over after at most 90 steps."""
     return trained(
+        DogfightRunConfig,
         tmp_path_factory.mktemp("checkpoints"),
-        env=EnvConfig(num_envs=32, action_repeat=120),
+        network=NetworkConfig(hidden=8),
+        env=DogfightEnvConfig(num_envs=32, action_repeat=120),
         ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=1600, precision="fp32"),
         phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["ace"])], scripted_start=0.8, scripted_end=0.8)],
         self_play=SelfPlayConfig(slots=1),

@@ -42,7 +42,7 @@ def test_commands_of_training(arguments, capsys, tmp_path):
         folder.mkdir()
         (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(load(["+run=quickstart"]))))
         arguments = [*arguments, f"checkpoint_dir={tmp_path}"]
-    assert load(arguments).phases
+    load(arguments)
 
 
 @pytest.mark.parametrize("arguments", commands("eval/run.py"), ids=" ".join)

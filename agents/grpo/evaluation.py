@@ -14,7 +14,7 @@ from typing import Any
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.game import text_game
 from sparring.envs.text import ReferenceTable
@@ -31,7 +31,7 @@ class ReferenceResult:
 class ReferenceEvaluation:
     """Evaluations of the learner of `adapters`, whose model has this `tokenizer`."""
 
-    def __init__(self, config: RunConfig, adapters: Adapters, tokenizer: Any, *, threads: int) -> None:
+    def __init__(self, config: GRPORunConfig, adapters: Adapters, tokenizer: Any, *, threads: int) -> None:
         self._config, self._threads = config, threads
         if config.evaluation.every:
             self._game = text_game(config.env.id)

@@ -31,7 +31,7 @@ from sparring.agents.grpo.step_stats import StepStats
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, score
 from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 
 DR_GRPO_LENGTH = 64
 """The constant that dr_grpo divides by: about the decisions that the orders of ten units take."""
@@ -73,7 +73,7 @@ class GRPOLearner:
         self,
         model: Any,
         parameters: dict[str, Parameter],
-        config: RunConfig,
+        config: GRPORunConfig,
         *,
         base: str,
         without_adapters: Any,

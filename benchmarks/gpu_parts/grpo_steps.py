@@ -16,7 +16,8 @@ from typing import Any
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions, seconds_into
-from sparring.configs.load import load
+from sparring.configs.load import load_kind
+from sparring.configs.schema import GRPORunConfig
 
 RUN, STEPS = "diplomacy_quickstart", 10
 SIZES = ("grpo.groups=6", "grpo.samples_per_group=8")
@@ -54,7 +55,7 @@ def _train(options: PartOptions, folder: str, steps: int) -> Path:
     from sparring.agents.trainers import train
 
     place = [f"device={options.device}", f"seed={options.seed}", f"checkpoint_dir={folder}", "logger.progress=false"]
-    return train(load([f"+run={RUN}", *place, f"grpo.steps={steps}", *options.sized(SIZES, TINY)]))
+    return train(load_kind(GRPORunConfig, [f"+run={RUN}", *place, f"grpo.steps={steps}", *options.sized(SIZES, TINY)]))
 
 
 def _steps(folder: Path) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from benchmarks.gpu_parts.part import Found, PartOptions
-from sparring.configs.load import load
-from sparring.configs.schema import PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from sparring.configs.load import load_kind
+from sparring.configs.schema import DogfightRunConfig, PhaseConfig, RandomizationConfig, StageConfig
 
 RUN = "unified_dr_gpu_v3"
 UPDATES, STOP = 6, 2
@@ -68,7 +68,7 @@ def config(options: PartOptions, folder: str, name: str, updates: int) -> RunCon
     place = [f"device={options.device}", f"seed={options.seed}", f"checkpoint_dir={folder}", f"name={name}"]
     saving = ["deterministic=true", f"max_updates={updates}", "logger.progress=false", "ppo.warmup_updates=1"]
     league = ["self_play.snapshot_every=1", "self_play.deal_every=1", "evaluation.check_every=0"]
-    loaded = load([f"+run={RUN}", *place, *saving, *league, *options.sized(sizes, tiny)])
+    loaded = load_kind(DogfightRunConfig, [f"+run={RUN}", *place, *saving, *league, *options.sized(sizes, tiny)])
     loaded.phases, loaded.evaluation.regimes_every = PHASES, 0
     return loaded
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from benchmarks.gpu_parts import precision_probe
 from benchmarks.gpu_parts.part import Found, PartOptions
-from sparring.configs.load import load
+from sparring.configs.load import load_kind
+from sparring.configs.schema import PPORunConfig
 
 RUN = "unified_dr_gpu_v3"
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -58,7 +59,7 @@ def train(precision: str, options: PartOptions) -> list[dict[str, Any]]:
             f"checkpoint_dir={folder}",
             "logger.progress=false",
         ]
-        final = train_run(load([f"+run={RUN}", *changes, *place, *options.sized((), TINY)]))
+        final = train_run(load_kind(PPORunConfig, [f"+run={RUN}", *changes, *place, *options.sized((), TINY)]))
         lines = (final.parent / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     found = [json.loads(line) for line in lines]
     return [update for update in found if "time/steps_per_second" in update]

@@ -8,6 +8,7 @@ none does. For a list, the rule is about each item.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,9 +38,12 @@ class Form:
 Allowed = str | tuple[str, ...] | Form
 
 
-def option(default: Any, allowed: Allowed) -> Any:
-    """Declare a dataclass field with its default and what it may hold."""
-    return field(default=default, metadata={"allowed": allowed})
+def option(default: Any, allowed: Allowed | None = None, *, needs: Sequence[str] = ()) -> Any:
+    """Declare a dataclass field with its default and what it may hold.
+
+    `needs` names what has to be given for the option to have an effect, such as "grpo.kl_beta above 0" or "a.b=true".
+    """
+    return field(default=default, metadata={"allowed": allowed, "needs": tuple(needs)})
 
 
 def describe(allowed: Allowed) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 from sparring.configs.serialization import from_plain, read_yaml
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
@@ -42,10 +42,11 @@ def read_settings(words: Sequence[str]) -> Settings:
     return found
 
 
-def configured(settings: Settings) -> RunConfig:
+def configured(settings: Settings) -> GRPORunConfig:
     """The configuration that settings make; raises `InputError` for unknown options and wrong values."""
     config = from_plain({"trainer": "grpo", "env": {"id": ENV_ID}, **settings})
     validate(config)
+    assert isinstance(config, GRPORunConfig)
     return config
 
 

@@ -11,7 +11,7 @@ import yaml
 from sparring import train
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import DogfightRunConfig
 from sparring.configs.serialization import to_plain
 
 SECRET = "canary-4f1d6b"
@@ -191,7 +191,7 @@ def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
 def test_a_run_goes_on_where_it_was_found_whatever_its_configuration_says(tmp_path):
     """A copied folder would otherwise lead into the one it was copied from, or begin anew somewhere else."""
     (tmp_path / "mine").mkdir()
-    plain = to_plain(RunConfig()) | {"checkpoint_dir": "/elsewhere"}
+    plain = to_plain(DogfightRunConfig()) | {"checkpoint_dir": "/elsewhere"}
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(plain))
     config = load(["resume=mine", f"checkpoint_dir={tmp_path}"])
     assert (config.name, config.checkpoint_dir) == ("mine", str(tmp_path))

@@ -5,17 +5,19 @@ from dataclasses import replace
 import pytest
 
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.language import GRPOConfig, LanguageModelConfig, LeagueConfig
+from sparring.configs.language import GRPOConfig, LeagueConfig
+from sparring.configs.migrations import from_stored
 from sparring.configs.resume_changes import drift
-from sparring.configs.schema import DIPLOMACY, EnvConfig, LoggerConfig, PPOConfig, RunConfig
+from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, GRPORunConfig, LoggerConfig, PPOConfig
+from sparring.configs.serialization import to_plain
 
 
 def grpo(**options):
-    return replace(RunConfig(), **{"trainer": "grpo", "env": EnvConfig(id=DIPLOMACY), **options})
+    return GRPORunConfig(**options)
 
 
 def test_nothing_changed():
-    assert drift(RunConfig(), RunConfig(name="x", resume="x", run="y")) == {}
+    assert drift(DogfightRunConfig(), DogfightRunConfig(name="x", resume="x", run="y")) == {}
 
 
 @pytest.mark.parametrize(
@@ -23,22 +25,21 @@ def test_nothing_changed():
     [
         ({"max_updates": 5}, {"max_updates": (0, 5)}),
         ({"device": "cpu"}, {"device": ("auto", "cpu")}),
-        ({"env": EnvConfig(num_envs=512)}, {"env.num_envs": (256, 512)}),
+        ({"env": DogfightEnvConfig(num_envs=512)}, {"env.num_envs": (256, 512)}),
         ({"logger": LoggerConfig(wandb="offline")}, {"logger.wandb": ("off", "offline")}),
     ],
 )
 def test_harmless_changes_are_listed(changes, expected):
-    assert drift(RunConfig(), replace(RunConfig(), **changes)) == expected
+    assert drift(DogfightRunConfig(), replace(DogfightRunConfig(), **changes)) == expected
 
 
-def test_what_means_nothing_to_the_run_is_no_difference():
-    """A run of PPO that was begun when an option of language models had another default is continued."""
-    other = {"model": LanguageModelConfig(lora_alpha=32.0), "grpo": GRPOConfig(steps=7), "trainer": "ppo"}
-    assert drift(replace(RunConfig(), **other), RunConfig()) == {}
+def test_what_a_stored_run_had_of_others_is_no_difference():
+    """Every run once stored the sections of all: what means nothing to it is dropped, whatever its value."""
+    others = {"model": {"lora_alpha": 32.0}, "grpo": {"steps": 7}}
+    env = {**to_plain(DogfightRunConfig())["env"], "last_year": 1905, "normalize_obs": False}
+    assert drift(from_stored({**to_plain(DogfightRunConfig()), **others, "env": env}), DogfightRunConfig()) == {}
     with pytest.raises(ConfigError, match=r"model\.lora_alpha=0\.0: the run was begun with 32"):
-        drift(grpo(model=other["model"]), grpo())
-    dogfight = replace(RunConfig(), env=EnvConfig(bot_rate=2))
-    assert drift(replace(dogfight, env=replace(dogfight.env, last_year=1905)), dogfight) == {}
+        drift(from_stored({"trainer": "grpo", **others, "grpo": {}}), grpo())
 
 
 def test_a_grpo_run_may_be_made_longer_and_not_shorter():
@@ -52,13 +53,13 @@ def test_a_grpo_run_may_be_made_longer_and_not_shorter():
     [
         ({"seed": 2}, r"seed=2: the run was begun with 1"),
         ({"ppo": PPOConfig(gamma=0.9)}, r"ppo\.gamma=0\.9: the run was begun with 0\.999"),
-        ({"env": EnvConfig(rules="challenge")}, r"env\.rules=challenge: the run was begun with classic"),
+        ({"env": DogfightEnvConfig(rules="challenge")}, r"env\.rules=challenge: the run was begun with classic"),
         ({"phases": []}, r"phases\.0\.name=None: the run was begun with curriculum"),
     ],
 )
 def test_what_learning_depends_on_is_refused_by_name(changes, words):
     with pytest.raises(ConfigError, match=words):
-        drift(RunConfig(), replace(RunConfig(), **changes))
+        drift(DogfightRunConfig(), replace(DogfightRunConfig(), **changes))
 
 
 def test_a_run_whose_shares_end_with_it_is_not_made_longer():
@@ -75,4 +76,4 @@ def test_a_missing_scale_is_named_with_the_run_s_own():
     with pytest.raises(
         ConfigError, match=r"scale=1\.0: the run was begun with 0\.01, .*; give scale=0\.01 to continue"
     ):
-        drift(RunConfig(scale=0.01), RunConfig())
+        drift(DogfightRunConfig(scale=0.01), DogfightRunConfig())

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.help import help_text
+from sparring.configs.kinds import declared, knows, options
 from sparring.configs.load import CONFIG_DIR, load, runs
-from sparring.configs.ownership import heeds
 from sparring.configs.resume_changes import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
-from sparring.configs.schema import DOGFIGHT, EventConfig, PhaseConfig, RandomizationConfig, RunConfig, StageConfig
+from sparring.configs.schema import DOGFIGHT, RUNS, DogfightRunConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.validate import options, validate
 from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.configs.validate import validate
+from sparring.curriculum.schedule import Schedule
 
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
@@ -58,8 +60,7 @@ def course(config):
 
 
 def test_every_whole_number_is_scaled_or_left_on_purpose():
-    phase = PhaseConfig(stages=[StageConfig()], randomization=[RandomizationConfig()], events=[EventConfig()])
-    whole = {bare(key) for key, _, option in options(RunConfig(phases=[phase])) if option.type == "int"}
+    whole = {key for kind in RUNS for key, option in declared(kind).items() if option.type == "int"}
     assert whole == SCALED | LEFT
     assert not SCALED & LEFT
 
@@ -82,7 +83,7 @@ def test_everything_still_happens_in_its_order(run, scale):
     assert sum(phase.updates for phase in small.phases) < sum(phase.updates for phase in whole.phases)
     updates = [min(sum(phase.updates for phase in one.phases), one.max_updates or 10**7) for one in (whole, small)]
     fights = any(phase.scripted_end < 1.0 for phase in whole.phases)
-    for key in (key for key in INTERVALS if heeds(whole, key) and (fights or not key.startswith("self_play"))):
+    for key in (key for key in INTERVALS if knows(type(whole), key) and (fights or not key.startswith("self_play"))):
         before, now = by_key(whole)[key], by_key(small)[key]
         assert (0 < before <= updates[0]) <= (0 < now <= updates[1]), key
         assert (now == 0) == (before == 0), key
@@ -113,7 +114,6 @@ def test_widening_physics_and_the_end_by_hand():
 def test_runs_of_language_models():
     grpo = load(["+run=diplomacy_exp5", "scale=0.1"])
     assert (grpo.grpo.steps, grpo.league.cold_start_steps, grpo.grpo.groups) == (25, 1, 5)
-    assert grpo.phases == RunConfig().phases
     clone = load(["+run=diplomacy_clone", "scale=0.1"])
     assert (clone.clone.updates, clone.evaluation.every, clone.checkpoint_every) == (25, 16, 16)
 
@@ -126,7 +126,7 @@ def test_games_of_diplomacy_stay_multiples_of_seven():
 def test_minibatches_are_no_larger_than_a_rollout():
     typed = ["+run=gymnasium", "env.num_envs=1", "ppo.minibatch_size=128", "scale=0.01"]
     assert load(typed).ppo.minibatch_size == 128
-    whole = RunConfig(scale=0.01)
+    whole = DogfightRunConfig(scale=0.01)
     whole.env.num_envs, whole.ppo.rollout_steps, whole.ppo.minibatch_size = 8, 512, 4096
     assert shrink(whole).ppo.minibatch_size == 410
     whole.ppo.rollout_steps, whole.ppo.minibatch_size = 2, 16
@@ -136,7 +136,7 @@ def test_minibatches_are_no_larger_than_a_rollout():
 
 
 def test_after_the_first_snapshot_there_is_a_second():
-    config = RunConfig(scale=0.01)
+    config = DogfightRunConfig(scale=0.01)
     config.phases[0].updates, config.phases[0].scripted_end = 400, 0.2
     config.self_play.snapshot_every = 350
     assert shrink(config).phases[0].updates == 4
@@ -251,6 +251,6 @@ def test_the_page_and_help_say_what_is_scaled():
 
 def test_dogfights_default_run_at_any_scale_is_valid():
     for scale in (1.0, 0.01, 1e-9):
-        config = shrink(RunConfig(scale=scale))
+        config = shrink(DogfightRunConfig(scale=scale))
         validate(config)
         assert config.env.id == DOGFIGHT

@@ -8,7 +8,8 @@ import pytest
 from sparring.agents.ppo.precision import PRECISIONS
 from sparring.configs import schema
 from sparring.configs.core.allowed import complaint
-from sparring.configs.validate import options, validate
+from sparring.configs.kinds import options
+from sparring.configs.validate import validate
 from sparring.envs.dogfight import rules
 
 CLASSES = [
@@ -28,19 +29,19 @@ def test_every_number_and_text_says_what_is_allowed(kind):
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_every_default_is_allowed(kind):
     for key, value, option in options(kind()):
-        if value not in (None, "") and "allowed" in option.metadata:
+        if value not in (None, "") and option.metadata.get("allowed"):
             assert complaint(value, option.metadata["allowed"]) is None, key
 
 
 def test_the_defaults_alone_are_a_valid_run():
-    validate(schema.RunConfig())
+    validate(schema.DogfightRunConfig())
 
 
 def test_defaults_are_not_shared_between_objects():
     schema.StageConfig().bots.append("ace")
-    schema.RunConfig().phases[0].stages[0].bots.clear()
+    schema.DogfightRunConfig().phases[0].stages[0].bots.clear()
     assert schema.StageConfig().bots == []
-    assert schema.RunConfig().phases[0].stages[0].bots == list(schema.BOTS)
+    assert schema.DogfightRunConfig().phases[0].stages[0].bots == list(schema.BOTS)
 
 
 def test_names_agree_with_the_rooms_that_own_them():

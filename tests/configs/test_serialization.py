@@ -5,7 +5,7 @@ import yaml
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load, runs
-from sparring.configs.schema import PhaseConfig, RunConfig
+from sparring.configs.schema import DogfightRunConfig, PhaseConfig
 from sparring.configs.serialization import from_plain, to_plain
 
 
@@ -22,14 +22,14 @@ def test_a_run_survives_yaml_and_back(run):
 
 
 def test_what_is_left_out_keeps_its_default():
-    assert from_plain({}) == RunConfig()
+    assert from_plain({}) == DogfightRunConfig()
     assert from_plain({"phases": [{"updates": 5}]}).phases == [PhaseConfig(updates=5)]
 
 
 def test_plain_data_shares_nothing_with_the_configuration():
-    config = RunConfig()
+    config = DogfightRunConfig()
     to_plain(config)["phases"][0]["stages"][0]["bots"].clear()
-    assert config == RunConfig()
+    assert config == DogfightRunConfig()
 
 
 @pytest.mark.parametrize(

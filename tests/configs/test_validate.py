@@ -3,9 +3,10 @@ import math
 import pytest
 
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.kinds import options
 from sparring.configs.schema import BOTS
 from sparring.configs.serialization import from_plain
-from sparring.configs.validate import options, validate
+from sparring.configs.validate import validate
 
 STAGE = {"bots": ["ace"]}
 
@@ -42,8 +43,22 @@ def phase(**entries):
             "env.mirror=True: is an option of sparring/Dogfight-v1, not of CartPole-v1; leave it out",
         ),
         (
-            {"env": {"id": "CartPole-v1"}},
-            "phases.0.stages: only sparring/Dogfight-v1 and sparring/Diplomacy-v0 have opponents",
+            {"env": {"id": "CartPole-v1"}, "phases": [phase()]},
+            "phases.0.stages=[{'bots': ['ace']}]: is an option of sparring/Dogfight-v1 and sparring/Diplomacy-v0, not",
+        ),
+        (
+            {"env": {"id": "sparring/Diplomacy-v0"}, "phases": [{"updates": 1, "events": [{"log_std": -1}]}]},
+            "phases.0.events.0.log_std=-1: is an option of sparring/Dogfight-v1 and Gymnasium's environments, not of",
+        ),
+        (
+            {"env": {"id": "sparring/Diplomacy-v0"}, "self_play": {"slots": 2}},
+            "self_play.slots=2: is an option of sparring/Dogfight-v1, not of sparring/Diplomacy-v0; leave it out",
+        ),
+        ({**LANGUAGE, "phases": []}, "phases=[]: is an option of ppo and sb3, not of trainer=grpo; leave it out"),
+        ({**LANGUAGE, "env": {"num_envs": 7}}, "env.num_envs=7: is an option of ppo and sb3, not of trainer=grpo"),
+        (
+            {"endpoint": {"url": "sk-secret"}},
+            "endpoint.url=(not shown): is an option of grpo and clone, not of trainer=",
         ),
         ({"grpo": {"steps": 3}}, "grpo.steps=3: is an option of grpo, not of trainer=ppo; leave it out"),
         (

@@ -96,6 +96,7 @@ def compare_part(first: Recording, second: Recording, part: str, renames: Rename
             found.append(Difference(file, "", sides[0], sides[1]))
             continue
         leaves = [recording.leaves(part, file, renames) for recording in (first, second)]
+        leaves[0] = renames.without_dropped(Path(file).name, *leaves)
         if Path(file).name == MESSAGES and not messages:
             leaves = [{key: leaf for key, leaf in one.items() if not key.endswith("/event")} for one in leaves]
         difference = first_difference(file, *leaves)

@@ -1,7 +1,8 @@
 """Declared changes of config keys: `renames.json`, the only differences that a comparison overlooks.
 
 `config` has new keys by old ones, dotted as on the command line, null for a key that is gone; a section's key stands
-for all inside it. `added` lists keys that did not exist before. Everything else about a config has to stay the same.
+for all inside it. `added` lists keys that did not exist before, `dropped` those that runs of some kinds no longer have.
+Everything else about a config has to stay the same.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ class Renames:
 
     config: Mapping[str, str | None] = field(default_factory=dict)
     added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, file: Path = FILE) -> Renames:
         """Read the declared changes."""
         plain = json.loads(file.read_text(encoding="utf-8"))
-        return cls(plain["config"], tuple(plain["added"]))
+        return cls(plain["config"], tuple(plain["added"]), tuple(plain["dropped"]))
 
     def new_key(self, key: str) -> str | None:
         """Find what a config key is called now; None if it is gone."""
@@ -49,6 +51,15 @@ class Renames:
             if new is not None:
                 found[new] = leaf
         return found
+
+    def without_dropped(self, name: str, first: Leaves, second: Leaves) -> Leaves:
+        """Return the first leaves without those of dropped config keys that the second lack."""
+        return {key: leaf for key, leaf in first.items() if key in second or not self._is_dropped(name, key)}
+
+    def _is_dropped(self, name: str, key: str) -> bool:
+        start = 0 if name == CONFIG_FILE else _config_start(key)
+        path = "" if start is None else ".".join(part for part in key[start:].split("/") if not part.isdigit())
+        return any(prefix in self.dropped for prefix in _prefixes(path))
 
     def option(self, option: str, keys: Callable[[], Iterable[str]]) -> str | None:
         """Spell an option KEY=VALUE for a checkout that knows `keys`; None where it is gone there."""

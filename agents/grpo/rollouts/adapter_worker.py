@@ -19,7 +19,7 @@ from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.tensor_file import unpack
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.game import text_game
 from sparring.envs.text import RolloutPlan
@@ -33,7 +33,7 @@ NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
 class AdapterRolloutWorker:
     """Plays plans with the model that `config` names; see `agents.grpo.rollouts.worker.Player`."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(self, config: GRPORunConfig) -> None:
         self._config = config.model
         model, self._tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))

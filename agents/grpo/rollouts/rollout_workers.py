@@ -15,7 +15,7 @@ from threading import Condition, Thread
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.grpo.rollouts.worker import Failure, MakePlayer, RolloutJob, Worker
 from sparring.configs.core.errors import InputError
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 
 MOST_DEATHS = 3
 PATIENCE = 2.0
@@ -25,7 +25,7 @@ PATIENCE = 2.0
 class InProcess:
     """Depth 0: plays when the batch is asked for."""
 
-    def __init__(self, config: RunConfig, make: MakePlayer) -> None:
+    def __init__(self, config: GRPORunConfig, make: MakePlayer) -> None:
         self._player = make(config)
         self.tasks: list[RolloutJob] = []
         self.restarts = 0
@@ -51,7 +51,7 @@ class Workers:
     while a plan is there. What is said and raised is said and raised in `next`, in the trainer's own thread.
     """
 
-    def __init__(self, config: RunConfig, make: MakePlayer, alert: Callable[[str], None]) -> None:
+    def __init__(self, config: GRPORunConfig, make: MakePlayer, alert: Callable[[str], None]) -> None:
         self._config, self._make, self._alert = config, make, alert
         self.tasks: list[RolloutJob] = []
         self.restarts = 0

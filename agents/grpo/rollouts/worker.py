@@ -38,7 +38,7 @@ class RolloutPlayer(Protocol):
         ...
 
 
-MakePlayer = Callable[[RunConfig], RolloutPlayer]
+MakePlayer = Callable[[GRPORunConfig], RolloutPlayer]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Failure:
 class Worker:
     """A process and the pipe to it; `step` is what it plays, None while it waits."""
 
-    def __init__(self, context: Any, config: RunConfig, make: MakePlayer) -> None:
+    def __init__(self, context: Any, config: GRPORunConfig, make: MakePlayer) -> None:
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, config, make), daemon=True)
         with _signals_held():
@@ -105,7 +105,7 @@ class Worker:
         self._at_exit.cancel()
 
 
-def _work(pipe: Connection, config: RunConfig, make: MakePlayer) -> None:
+def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer) -> None:
     """What a worker process does until its pipe closes; it leaves signals to the trainer, from its first moment on."""
     set_threads(config.threads)
     if config.deterministic:

@@ -16,7 +16,7 @@ from sparring.agents.ppo.tasks.task import TaskStatus, bots_headline
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import DiplomacyRunConfig
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, record
 from sparring.curriculum.league.serialization import read_league, write_league
 from sparring.curriculum.opponent_mix import deal
@@ -34,7 +34,7 @@ class DiplomacyTask:
 
     def __init__(
         self,
-        config: RunConfig,
+        config: DiplomacyRunConfig,
         device: torch.device,
         threads: int,
         *,

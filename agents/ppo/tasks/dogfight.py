@@ -21,7 +21,7 @@ from sparring.agents.ppo.tasks.broadcast import BroadcastEnv, cut, follow, join
 from sparring.agents.ppo.tasks.task import TaskStatus, bots_headline
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
 from sparring.curriculum.league.serialization import read_league
@@ -40,7 +40,7 @@ class DogfightTask:
 
     def __init__(
         self,
-        config: RunConfig,
+        config: DogfightRunConfig,
         device: torch.device,
         threads: int,
         *,
@@ -141,7 +141,9 @@ class DogfightTask:
         return self.self_play.win_rates() if self.processes.first else self._win_rates
 
 
-def make_batch(config: RunConfig, device: torch.device, threads: int, *, seed: int, share: Shard) -> DogfightBatch:
+def make_batch(
+    config: DogfightRunConfig, device: torch.device, threads: int, *, seed: int, share: Shard
+) -> DogfightBatch:
     """The matches of a run that are this process's share."""
     env = config.env
     batch = DogfightBatch(

@@ -29,7 +29,7 @@ from sparring.agents.ppo.tasks.normalizer import Normalizer
 from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, suggestion
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
 
 RECENT = 100
@@ -47,7 +47,7 @@ class GymnasiumEnvs:
 
     def __init__(
         self,
-        config: RunConfig,
+        config: GymnasiumRunConfig,
         device: torch.device,
         *,
         seed: int,

@@ -109,7 +109,7 @@ class PPOTask(Protocol):
 
 
 def make_task(
-    config: RunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
+    config: PPORunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
 ) -> PPOTask:
     """The task that `config.env.id` names; `InputError` where it cannot be made. `seeds` has a number per `SEEDS`."""
     game = game_of(config.env.id)

@@ -16,7 +16,12 @@ from sparring.agents.ppo.rollout import Samples
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.schema import EnvConfig, EvaluationConfig, PhaseConfig, PPOConfig, SelfPlayConfig
+from sparring.configs.schema import (
+    GymnasiumEnvConfig,
+    GymnasiumRunConfig,
+    PhaseConfig,
+    PPOConfig,
+)
 from tests.agents.distributed.launch_processes import ROOT, end, start
 from tests.agents.ppo.small_run import config, metrics
 from tests.agents.ppo.test_resume import long, untimed
@@ -104,10 +109,14 @@ def test_torchrun_needs_nothing_else(tmp_path):
 
 def cart_poles(root):
     """Normalized by statistics that both processes share, with episodes that end within the rollout."""
-    env = EnvConfig(id="CartPole-v1", num_envs=4, normalize_obs=True, normalize_reward=True)
+    env = GymnasiumEnvConfig(id="CartPole-v1", num_envs=4, normalize_obs=True, normalize_reward=True)
     ppo = PPOConfig(rollout_steps=32, epochs=2, minibatch_size=48, precision="fp32")
-    plain = {"self_play": SelfPlayConfig(), "evaluation": EvaluationConfig()}
-    return config(root, env=env, ppo=ppo, phases=[PhaseConfig("all", 3)], **plain)
+    small, names = (
+        config(root),
+        ("name", "checkpoint_dir", "device", "threads", "checkpoint_every", "network", "logger"),
+    )
+    shared = {name: getattr(small, name) for name in names}
+    return GymnasiumRunConfig(**shared, env=env, ppo=ppo, phases=[PhaseConfig("all", 3)])
 
 
 def test_environments_of_gymnasiums_share_their_statistics(tmp_path):

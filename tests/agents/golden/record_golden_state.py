@@ -20,18 +20,19 @@ from sparring.agents.run import session
 from sparring.agents.run.states import FORMAT_VERSION
 from sparring.agents.trainers import train
 from sparring.configs.schema import EnvConfig, NetworkConfig, PPOConfig, RunConfig, SelfPlayConfig
+from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, NetworkConfig, PPOConfig, SelfPlayConfig
 from tests.agents.ppo import small_run
 
 GOLDEN = Path(__file__).resolve().parent
 
 
-def config() -> RunConfig:
+def config() -> DogfightRunConfig:
     """The run that is recorded; its folder is a relative one, which no machine has to have."""
     return small_run.config(
         "checkpoints",
         max_updates=2,
         keep_states=1,
-        env=EnvConfig(num_envs=4, action_repeat=120),
+        env=DogfightEnvConfig(num_envs=4, action_repeat=120),
         network=NetworkConfig(hidden=4),
         ppo=PPOConfig(rollout_steps=8, epochs=1, minibatch_size=32, precision="fp32"),
         self_play=SelfPlayConfig(snapshot_every=1, pool_size=2, slots=1, deal_every=1),

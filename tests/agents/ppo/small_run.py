@@ -7,7 +7,8 @@ import torch
 
 from sparring.agents.run.states import read_state
 from sparring.configs.schema import (
-    EnvConfig,
+    DogfightEnvConfig,
+    DogfightRunConfig,
     EvaluationConfig,
     EventConfig,
     LoggerConfig,
@@ -15,7 +16,6 @@ from sparring.configs.schema import (
     PhaseConfig,
     PPOConfig,
     RandomizationConfig,
-    RunConfig,
     SelfPlayConfig,
     StageConfig,
 )
@@ -45,13 +45,13 @@ LONG = [
 
 def config(folder, **options):
     """Steps of a whole second, so that a match is over after 90 of them at most."""
-    small = RunConfig(
+    small = DogfightRunConfig(
         name="small",
         checkpoint_dir=str(folder),
         device="cpu",
         threads=1,
         checkpoint_every=2,
-        env=EnvConfig(num_envs=ENVS, action_repeat=120),
+        env=DogfightEnvConfig(num_envs=ENVS, action_repeat=120),
         network=NetworkConfig(hidden=16),
         ppo=PPOConfig(rollout_steps=STEPS, epochs=2, minibatch_size=64, precision="fp32"),
         phases=PHASES,

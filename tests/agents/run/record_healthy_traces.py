@@ -19,6 +19,8 @@ if not __package__:
 
 from sparring.agents.trainers import train
 from sparring.configs.schema import RunConfig
+from sparring.agents.ppo.loop import train
+from sparring.configs.schema import DogfightRunConfig
 from sparring.configs.serialization import from_plain
 from sparring.configs.validate import validate
 
@@ -31,7 +33,7 @@ READ = (
 )  # fmt: skip
 
 
-def config(seed: int, folder: str) -> RunConfig:
+def config(seed: int, folder: str) -> DogfightRunConfig:
     """Run number `seed`: small, and unlike the others."""
     first, second = BOTS[seed % 5], BOTS[(seed + 1 + seed // 5 % 4) % 5]
     plain = {

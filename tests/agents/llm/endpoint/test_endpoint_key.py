@@ -75,7 +75,7 @@ def test_no_object_shows_or_carries_it(monkeypatch):
 
 
 def test_no_configuration_has_it():
-    config = load(["+run=quickstart", f"endpoint.key_env={VARIABLE}"])
+    config = load(["+run=diplomacy_quickstart", f"endpoint.key_env={VARIABLE}"])
     plain = json.dumps(to_plain(config))
     assert VARIABLE in plain
     assert not tells(plain)

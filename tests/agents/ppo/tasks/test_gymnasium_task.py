@@ -11,7 +11,7 @@ from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, make_envs
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.configs.schema import EnvConfig, RunConfig
+from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig
 
 LENGTH = 5
 
@@ -53,7 +53,7 @@ def registered():
 
 
 def envs(**options):
-    config = RunConfig(env=EnvConfig(id="test/Clock-v0", num_envs=3, **options))
+    config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Clock-v0", num_envs=3, **options))
     return GymnasiumEnvs(config, torch.device("cpu"), seed=1)
 
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_trained_on_is_named():
 def test_a_choice_is_counted_from_where_the_space_starts():
     space = Discrete(3, start=5)
     gymnasium.register("test/Choices-v0", lambda: Clock(space), max_episode_steps=LENGTH)
-    config = RunConfig(env=EnvConfig(id="test/Choices-v0", num_envs=3))
+    config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Choices-v0", num_envs=3))
     GymnasiumEnvs(config, torch.device("cpu"), seed=1).step(torch.tensor([[0.0], [1.0], [2.0]]))
     del gymnasium.registry["test/Choices-v0"]
 

@@ -1,0 +1,123 @@
+"""Kinds of run, the members of `schema.RUNS`, and the options of each by dotted key.
+
+Keys are written as they are typed on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field, fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from sparring.configs.retired import is_retired
+from sparring.configs.schema import (
+    DIPLOMACY,
+    RUNS,
+    CloneRunConfig,
+    DiplomacyRunConfig,
+    DogfightRunConfig,
+    GRPORunConfig,
+    GymnasiumRunConfig,
+    RunConfig,
+)
+
+LANGUAGE_TRAINERS = ("grpo", "clone")
+
+
+def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
+    """Return the kind of run that `trainer` and `env.id` choose; an unknown one is refused when it is read."""
+    trainer, env = plain.get("trainer"), plain.get("env")
+    if trainer in LANGUAGE_TRAINERS:
+        return GRPORunConfig if trainer == "grpo" else CloneRunConfig
+    env_id = env.get("id") if isinstance(env, Mapping) else None
+    if env_id == DIPLOMACY:
+        return DiplomacyRunConfig
+    ours = not isinstance(env_id, str) or env_id.lower().startswith("sparring/") or is_retired(env_id)
+    return DogfightRunConfig if ours else GymnasiumRunConfig
+
+
+def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tuple[Field[Any], str]]:
+    """Yield the fields of a dataclass, found at `prefix`, that a run which `lacks` some has, with their bare keys."""
+    for option in sorted(fields(section), key=lambda one: one.name == "logger"):  # which every run has comes last
+        if (key := f"{prefix}{option.name}") not in lacks:
+            yield option, key
+
+
+def options(config: Any) -> Iterator[tuple[str, Any, Field[Any]]]:
+    """Yield every option of a configuration, in order: dotted key, value, and the field that declares it.
+
+    List items count one by one under the field of their list; mappings and lists of them are entered.
+    """
+    yield from _options(config, getattr(config, "lacks", ()), "", "")
+
+
+def _options(section: Any, lacks: Sequence[str], prefix: str, place: str) -> Iterator[tuple[str, Any, Field[Any]]]:
+    for option, bare in members(section, lacks, prefix):
+        key, value = f"{place}{option.name}", getattr(section, option.name)
+        items = [(f"{key}.{index}", item) for index, item in enumerate(value)] if isinstance(value, list) else None
+        for name, item in [(key, value)] if items is None else items:
+            if is_dataclass(item):
+                yield from _options(item, lacks, f"{bare}.", f"{name}.")
+            else:
+                yield name, item, option
+
+
+def declared(kind: Any) -> dict[str, Field[Any]]:
+    """Return the options of a kind of run by bare key, such as `phases.stages.at`."""
+    return _all_declared(kind)
+
+
+@cache
+def _all_declared(kind: Any) -> dict[str, Field[Any]]:
+    return dict(_declared(kind, kind.lacks, ""))
+
+
+def _declared(section: Any, lacks: Sequence[str], prefix: str) -> Iterator[tuple[str, Field[Any]]]:
+    hints = get_type_hints(section)
+    for option, key in members(section, lacks, prefix):
+        inner = next((one for one in (hints[option.name], *get_args(hints[option.name])) if is_dataclass(one)), None)
+        if inner:
+            yield from _declared(inner, lacks, f"{key}.")
+        else:
+            yield key, option
+
+
+def knows(kind: type[RunConfig], key: str) -> bool:
+    """Return whether a kind of run has this option or section."""
+    return any(f"{known}.".startswith(f"{bare(key)}.") for known in declared(kind))
+
+
+def siblings(kind: type[RunConfig], key: str) -> list[str]:
+    """Return the options and sections beside `key`, itself known or not, in order."""
+    group, dot, _ = key.rpartition(".")
+    prefix = f"{bare(group)}{dot}"
+    names = (known.removeprefix(prefix).split(".")[0] for known in declared(kind) if known.startswith(prefix))
+    return [f"{group}{dot}{name}" for name in dict.fromkeys(names)]
+
+
+def owners(key: str) -> list[type[RunConfig]]:
+    """Return the kinds of run that have an option or section; none where the key is unknown."""
+    return [kind for kind in RUNS if knows(kind, key)]
+
+
+def games(kinds: Sequence[type[RunConfig]]) -> list[str]:
+    """Return the games of some kinds of run, each once."""
+    return list(dict.fromkeys(kind.game for kind in kinds))
+
+
+def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any]) -> str:
+    """Say to whom the option `key`, which `plain` gives and its `kind` lacks, belongs; empty where to none."""
+    others, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
+    same_trainer = [one for one in others if trainer in one.trainers]
+    if same_trainer or (kind.game not in games(others) and knows(kind, key.split(".")[0])):
+        whose, name = games(same_trainer or others), env.get("id", kind.game) if isinstance(env, Mapping) else kind.game
+    else:
+        whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
+    return f"is an option of {' and '.join(whose)}, not of {name}; leave it out" if others else ""
+
+
+def bare(key: str) -> str:
+    """Return `phases.0.stages.1.at` as `phases.stages.at`."""
+    return re.sub(r"\.\d+(?=\.|$)", "", key)

@@ -1,0 +1,36 @@
+"""Stored configurations of earlier versions, in which every run had the sections of all trainers and games.
+
+What a kind of run does not have is dropped, whatever its value, which meant nothing. The file itself stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparring.configs.kinds import knows, owners, run_kind
+from sparring.configs.schema import RunConfig
+from sparring.configs.serialization import from_plain
+
+
+def migrate(plain: Any) -> Any:
+    """Return a stored configuration without the options of other kinds of run; unknown keys stay, to be refused."""
+    return _kept(run_kind(plain), plain, "") if isinstance(plain, Mapping) else plain
+
+
+def from_stored(plain: Any) -> RunConfig:
+    """Build the configuration that a config.yaml or a checkpoint holds; raises `ConfigError` like `from_plain`."""
+    return from_plain(migrate(plain))
+
+
+def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:
+    if isinstance(value, list):
+        return [_kept(kind, item, key) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    keys = {name: f"{key}.{name}" if key else str(name) for name in value}
+    return {
+        name: _kept(kind, item, keys[name])
+        for name, item in value.items()
+        if knows(kind, keys[name]) or not owners(keys[name])
+    }

@@ -1,0 +1,107 @@
+"""Kinds of run: which one a configuration is, what each has, and what --help says of it."""
+
+import pytest
+import yaml
+
+from sparring.configs.help import help_text
+from sparring.configs.kinds import declared, knows, owners, run_kind
+from sparring.configs.load import load, runs
+from sparring.configs.migrations import from_stored, migrate
+from sparring.configs.schema import (
+    DIPLOMACY,
+    RUNS,
+    CloneRunConfig,
+    DiplomacyRunConfig,
+    DogfightRunConfig,
+    GRPORunConfig,
+    GymnasiumRunConfig,
+)
+from sparring.configs.serialization import to_plain
+from sparring.configs.validate import validate
+
+
+@pytest.mark.parametrize(
+    ("plain", "kind"),
+    [
+        ({}, DogfightRunConfig),
+        ({"trainer": "sb3"}, DogfightRunConfig),
+        ({"env": {"id": DIPLOMACY}}, DiplomacyRunConfig),
+        ({"env": {"id": "CartPole-v1"}}, GymnasiumRunConfig),
+        ({"env": {"id": "sparring:sparring/Dogfight-v0"}}, DogfightRunConfig),
+        ({"trainer": "grpo"}, GRPORunConfig),
+        ({"trainer": "clone", "env": {"id": DIPLOMACY}}, CloneRunConfig),
+        ({"trainer": ["grpo"], "env": 3}, DogfightRunConfig),
+    ],
+)
+def test_the_trainer_and_the_game_choose_the_kind(plain, kind):
+    assert run_kind(plain) is kind
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_the_defaults_alone_are_of_their_kind(kind):
+    plain = to_plain(kind())
+    assert run_kind(plain) is kind
+    assert list(plain)[-1] == "logger"
+    if kind is not DiplomacyRunConfig:  # its bots are those of a run file
+        validate(kind())
+
+
+def test_options_and_their_kinds():
+    games = (DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig)
+    assert owners("seed") == owners("env.id") == list(RUNS)
+    assert owners("ppo.clip") == owners("phases.0.updates") == owners("env.num_envs") == list(games)
+    assert owners("env.reward.win") == owners("env.rules") == owners("self_play.slots") == [DogfightRunConfig]
+    assert owners("evaluation.check_bot") == owners("phases.0.scripted_end") == [DogfightRunConfig]
+    assert owners("phases.3.stages.0.bots.1") == [DogfightRunConfig, DiplomacyRunConfig]
+    assert owners("evaluation.every") == [kind for kind in RUNS if kind is not GymnasiumRunConfig]
+    assert owners("env.normalize_obs") == [GymnasiumRunConfig]
+    assert owners("no.such") == []
+
+
+def test_what_a_kind_lacks_is_an_option_of_another():
+    for kind in RUNS:
+        for key in kind.lacks:
+            assert owners(key), key
+            assert not knows(kind, key), key
+
+
+def test_help_says_whose_an_option_is():
+    text = " ".join(help_text().split())
+    assert "env.reward.win=5.0 [-1000, 1000]; the dogfight only" in text
+    assert "env.last_year=1910 [1901, 30000]; Diplomacy only" in text
+    assert "env.normalize_obs=False True or False; Gymnasium only" in text
+    assert "evaluation.every=0 [0, 10000000]; the dogfight and Diplomacy only" in text
+    assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
+    assert "env.num_envs=256 [1, 1000000]; ppo and sb3 only env.rules" in text
+    assert "grpo.steps=250 [1, 10000000]; grpo only" in text
+    assert "seed=1 [0, 2147483647] device" in text
+
+
+@pytest.mark.parametrize("run", runs())
+def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run):
+    """As every config.yaml was written once."""
+    config = load([f"+run={run}"])
+    everything: dict = {}
+    for kind in RUNS:
+        for key in declared(kind):
+            if "phases" not in key:
+                *groups, name = key.split(".")
+                section = everything
+                for group in groups:
+                    section = section.setdefault(group, {})
+                section[name] = "of another kind"
+    old = yaml.safe_load(yaml.safe_dump(everything))
+    for key, value in to_plain(config).items():
+        old[key] = {**old[key], **value} if isinstance(value, dict) else value
+    if config.trainer in ("grpo", "clone"):
+        old["phases"] = to_plain(DogfightRunConfig())["phases"]
+    elif config.env.id != DogfightRunConfig().env.id:
+        old["phases"] = [{"randomization": [], "scripted_end": 1.0, **phase} for phase in old["phases"]]
+    old["env"].setdefault("reward", {"win": 1})
+    assert from_stored(old) == config
+    assert migrate(to_plain(config)) == to_plain(config)
+
+
+def test_what_belongs_to_none_stays_to_be_refused():
+    assert migrate({"ppo": {"clips": 1}, "grpo": {"stepz": 1}}) == {"ppo": {"clips": 1}}
+    assert migrate([1]) == [1]
