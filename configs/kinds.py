@@ -45,25 +45,6 @@ def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tu
             yield option, key
 
 
-def options(config: Any) -> Iterator[tuple[str, Any, Field[Any]]]:
-    """Yield every option of a configuration, in order: dotted key, value, and the field that declares it.
-
-    List items count one by one under the field of their list; mappings and lists of them are entered.
-    """
-    yield from _options(config, getattr(config, "lacks", ()), "", "")
-
-
-def _options(section: Any, lacks: Sequence[str], prefix: str, place: str) -> Iterator[tuple[str, Any, Field[Any]]]:
-    for option, bare in members(section, lacks, prefix):
-        key, value = f"{place}{option.name}", getattr(section, option.name)
-        items = [(f"{key}.{index}", item) for index, item in enumerate(value)] if isinstance(value, list) else None
-        for name, item in [(key, value)] if items is None else items:
-            if is_dataclass(item):
-                yield from _options(item, lacks, f"{bare}.", f"{name}.")
-            else:
-                yield name, item, option
-
-
 def declared(kind: Any) -> dict[str, Field[Any]]:
     """Return the options of a kind of run by bare key, such as `phases.stages.at`."""
     return _all_declared(kind)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.kinds import options
 from sparring.configs.language import SHARED, LeagueConfig
 from sparring.configs.schema import GRPORunConfig, RunConfig
+from sparring.configs.serialization import options
 
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
@@ -43,7 +43,7 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Options that differ, as `drift` gives them, whatever depends on them. What a run is called is none."""
-    old, new = ({key: value for key, value, _ in options(config)} for config in (before, now))
+    old, new = options(before), options(now)
     changed = {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
     return {key: values for key, values in changed.items() if key not in NAMES}
 

@@ -8,7 +8,7 @@ with key, value, what is allowed and the nearest name. A whole float such as 1e6
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, is_dataclass
 from functools import cache, partial
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -58,8 +58,12 @@ def read_yaml(text: str) -> Any:
 
 def to_plain(config: RunConfig) -> dict[str, Any]:
     """Turn a configuration into dicts, lists, numbers, text and None, in the schema's order."""
-    plain: dict[str, Any] = _plain(config, config.lacks)
-    return plain
+    return dict(_plain(config, config.lacks))
+
+
+def options(config: RunConfig) -> dict[str, Any]:
+    """Return the values of all options by dotted key, such as `phases.0.stages.1.at`, in the schema's order."""
+    return dict(_flat(to_plain(config), ""))
 
 
 def from_plain(plain: Mapping[str, Any]) -> RunConfig:
@@ -114,6 +118,14 @@ def _plain(value: Any, lacks: Sequence[str], prefix: str = "") -> Any:
         owned = members(value, lacks, prefix)
         return {option.name: _plain(getattr(value, option.name), lacks, f"{key}.") for option, key in owned}
     return [_plain(item, lacks, prefix) for item in value] if isinstance(value, list) else value
+
+
+def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, dict | list):
+        yield key, value
+        return
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _flat(item, f"{key}.{name}" if key else name)
 
 
 def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:

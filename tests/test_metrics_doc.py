@@ -79,7 +79,7 @@ def trained(kind, root, **options):
     options |= {"name": "documented", "checkpoint_dir": str(root), "device": "cpu", "threads": 1}
     options |= {"logger": LoggerConfig(progress=False)}
     config = kind(**options)
-    trainer(config.trainer)(config)
+    train(config)
     lines = (root / "documented" / "metrics.jsonl").read_text().splitlines()
     return [row for row in map(json.loads, lines) if "event" not in row]
 

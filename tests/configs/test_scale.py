@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.help import help_text
-from sparring.configs.kinds import declared, knows, options
+from sparring.configs.kinds import declared, knows
 from sparring.configs.load import CONFIG_DIR, load, runs
 from sparring.configs.resume_changes import drift
 from sparring.configs.scale import INTERVALS, MOMENTS, SIZES, ScaleClock, shrink
 from sparring.configs.schema import DOGFIGHT, RUNS, DogfightRunConfig
-from sparring.configs.serialization import from_plain, to_plain
-from sparring.configs.validate import options, validate
-from sparring.curriculum.schedule import Schedule, SchedulePosition
+from sparring.configs.serialization import from_plain, options, to_plain
 from sparring.configs.validate import validate
-from sparring.curriculum.schedule import Schedule
+from sparring.curriculum.schedule import Schedule, SchedulePosition
 
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
@@ -35,10 +33,6 @@ LEFT = {
 }
 """Whole numbers that no scale changes."""
 SCALED = {*MOMENTS, *INTERVALS, *SIZES, *(f"phases.{key}" for key in IN_PHASES)}
-
-
-def by_key(config):
-    return {key: value for key, value, _ in options(config)}
 
 
 def bare(key):
@@ -67,7 +61,7 @@ def test_every_whole_number_is_scaled_or_left_on_purpose():
 
 @pytest.mark.parametrize("run", runs())
 def test_nothing_else_changes_and_one_changes_nothing(run):
-    whole, small = by_key(load([f"+run={run}"])), by_key(load([f"+run={run}", "scale=0.1"]))
+    whole, small = options(load([f"+run={run}"])), options(load([f"+run={run}", "scale=0.1"]))
     assert whole.keys() == small.keys()
     changed = {bare(key) for key in whole if whole[key] != small[key]}
     assert changed - {"scale"} <= SCALED
@@ -84,7 +78,7 @@ def test_everything_still_happens_in_its_order(run, scale):
     updates = [min(sum(phase.updates for phase in one.phases), one.max_updates or 10**7) for one in (whole, small)]
     fights = any(phase.scripted_end < 1.0 for phase in whole.phases)
     for key in (key for key in INTERVALS if knows(type(whole), key) and (fights or not key.startswith("self_play"))):
-        before, now = by_key(whole)[key], by_key(small)[key]
+        before, now = options(whole)[key], options(small)[key]
         assert (0 < before <= updates[0]) <= (0 < now <= updates[1]), key
         assert (now == 0) == (before == 0), key
 

@@ -3,9 +3,8 @@ import math
 import pytest
 
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.kinds import options
 from sparring.configs.schema import BOTS
-from sparring.configs.serialization import from_plain
+from sparring.configs.serialization import from_plain, options
 from sparring.configs.validate import validate
 
 STAGE = {"bots": ["ace"]}
@@ -157,6 +156,6 @@ def test_what_is_fine(plain):
 
 def test_options_are_addressed_as_they_are_typed():
     config = from_plain({"phases": [phase(stages=[{"bots": ["ace", "chaser"]}])]})
-    values = {key: value for key, value, _ in options(config)}
+    values = options(config)
     assert values["phases.0.stages.0.bots.1"] == "chaser"
     assert values["env.reward.win"] == 5.0

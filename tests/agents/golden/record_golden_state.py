@@ -19,7 +19,6 @@ if not __package__:
 from sparring.agents.run import session
 from sparring.agents.run.states import FORMAT_VERSION
 from sparring.agents.trainers import train
-from sparring.configs.schema import EnvConfig, NetworkConfig, PPOConfig, RunConfig, SelfPlayConfig
 from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, NetworkConfig, PPOConfig, SelfPlayConfig
 from tests.agents.ppo import small_run
 
