@@ -13,6 +13,7 @@ from typing import Any
 
 from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import InputError
+from sparring.configs.schema import RunConfig
 
 FIT = "sparring.agents.run.fit:fit"
 PLACES = {

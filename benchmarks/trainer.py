@@ -116,12 +116,12 @@ def row(name: str, medians: dict[str, Parts]) -> list[str]:
     return [name, speed, f"{ratio:.2f}", f"{floor:.0%}", *seconds, f"{rest:.2f}", f"{parts['peak']:.0f}"]
 
 
-def configuration(options: list[str], *extra: str) -> RunConfig:
+def configuration(options: list[str], *extra: str) -> PPORunConfig:
     """Return quickstart's rewards and options, at the sizes of this comparison."""
-    return load(["+run=quickstart", *options, *extra])
+    return load_kind(PPORunConfig, ["+run=quickstart", *options, *extra])
 
 
-def samples(config: RunConfig) -> int:
+def samples(config: PPORunConfig) -> int:
     """Return the steps of all matches in one update."""
     return config.ppo.rollout_steps * config.env.num_envs
 

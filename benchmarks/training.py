@@ -51,7 +51,7 @@ def parse() -> argparse.Namespace:
 def measure(run: str, updates: int, overrides: list[str]) -> list[str]:
     """Train a stretch of a run and return its row of the table."""
     with tempfile.TemporaryDirectory() as folder:
-        config = load([f"+run={run}", *settings(folder, updates), *overrides])
+        config = load_kind(PPORunConfig, [f"+run={run}", *settings(folder, updates), *overrides])
         from sparring.agents.trainers import train  # late, so that bad input is answered before torch and Warp load
 
         with contextlib.redirect_stdout(io.StringIO()):

@@ -8,19 +8,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.kinds import knows, owners, run_kind
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain
 
+REMOVED = {("grpo", "first_decision_only"): False, ("grpo", "mask_replay"): True}
+"""Options, by section and name, of earlier versions: the value that is now the only behaviour."""
+
 
 def migrate(plain: Any) -> Any:
-    """Return a stored configuration without the options of other kinds of run; unknown keys stay, to be refused."""
-    return _kept(run_kind(plain), plain, "") if isinstance(plain, Mapping) else plain
+    """Return a stored configuration without the options of other kinds of run; unknown keys stay, to be refused.
+
+    Raises `ConfigError` for a removed option with another value than the one that is left.
+    """
+    return _kept(run_kind(plain), _without_removed(plain), "") if isinstance(plain, Mapping) else plain
 
 
 def from_stored(plain: Any) -> RunConfig:
     """Build the configuration that a config.yaml or a checkpoint holds; raises `ConfigError` like `from_plain`."""
     return from_plain(migrate(plain))
+
+
+def _without_removed(plain: Mapping[str, Any]) -> dict[str, Any]:
+    kept = dict(plain)
+    for (section, name), only in REMOVED.items():
+        if isinstance(kept.get(section), Mapping) and name in kept[section]:
+            kept[section] = dict(kept[section])
+            if (value := kept[section].pop(name)) is not only:
+                raise ConfigError(f"{section}.{name}={value}: is no option any more, and every run has {only}")
+    return kept
 
 
 def _kept(kind: type[RunConfig], value: Any, key: str) -> Any:

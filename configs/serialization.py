@@ -125,7 +125,7 @@ def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:
         yield key, value
         return
     for name, item in value.items() if isinstance(value, dict) else enumerate(value):
-        yield from _flat(item, f"{key}.{name}" if key else name)
+        yield from _flat(item, f"{key}.{name}" if key else str(name))
 
 
 def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:

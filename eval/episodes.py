@@ -91,9 +91,11 @@ def make_envs(
     import torch
 
     from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
-    from sparring.configs.serialization import from_plain
+    from sparring.configs.migrations import from_stored
+    from sparring.configs.schema import GymnasiumRunConfig
 
-    config = from_plain(checkpoint.training["config"])
+    config = from_stored(checkpoint.training["config"])
+    assert isinstance(config, GymnasiumRunConfig)
     config.env.num_envs, config.env.normalize_reward = copies, False
     statistics = checkpoint.contract["normalizer"]
     return GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)

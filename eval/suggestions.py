@@ -12,9 +12,9 @@ from typing import Any
 
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.kinds import LANGUAGE_TRAINERS
 from sparring.configs.retired import RETIRED
 from sparring.configs.serialization import read_yaml
-from sparring.configs.validate_language import LANGUAGE_TRAINERS
 from sparring.envs.game import Game, game_of, games
 
 RELEASED = "released"

@@ -37,7 +37,7 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.resume_changes import moving_shares
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.inheritance import inherit
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league
@@ -52,7 +52,7 @@ class GRPOTrainer:
 
     unit, cannot_save = "step", ""
 
-    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+    def __init__(self, config: GRPORunConfig, processes: Processes = ALONE) -> None:
         self.config, self.grpo, self.game = config, config.grpo, game_with_id(config.env.id)
         self.device = choose_device(config.device)
         self.threads = set_threads(config.threads)
@@ -108,7 +108,7 @@ class GRPOTrainer:
     def restore_or_init(self, session: RunSession) -> None:
         """Open the guard, the league and the workers, and continue from the state that was found, if any."""
         self.session = session
-        self.guard = session.open_guard(self.learner)
+        self.guard = session.open_guard(self.config.guard, self.learner)
         self.league_file = LeagueFile(session.folder.path)
         if "grpo.steps" in session.changed:
             session.hint += f" grpo.steps={self.grpo.steps}"

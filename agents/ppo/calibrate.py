@@ -17,12 +17,14 @@ from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import SEEDS, make_task
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import PPORunConfig
 
 FEWEST_STEPS = 16
 
 
-def estimate_seconds(config: RunConfig, network: ActorCritic, rollout: Rollout, *, updates: int, threads: int) -> float:
+def estimate_seconds(
+    config: PPORunConfig, network: ActorCritic, rollout: Rollout, *, updates: int, threads: int
+) -> float:
     """Estimate the time that `updates` take together, in seconds; `rollout` has the shape of this process's."""
     trial = _Trial(config, network, rollout, threads)
     try:
@@ -37,7 +39,7 @@ def estimate_seconds(config: RunConfig, network: ActorCritic, rollout: Rollout, 
 class _Trial:
     """A small rollout with a copy of the network in the run's precision, and one pass of learning from it."""
 
-    def __init__(self, config: RunConfig, network: ActorCritic, rollout: Rollout, threads: int) -> None:
+    def __init__(self, config: PPORunConfig, network: ActorCritic, rollout: Rollout, threads: int) -> None:
         config = replace(config, env=replace(config.env, num_envs=rollout.num_envs))
         device = network.log_std.device
         self.task = make_task(config, device, threads, seeds=dict.fromkeys(SEEDS, 0))

@@ -32,7 +32,7 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState, machine
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device
-from sparring.configs.schema import EventConfig, RunConfig
+from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
 from sparring.envs.game import game_of
@@ -50,7 +50,7 @@ class PPOTrainer:
     unit = "update"
     plan: TrainingPlan
 
-    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+    def __init__(self, config: PPORunConfig, processes: Processes = ALONE) -> None:
         self.config, self.processes = config, processes
         self.device = choose_device(config.device, processes.local_rank)
         self.threads = set_threads(config.threads, processes.local_size)
@@ -106,7 +106,7 @@ class PPOTrainer:
         """Open the task's files and the guard, and continue from the state that was found, if any."""
         self.session = session
         self.task_files = self.task.open(session.folder, session.alert)
-        self.guard = session.open_guard(self.learner, adaptive_kl=self.config.ppo.adaptive_kl)
+        self.guard = session.open_guard(self.config.guard, self.learner, adaptive_kl=self.config.ppo.adaptive_kl)
         session.on_state_saved = self._sweep
         if session.found:
             self.load_state_dict(session.found)

@@ -38,7 +38,7 @@ def changes(folder: RunFolder, config: RunConfig) -> dict[str, tuple[Any, Any]]:
     Raises `ConfigError` where the run was trained and what it learned depends on one of them, or on a version of the
     environment that is no longer registered.
     """
-    before = from_plain(folder.read_config())
+    before = from_stored(folder.read_config())
     if is_fresh(folder):
         return differences(before, config)
     if is_retired(before.env.id):

@@ -14,7 +14,7 @@ from sparring.agents.run.folder import RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.paths import ROOT
-from sparring.configs.schema import DOGFIGHT, RunConfig
+from sparring.configs.schema import DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 
@@ -29,7 +29,7 @@ class FolderClaim:
     """
 
     def __init__(self, config: RunConfig) -> None:
-        if config.trainer == "sb3":
+        if isinstance(config, PPORunConfig) and config.trainer == "sb3":
             check_sb3(config)
         self._config, self._root = config, ROOT / config.checkpoint_dir
         self._folder = RunFolder.open(self._root, config.name)
@@ -38,7 +38,7 @@ class FolderClaim:
         if config.trainer == "sb3" and not fresh:
             raise ConfigError(f"name={config.name}: was begun, and trainer=sb3 cannot resume; choose another name")
         self.changed: dict[str, tuple[Any, Any]] = changes(self._folder, config) if self._folder else {}
-        if config.trainer == "grpo" and fresh:
+        if isinstance(config, GRPORunConfig) and fresh:
             check_sources(config)
         # The lock comes last: a command that is refused leaves nothing in the folder.
         self._lock = RunLock(self._folder.path) if self._folder else None
@@ -63,7 +63,7 @@ class FolderClaim:
         self.release()
 
 
-def check_sources(config: RunConfig) -> None:
+def check_sources(config: GRPORunConfig) -> None:
     """Refuse a new GRPO run whose adapter or league to start from is not there."""
     adapter, source = config.model.adapter, config.league.inherit
     if adapter and not Path(adapter).is_file():
@@ -75,7 +75,7 @@ def check_sources(config: RunConfig) -> None:
             raise LeagueError(f"league.inherit={source}: {error}") from error
 
 
-def check_sb3(config: RunConfig) -> None:
+def check_sb3(config: PPORunConfig) -> None:
     """Refuse what SB3's PPO cannot do here."""
     if config.env.id != DOGFIGHT:
         raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {DOGFIGHT}; train others with SB3 itself")

@@ -23,7 +23,7 @@ from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState, inexact
 from sparring.configs.core.errors import ConfigError, InputError
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
 
 NAMED = 5
@@ -107,9 +107,9 @@ class RunSession:
             )
         return OpenedFolder(folder, claim.existed, found, changed, alerts)
 
-    def open_guard(self, learner: Guarded, *, adaptive_kl: float = 0.0) -> Guard:
+    def open_guard(self, config: GuardConfig, learner: Guarded, *, adaptive_kl: float = 0.0) -> Guard:
         """Create the guard of `learner`'s updates, which continues from the state that was found."""
-        self.guard = Guard(self.config.guard, learner, adaptive_kl=adaptive_kl, alert=self.alert)
+        self.guard = Guard(config, learner, adaptive_kl=adaptive_kl, alert=self.alert)
         if self.found:
             self.guard.load_state_dict(self.found.content["guard"])
         return self.guard

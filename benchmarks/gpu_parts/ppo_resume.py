@@ -61,7 +61,7 @@ def measure(options: PartOptions) -> Found:
     return found
 
 
-def config(options: PartOptions, folder: str, name: str, updates: int) -> RunConfig:
+def config(options: PartOptions, folder: str, name: str, updates: int) -> DogfightRunConfig:
     """Return the run's configuration; `updates` are done in this call."""
     sizes = ["env.num_envs=64", "ppo.rollout_steps=64", "ppo.minibatch_size=512"]
     tiny = ["env.num_envs=8", "ppo.rollout_steps=8", "ppo.minibatch_size=32", "network.hidden=16"]

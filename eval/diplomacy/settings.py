@@ -15,7 +15,8 @@ from typing import Any
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.migrations import from_stored
+from sparring.configs.schema import GRPORunConfig, LanguageRunConfig
 from sparring.configs.serialization import from_plain, read_yaml
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
@@ -72,9 +73,12 @@ def config_of(run: Path) -> LanguageModelConfig:
     """Return the model of a run; raises `InputError` for a configuration of another version."""
     folder = RunFolder(run)
     try:
-        return from_plain(folder.read_config()).model
+        config = from_stored(folder.read_config())
     except ConfigError as error:
         raise InputError(f"{folder.config}: is no configuration of this version: {error}") from error
+    if not isinstance(config, LanguageRunConfig):
+        raise InputError(f"{folder.config}: is of trainer={config.trainer}, which trains no language model")
+    return config.model
 
 
 def last_year_of(found: Path) -> int | None:

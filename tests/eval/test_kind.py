@@ -13,8 +13,8 @@ from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack
 from sparring.configs.retired import DOGFIGHT_V0
-from sparring.configs.schema import DIPLOMACY, DOGFIGHT, EnvConfig, NetworkConfig, RunConfig
-from sparring.configs.serialization import to_plain
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT, NetworkConfig
+from sparring.configs.serialization import from_plain, to_plain
 from sparring.envs import dogfight
 from sparring.eval import players
 from sparring.eval.dogfight.players import load_policy

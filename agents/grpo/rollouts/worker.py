@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from sparring.agents.distributed.threads import make_deterministic, set_threads
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.configs.core.errors import InputError, one_line
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 from sparring.envs.text import RolloutPlan
 
 LAST_WORDS = 10.0

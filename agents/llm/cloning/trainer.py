@@ -28,7 +28,7 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState, machine
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device, usable_cores
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import CloneRunConfig
 from sparring.configs.serialization import to_plain
 from sparring.envs.game import game_with_id, text_game
 from sparring.envs.text import Demonstrations
@@ -45,7 +45,7 @@ class CloneTrainer:
 
     unit, cannot_save = "update", ""
 
-    def __init__(self, config: RunConfig, processes: Processes = ALONE) -> None:
+    def __init__(self, config: CloneRunConfig, processes: Processes = ALONE) -> None:
         self.config, clone = config, config.clone
         self.device = choose_device(config.device)
         self.threads = config.threads or usable_cores()

@@ -173,7 +173,7 @@ class EndpointBackend:
         return monotonic() + self._config.total_seconds
 
 
-def open_endpoint(config: RunConfig, text_format: TextFormat) -> EndpointBackend:
+def open_endpoint(config: LanguageRunConfig, text_format: TextFormat) -> EndpointBackend:
     """The server that a run asks for; `structured=tokens` checks it with the tokenizer of `model.name`."""
     model, tokenizer = config.model, None
     if config.endpoint.structured == "tokens":

@@ -165,7 +165,7 @@ def make_batch(
     return batch
 
 
-def match_settings(config: RunConfig, device: torch.device, threads: int) -> MatchSettings:
+def match_settings(config: DogfightRunConfig, device: torch.device, threads: int) -> MatchSettings:
     """Conditions of the matches of evaluations: as in training, in the default physics."""
     env = config.env
     return MatchSettings(

@@ -157,7 +157,7 @@ class GymnasiumTask:
 
     def __init__(
         self,
-        config: RunConfig,
+        config: GymnasiumRunConfig,
         device: torch.device,
         threads: int = 1,
         *,

@@ -18,7 +18,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.rollout import BatchEnv
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import PPORunConfig
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import game_of, load
 

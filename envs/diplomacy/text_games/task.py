@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sparring.configs.language import GRPOConfig
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import GRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import SOLO
 from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
@@ -23,7 +23,7 @@ from sparring.envs.text import Answered, DecidePrompts, GameEnding, Prompt, Roll
 class DiplomacyTextTask:
     """The forked games of `config.grpo`, plan after plan; see `envs.text.TextTask`."""
 
-    def __init__(self, config: RunConfig, *, threads: int = 1) -> None:
+    def __init__(self, config: GRPORunConfig, *, threads: int = 1) -> None:
         grpo = config.grpo
         self._prompt_rules, self._warmup_player = PromptRules.of(config.model), grpo.rollout_warmup_player
         self.reward_rules = _reward_rules(grpo)
