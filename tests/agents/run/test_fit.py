@@ -1,0 +1,147 @@
+"""The training loop with a toy trainer, without network or game: what is called and written, in which order."""
+
+import signal
+
+import pytest
+
+from sparring.agents.run.fit import fit
+from sparring.agents.run.guard import GuardVerdict, LearningFailed
+from sparring.agents.run.session import RunSession
+from sparring.agents.run.signals import Stopped
+from sparring.configs.core.errors import InputError
+from tests.agents.ppo.small_run import config
+
+
+class Counting:
+    """Counts its updates; `calls` says what `fit` asked of it, `verdicts` what the guard is to say."""
+
+    unit, cannot_save = "update", ""
+
+    def __init__(self, updates=3, verdicts=()):
+        self.updates, self.updates_done, self.calls, self.verdicts = updates, 0, [], list(verdicts)
+
+    @property
+    def final(self):
+        return self.session.folder.final
+
+    @property
+    def over(self):
+        return self.updates_done >= self.updates
+
+    @property
+    def env_steps(self):
+        return 10 * (self.updates_done + 1)
+
+    def restore_or_init(self, session):
+        self.session = session
+        if session.found:
+            self.load_state_dict(session.found)
+
+    def nothing_left(self):
+        return "nothing left to do"
+
+    def describe(self):
+        yield "a toy"
+
+    def update(self):
+        self.calls.append("update")
+        self.verdict = self.verdicts.pop(0) if self.verdicts else GuardVerdict.GO_ON
+        return {"x": 1.0}
+
+    def evaluate(self):
+        self.calls.append("evaluate")
+        return {"y": 2.0}
+
+    def advance(self):
+        self.updates_done += 1
+
+    def headline(self, metrics):
+        return "toy", f"{metrics['x']}"
+
+    def save_policy(self, path, *, interrupted):
+        self.calls.append(f"policy{self.updates_done}{' interrupted' if interrupted else ''}")
+        path.write_text("policy")
+
+    def state_dict(self):
+        self.calls.append("state")
+        return {"done": self.updates_done}
+
+    def load_state_dict(self, state):
+        self.updates_done = state.content["done"]
+
+    def summary(self):
+        return {"device": "cpu"}
+
+
+class Session(RunSession):
+    """One whose guard says what the trainer planned."""
+
+    trainer = None
+
+    @property
+    def verdict(self):
+        return self.trainer.verdict
+
+
+def run(root, trainer, **options):
+    with Session(config(root, **options), total=trainer.updates) as session:
+        session.trainer = trainer
+        return fit(trainer, session)
+
+
+def test_every_update_is_evaluated_and_the_policy_is_saved_before_the_state(tmp_path):
+    trainer = Counting(updates=2)
+    final = run(tmp_path, trainer, checkpoint_every=2)
+    saved = [["policy0 interrupted", "state"], ["policy2 interrupted", "state", "policy2", "state"]]
+    assert trainer.calls == [*saved[0], *["update", "evaluate"] * 2, *saved[1]]
+    assert final.read_text() == "policy"
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path, capsys):
+    run(tmp_path, Counting())
+    again = Counting()
+    run(tmp_path, again)
+    assert again.calls == []
+    assert "nothing left to do" in capsys.readouterr().out
+
+
+def test_where_the_guard_goes_back_the_newest_state_is_taken(tmp_path, capsys):
+    trainer = Counting(verdicts=[GuardVerdict.GO_ON] * 2 + [GuardVerdict.ROLL_BACK])
+    run(tmp_path, trainer, checkpoint_every=1)
+    assert trainer.calls.count("update") == 4
+    assert "alert: rolled back to update_000002" in capsys.readouterr().out
+
+
+def test_where_the_guard_gives_up_the_last_state_stays(tmp_path, capsys):
+    give_up = Counting(verdicts=[GuardVerdict.GO_ON, GuardVerdict.GIVE_UP])
+    with pytest.raises(LearningFailed):
+        run(tmp_path, give_up, checkpoint_every=1)
+    assert "the run ends after update 1" in capsys.readouterr().out
+    assert max(path.name for path in (tmp_path / "small" / "state").iterdir()) == "update_000001"
+
+
+def test_a_signal_finishes_the_update_and_the_run_continues_from_there(tmp_path, capsys):
+    class Signalled(Counting):
+        def update(self):
+            signal.raise_signal(signal.SIGTERM)
+            return super().update()
+
+    trainer = Signalled()
+    with pytest.raises(Stopped) as stopped:
+        run(tmp_path, trainer)
+    assert stopped.value.code == 75
+    assert trainer.calls[-4:] == ["update", "evaluate", "policy1 interrupted", "state"]
+    assert "continue with: python train.py resume=small" in capsys.readouterr().out
+    rest = Counting()
+    run(tmp_path, rest)
+    assert rest.calls.count("update") == 2
+
+
+def test_a_full_disk_is_an_alert_while_training_and_an_error_at_the_end(tmp_path, capsys):
+    class Full(Counting):
+        def save_policy(self, path, *, interrupted):
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match=r"final.pt: cannot be written \(No space left on device\); free some space"):
+        run(tmp_path, Full(), checkpoint_every=100)
+    assert "alert: final.pt is not saved (No space left on device); training goes on" in capsys.readouterr().out
