@@ -29,7 +29,7 @@ from sparring.configs.schema import RunConfig
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What `torchrun` puts into the environment of every process."""
 BAD_INPUT, TRY_AGAIN = 2, 75
-"""Exit codes: 75 (EX_TEMPFAIL) asks whoever started the run to start it again."""
+"""Exit codes: 75 (EX_TEMPFAIL) asks for the run to be started again."""
 
 T = TypeVar("T")
 
@@ -156,8 +156,8 @@ ALONE = Processes()
 def joined(config: RunConfig) -> Iterator[Processes]:
     """The processes of the run, as the environment says; without `WORLD_SIZE`, this one alone.
 
-    Raises `ConfigError` where the environment is incomplete or somebody does not come. A `ProcessLostError` from within
-    becomes a message and `SystemExit` with code 75.
+    Raises `ConfigError` where the environment is incomplete or a process does not connect. A `ProcessLostError` from
+    within becomes a message and `SystemExit` with code 75.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -193,7 +193,7 @@ def _join(config: RunConfig) -> Processes:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """An exchange; whatever goes wrong in one means that somebody is gone."""
+    """An exchange; whatever goes wrong in one means that a process is gone."""
     try:
         yield
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Signs that learning goes wrong although every number is finite: an alert, once, for whoever watches.
+"""Signs that learning goes wrong although every number is finite: one alert for each.
 
 A detector reads the metrics of an update. What it looks for must last `hold` updates in a row, so that one unlucky
 rollout is no alarm; after an alert it is silent for `cool_down` updates. Detectors only speak: what is done about a

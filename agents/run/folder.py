@@ -152,7 +152,7 @@ class RunFolder:
         return self.path / f"{name}.pt"
 
     def read_config(self) -> dict[str, Any]:
-        """The configuration the run was begun with, plain data; raises `RunFolderError` if it cannot be read."""
+        """The configuration the run was started with, plain data; raises `RunFolderError` if it cannot be read."""
         try:
             plain = read_yaml(self.config.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 
 STDERR = 2
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 75}
-"""130 is what shells say of Ctrl-C; 75 (EX_TEMPFAIL) tells whoever sent SIGTERM to start the run again."""
+"""130 is what shells say of Ctrl-C; 75 (EX_TEMPFAIL) asks for the run to be started again."""
 
 
 class Stopped(SystemExit):

@@ -4,7 +4,7 @@
                               manifest.json   format, SHA-256 of state.pt, a summary: readable without torch
 
 A state is a folder that appears in one step, so it is there or it is not. A damaged one is renamed, `.damaged`, and the
-one before it is taken; with none left a run ends with a message, because starting anew would hide the loss.
+one before it is taken; with none left a run ends with a message, because a fresh start would hide the loss.
 """
 
 from __future__ import annotations
