@@ -5,6 +5,7 @@ import yaml
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load, runs
+from sparring.configs.migrations import from_stored
 from sparring.configs.schema import DogfightRunConfig, PhaseConfig
 from sparring.configs.serialization import from_plain, to_plain
 
@@ -74,10 +75,11 @@ def test_an_unknown_key_names_its_siblings_and_the_nearest():
 
 
 def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left():
-    old = {"grpo": {"mask_replay": True, "first_decision_only": False, "steps": 7}}
-    assert from_plain(old) == from_plain({"grpo": {"steps": 7}})
+    old = {"trainer": "grpo", "grpo": {"mask_replay": True, "first_decision_only": False, "steps": 7}}
+    assert from_stored(old) == from_plain({"trainer": "grpo", "grpo": {"steps": 7}})
     assert len(old["grpo"]) == 3
-    assert refusal({"grpo": {"mask_replay": False}}).startswith("grpo.mask_replay=False: is no option any more")
+    with pytest.raises(ConfigError, match="^grpo.mask_replay=False: is no option any more"):
+        from_stored({"trainer": "grpo", "grpo": {"mask_replay": False}})
 
 
 @pytest.mark.parametrize(
