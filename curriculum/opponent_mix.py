@@ -42,6 +42,7 @@ def shares(
     weight = np.array(weights if len(weights) else [1.0] * len(current), dtype=np.float64)
     rates = np.array([(win_rates or {}).get(bot, UNKNOWN_WIN_RATE) for bot in current])
     losses = 1.0 - rates + LOSS_FLOOR
+    # Convex combination, so that the parts sum to 1 for every `adaptive`.
     part = (1.0 - adaptive) * weight / weight.sum() + adaptive * losses / losses.sum()
     return dict.fromkeys(earlier, floor) | {bot: rest * float(p) for bot, p in zip(current, part, strict=True)}
 
@@ -57,7 +58,7 @@ def counts(share: Sequence[float] | np.ndarray, n: int) -> np.ndarray:
     # Rounding to 9 digits makes shares such as 1/3 give equal remainders, so that ties are real ties.
     exact = np.round(exact / exact.sum() * n, 9)
     whole = np.floor(exact).astype(np.int64)
-    order = np.argsort(whole - exact, kind="stable")
+    order = np.argsort(whole - exact, kind="stable")  # Largest remainder first.
     whole[order[: n - int(whole.sum())]] += 1
     return whole
 
@@ -92,7 +93,7 @@ def _split(total: np.ndarray, held: np.ndarray, evens: int) -> np.ndarray:
     An odd total leaves one match over. It goes to the even seat for those opponents that hold more than their half
     there and do not on the odd seat, as far as the even seat has room.
     """
-    half = total // 2
+    half = total // 2  # Of each opponent's matches, for either seat.
     saved = (held[0] > half).astype(int) - (held[1] > half).astype(int)
     order = np.argsort(-saved, kind="stable")
     leftover = order[total[order] % 2 == 1][: evens - int(half.sum())]

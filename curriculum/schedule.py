@@ -135,6 +135,7 @@ class Schedule:
         reached = bisect_right(self._levels, clock, key=lambda level: level[0])
         if reached == 0:
             return Randomization()
+        # Ranges move from the whole previous level, even if it was not reached, to the latest one.
         start, entry = self._levels[reached - 1]
         previous = self._levels[reached - 2][1].level if reached > 1 else "none"
         return Randomization(previous, entry.level, _fraction(entry, clock - start))
@@ -158,7 +159,7 @@ def _stretches(phases: Sequence[PhaseConfig], starts: Sequence[int]) -> list[_St
 
 def _ramp(phase: PhaseConfig, phase_update: int) -> float:
     """Return the scripted share: linear from `scripted_start` at the first update to `scripted_end` at the last."""
-    done = phase_update / max(phase.updates - 1, 1)
+    done = phase_update / max(phase.updates - 1, 1)  # 0 at the first update, 1 at the last.
     return phase.scripted_start + done * (phase.scripted_end - phase.scripted_start)
 
 

@@ -69,6 +69,7 @@ def draw_opponents(
         names = [choose("bot", DUMBBOT, [bot.name for bot in league.of_kind("bot")])] * seats
     else:
         chance = chances(league, config, step=step, steps=steps, hero=hero)
+        # One draw per seat, in the order of the league: the order of agents is part of the seeded result.
         drawn = rng.choice(len(chance), size=seats, p=np.array(list(chance.values())))
         names = [list(chance)[index] for index in drawn]
     categories = [category(league, config, name, hero) for name in names]
@@ -155,6 +156,7 @@ def _by_rating(league: League, config: LeagueConfig, hero: str) -> dict[str, flo
         for name in _others(league, hero)
     }
     total = math.fsum(weight.values())
+    # The hero's own weight is exp(0) = 1.
     alone = max(1.0 / (1.0 + total), config.rating_self_play)
     scale = (1.0 - alone) / total if total > 0.0 else 0.0  # 0 if all weights underflow.
     return {hero: alone, **{name: scale * part for name, part in weight.items()}}

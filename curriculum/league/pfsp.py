@@ -50,9 +50,10 @@ def draw(names: Sequence[str], weight: ArrayLike, count: int, rng: np.random.Gen
     if len(names) == 0:
         raise ValueError("cannot draw opponents from an empty pool; add a snapshot first")
     share = np.asarray(weight, dtype=np.float64)
-    share = share / share.sum()
+    share = share / share.sum()  # numpy's choice requires probabilities that sum to 1.
     drawn: list[str] = []
     while len(drawn) < count:
         size = min(count - len(drawn), len(names))
+        # Without replacement: different opponents for as many slots as possible.
         drawn.extend(names[index] for index in rng.choice(len(names), size=size, replace=False, p=share))
     return drawn

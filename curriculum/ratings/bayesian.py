@@ -80,6 +80,7 @@ def _after_one(before: Mapping[str, Belief], game: GameResult, met: Counter[Pair
             spread, chance = _spread(before[me], before[them]), win_chance(before[me], before[them])
             variance = before[me].sigma ** 2
             omega.setdefault(me, []).append(counts * variance / spread * (mine - chance))
+            # Weng and Lin's gamma, sigma_i / c: slows the decrease of the variance.
             gamma = before[me].sigma / spread
             delta.setdefault(me, []).append(counts * gamma * variance / spread**2 * chance * (1.0 - chance))
     return {
@@ -96,11 +97,12 @@ def _product(prior: Belief, updated: Sequence[tuple[Belief, int]]) -> Belief:
 
     Gaussians multiply in natural parameters: precisions 1 / sigma^2 add, and so do precision-weighted means.
     """
-    precision = 1.0 / prior.sigma**2
+    precision = 1.0 / prior.sigma**2  # Of the prior; each game may only add to it.
     gained = math.fsum(times * (1.0 / belief.sigma**2 - precision) for belief, times in updated)
     pull = math.fsum(times * (belief.mu - prior.mu) / belief.sigma**2 for belief, times in updated)
     return Belief(prior.mu + pull / (precision + gained), 1.0 / math.sqrt(precision + gained))
 
 
 def _spread(mine: Belief, theirs: Belief) -> float:
+    # c of the model: both uncertainties and both performance noises.
     return math.sqrt(mine.sigma**2 + theirs.sigma**2 + 2.0 * BETA**2)

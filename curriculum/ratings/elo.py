@@ -42,11 +42,13 @@ def elo_after(before: Mapping[str, Elo], games: Sequence[GameResult], *, k: floa
     met = meetings(games)
     moves: dict[str, list[float]] = {}
     for game in games:
+        # A player of an n-seat game has n - 1 comparisons, which together move it by K at most.
         share = k / (len(game.players) - 1)
         for one, other, score in game.comparisons():
             move = _move(before[one], before[other], score, game.count * share / met[pair(one, other)])
             moves.setdefault(one, []).append(move)
-            moves.setdefault(other, []).append(-move)
+            moves.setdefault(other, []).append(-move)  # Zero-sum, so that the mean rating stays.
+    # fsum rounds once: the result does not depend on the order of games.
     return {name: Elo(before[name] + math.fsum(parts)) for name, parts in moves.items()}
 
 

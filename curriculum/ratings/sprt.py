@@ -67,6 +67,7 @@ class SPRTVerdict:
         score = float(np.dot(self.pairs, SCORES)) / sum(self.pairs)
         if score in (0.0, 1.0):
             return math.copysign(math.inf, score - 0.5)
+        # Inverse of Elo's expected score.
         return 400.0 * math.log10(score / (1.0 - score))
 
 
@@ -81,6 +82,7 @@ def judge(pairs: Sequence[int], hypotheses: Hypotheses) -> SPRTVerdict:
 
 def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:
     """Return the log-likelihood ratio of H1 to H0, given the counts of pairs by score [5]."""
+    # The variance is estimated from the pairs themselves, so draws and correlated games need no model.
     counts = np.asarray(pairs, dtype=np.float64) + PRIOR
     n = counts.sum()
     mean = counts @ SCORES / n
@@ -91,6 +93,6 @@ def llr(pairs: Sequence[int], hypotheses: Hypotheses) -> float:
 
 def count_pairs(outcome: np.ndarray) -> np.ndarray:
     """Count the pairs by score, int64 [5], from outcomes (-1, 0, 1) [N] of A; games j and j + N/2 are a pair."""
-    points = outcome + 1  # 0, 1, 2 halves of a point
+    points = outcome + 1  # 0, 1, 2 halves of a point; a pair has 0 to 4.
     half = len(points) // 2
     return np.bincount(points[:half] + points[half:], minlength=len(SCORES))

@@ -78,7 +78,7 @@ def test_a_removed_option_is_left_out_where_it_holds_the_behaviour_that_is_left(
     old = {"trainer": "grpo", "grpo": {"mask_replay": True, "first_decision_only": False, "steps": 7}}
     assert from_stored(old) == from_plain({"trainer": "grpo", "grpo": {"steps": 7}})
     assert len(old["grpo"]) == 3
-    with pytest.raises(ConfigError, match="^grpo.mask_replay=False: is no option any more"):
+    with pytest.raises(ConfigError, match=r"^grpo\.mask_replay=False: is no option any more"):
         from_stored({"trainer": "grpo", "grpo": {"mask_replay": False}})
 
 

@@ -62,6 +62,7 @@ def arrive(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: int) 
     games.units[game, goal] = unit_at(tables, code, where)
     loser = turn.standing[goal]
     if loser != NO_UNIT:
+        # The unit in the goal is dislodged unless it has left itself.
         if not is_in(turn, YES, loser):
             games.dislodged[game, goal] = wp.uint8(turn.code[loser])
             games.origin[game, goal] = wp.uint8(wp.where(is_in(turn, CONVOYED, unit), CAME_BY_CONVOY, home))

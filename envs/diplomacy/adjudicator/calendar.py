@@ -55,6 +55,7 @@ def end_of_year(games: Games, tables: Tables, game: int, last_year: int) -> None
 @wp.func
 def next_season(games: Games, tables: Tables, game: int, last_year: int) -> None:
     """Advance past a movement or retreat phase after which no retreat is pending."""
+    # Phases are numbered in order of play; centres change hands after fall only.
     if int(games.phase[game]) <= SPRING_RETREATS:
         games.phase[game] = wp.int8(FALL)
     else:

@@ -121,6 +121,7 @@ def break_cycle(turn: OrderTurn, core: wp.uint64) -> bool:
             put(turn, NO_WAY, army)
             put(turn, NO, army)
             turn.sets[BROKEN] = turn.sets[BROKEN] | (turn.ferries[army] & core)
+    # The convoys are resolved first: a ring that needs one of them is then decided by the next pass.
     if paradox:
         return True
     ring = core & open_moves(turn)

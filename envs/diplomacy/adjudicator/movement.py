@@ -170,7 +170,7 @@ def prevent_strength(turn: OrderTurn, unit: int) -> wp.vec2i:
     opponent = turn.standing[turn.goal[unit]]
     if head_on(turn, unit, opponent):
         if is_in(turn, YES, opponent):
-            return wp.vec2i(0, 0)
+            return wp.vec2i(0, 0)  # A unit beaten head-on has no effect on the province it was ordered to.
         if not is_in(turn, NO, opponent):
             least = 0
     return wp.vec2i(least, strength[1])
@@ -182,6 +182,7 @@ def resistance(turn: OrderTurn, unit: int) -> wp.vec2i:
     defender = turn.standing[turn.goal[unit]]
     if defender == NO_UNIT:
         return wp.vec2i(0, 0)
+    # A unit that was ordered to move cannot be supported in place: if it fails, it holds with strength 1.
     if not is_in(turn, MOVES, defender) or head_on(turn, unit, defender):
         return wp.vec2i(1, 1) + support(turn, turn.backing[defender])
     if is_in(turn, YES, defender):
@@ -202,6 +203,7 @@ def decide_move(turn: OrderTurn, unit: int) -> bool:
             if within(rivals, rival):
                 prevent = prevent_strength(turn, rival)
                 least, most = wp.max(least, prevent[0]), wp.max(most, prevent[1])
+    # Decided as soon as the bounds do not overlap; a tie is a failure.
     if attack[0] > most:
         put(turn, YES, unit)
         return True
@@ -224,6 +226,7 @@ def decide_support(turn: OrderTurn, unit: int) -> bool:
             if is_in(turn, YES, attacker) or (cuts and not unsure):
                 put(turn, CUT, unit)
                 return True
+            # An own unit, or the one attacked, cuts only by dislodging: its move has to fail first.
             waiting = waiting or cuts or not is_in(turn, NO, attacker)
     if not waiting:
         put(turn, GIVEN, unit)

@@ -108,6 +108,7 @@ def index_units(games: Games, game: int, turn: OrderTurn) -> int:
 @wp.func
 def destination(tables: Tables, unit: wp.uint8, province: int, order: int, fleets: wp.uint32) -> int:
     """Return the location a move leads to, plus 1000 if by convoy, or -1 without a route."""
+    # 1000 exceeds every location: one int carries both results, since these functions return scalars.
     target = target_of(order)
     goal = tables.province_of[target]
     alone = landing(tables, unit, location_of(tables, unit, province), target)
@@ -204,6 +205,7 @@ def read_convoy(games: Games, tables: Tables, game: int, turn: OrderTurn, unit: 
         return VOID
     if form_of(games.units[game, army]) != 0:
         return VOID
+    # Fleets at sea, whatever their orders: legality depends on positions only.
     chain = spread(tables, fleets, wp.uint32(1) << wp.uint32(tables.sea_of[province]))
     if chain & tables.shore[army] == wp.uint32(0) or chain & tables.shore[goal] == wp.uint32(0):
         return VOID

@@ -162,6 +162,7 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     game = first + wp.tid()
     if games.done[game] != wp.uint8(0):
         return
+    # 525 = 7 powers x 75 provinces, 8 = 7 powers + unowned, 162 nodes = 2 x 81 locations, 34 units.
     near = wp.zeros(shape=(525,), dtype=wp.uint8)
     size = wp.zeros(shape=(8,), dtype=float)
     value = wp.zeros(shape=(162,), dtype=float)
@@ -188,7 +189,7 @@ def dumbbot_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     sink = OrderSink()
     sink.found = wp.array(ptr=found.ptr, shape=(3,), dtype=int)
     sink.listed = wp.array(ptr=found.ptr, shape=(0,), dtype=int)
-    counted = bool(False)
+    counted = bool(False)  # `near` and `size` are the same for all powers.
     for power in range(POWERS):
         if has_to_order(games, game, power):
             if not counted:

@@ -32,6 +32,7 @@ from sparring.envs.diplomacy.board.state import (
 DEPTH = wp.constant(10)
 NODES = wp.constant(162)
 Weights = wp.types.vector(length=10, dtype=float)
+# w_0 to w_9. In spring centres one move away count most, since they can be reached by fall, when they change hands.
 SPRING_WEIGHTS = wp.constant(Weights(100.0, 1000.0, 30.0, 10.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0))
 OTHER_WEIGHTS = wp.constant(Weights(1000.0, 100.0, 30.0, 10.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0))
 UNIT_WEIGHT = wp.constant(1000.0)
@@ -152,6 +153,7 @@ def spread_value(tables: Tables, nodes: NodeValues, weights: Weights) -> None:
     for row in range(NODES):
         nodes.value[row] = weights[0] * nodes.last[row]
     for depth in range(1, DEPTH):
+        # Two buffers: prox_k of a node depends on prox_k-1 of all its neighbours.
         for row in range(NODES):
             if tables.landings[row, 0] >= 0:
                 nodes.fresh[row] = around(tables, nodes, row)

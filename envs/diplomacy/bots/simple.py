@@ -78,6 +78,7 @@ def choose_attackers(games: Games, tables: Tables, game: int, scene: Scene, seed
             for unit in range(scene.n):
                 if has_unit(games, game, scene.place[unit], power):
                     seen += 1
+                    # Reservoir sampling: each of the power's units is equally likely.
                     if draw(sink, seen) == 0:
                         chosen = unit
             if seen > 0:
@@ -106,6 +107,7 @@ def help_attack(games: Games, tables: Tables, game: int, province: int, attacker
 def choose_movement(games: Games, tables: Tables, game: int, scene: Scene, seed: int, sink: OrderSink) -> None:
     """Write movement orders; attackers come first, since the others support their moves."""
     attackers = choose_attackers(games, tables, game, scene, seed, sink)
+    # Province of each power's attacker, -1 for none.
     leader = wp.vector(-1, length=7, dtype=int)
     for turn in range(2):
         for unit in range(scene.n):

@@ -150,6 +150,7 @@ def hand_group(sink: OrderSink, order: int, shift: int, members: wp.uint64, prov
     sink.found[0] = before + size
     if before < sink.listed.shape[0]:
         write_group(sink, before, order, shift, members, provinces)
+    # One draw for the whole group: a member is kept with probability size / (before + size), each equally likely.
     pick = draw(sink, before + size)
     if pick < size:
         left = wp.uint64(members)
@@ -177,6 +178,7 @@ def survey(games: Games, tables: Tables, game: int, scene: Scene) -> int:
             elif tables.shore[province] & fleets != wp.uint32(0):
                 scene.seas[n] = connected(tables, fleets, province)
                 embark(tables, scene, n, province)
+            # Neighbour lists are padded with -1 and end there.
             side = int(0)
             while tables.reach[scene.row[n], side] >= 0:
                 goal = tables.reach[scene.row[n], side]
@@ -239,6 +241,7 @@ def stranded(tables: Tables, scene: Scene, goal: int, passengers: wp.uint64, det
 def movement_orders(games: Games, tables: Tables, game: int, scene: Scene, unit: int, sink: OrderSink) -> None:
     """Hand over all orders of a unit in a movement phase."""
     row, province = scene.row[unit], scene.place[unit]
+    # This sequence is part of the action space: an action is an index into it.
     hand(sink, HOLD)
     side = int(0)
     while tables.landings[row, side] >= 0:

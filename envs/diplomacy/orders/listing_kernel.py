@@ -51,6 +51,7 @@ def adjustment_orders(games: Games, tables: Tables, game: int, power: int, provi
 @wp.kernel
 def list_kernel(games: Games, tables: Tables, game: int, counts: wp.array[int], listed: wp.array2d[int]) -> None:
     """Write the orders of `game` into `listed` [75, room], as many as fit, and their full number into `counts` [75]."""
+    # Stack arrays of constant shape: 34 units, 75 provinces.
     found = wp.zeros(shape=(3,), dtype=int)
     place = wp.zeros(shape=(34,), dtype=int)
     row = wp.zeros(shape=(34,), dtype=int)
