@@ -18,7 +18,7 @@ class Failing(BotBackend):
     """DumbBot, until it is asked in the winter of a round, and `end` is raised."""
 
     def __init__(self, rounds, end):
-        super().__init__("dumbbot")
+        super().__init__("dumbbot", game="diplomacy")
         self.left, self.end = rounds, end
 
     def decide(self, requests):

@@ -164,6 +164,9 @@ def test_texts_are_encoded_once():
             self.texts += len(texts)
             return self.inner(texts, **options)
 
+        def __len__(self):
+            return len(self.inner)
+
         def decode(self, ids, **options):
             return self.inner.decode(ids, **options)
 
