@@ -1,7 +1,7 @@
 """The language models of a rollout in one process: one base model, and a set of adapter weights for each player.
 
 The learner's weights come with every plan; a frozen checkpoint's are read from its file when it is first met, and the
-base model is the network with its adapters off. Whoever decides has its weights put in place for that time.
+base model is the network with its adapters off. A player's weights are put in place while it decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
 
 
 class AdapterRolloutWorker:
-    """Plays plans with the model that `config` names; see `agents.grpo.rollouts.worker.Player`."""
+    """Plays plans with the model that `config` names; see `agents.grpo.rollouts.worker.RolloutPlayer`."""
 
     def __init__(self, config: GRPORunConfig) -> None:
         self._config = config.model

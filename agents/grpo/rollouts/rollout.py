@@ -59,7 +59,7 @@ class Rollouts:
 
     def play(self, plan: RolloutPlan) -> RolloutBatch:
         """Play the plan's games; the same plan and weights give the same batch."""
-        begun, task = time.perf_counter(), self.task
+        started, task = time.perf_counter(), self.task
         task.reset(plan, self._decide)
         turns: list[DecisionRecord] = []
         step = 0
@@ -81,7 +81,7 @@ class Rollouts:
             endings=task.endings(),
             failed=len(task.failed),
             years=task.years(),
-            seconds=time.perf_counter() - begun,
+            seconds=time.perf_counter() - started,
             alerts=[f"a game failed: {why}" for why in sorted(set(task.failed.values()))],
             game_metrics=task.metrics(),
         )

@@ -33,19 +33,19 @@ class ForkedGames:
     def __init__(self, batch: DiplomacyBatch, masters: Masters, plan: RolloutPlan) -> None:
         self.batch, self.plan, self.games = batch, plan, batch.num_games
         self.failed: dict[int, str] = {}
-        begun = forked(masters, plan.samples)
-        batch.load(begun.positions)
-        self.influence = begun.influence
+        start = forked(masters, plan.samples)
+        batch.load(start.positions)
+        self.influence = start.influence
         self._players = [self.group(game).players for game in range(self.games)]
         seat_bots(batch, self._players)
         batch.game_id.copy_(torch.tensor([mix(self.group(game).seed, game) for game in range(self.games)]))
         self._begun = batch.year.cpu().numpy().astype(int)
         self._season = batch.phase.cpu().numpy().astype(int)
-        # A year that was begun before the fork is played to its end and does not count.
+        # A year that started before the fork is played to its end and does not count.
         begun_late = self._season > codes.SPRING
         self._until = self._begun + begun_late + np.array([self.group(game).years for game in range(self.games)])
         self._stop_those_over()
-        for game, why in begun.failed.items():
+        for game, why in start.failed.items():
             self.fail({game}, why)
 
     @property
