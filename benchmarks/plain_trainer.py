@@ -49,12 +49,12 @@ class PlainTrainer:
     def update(self) -> tuple[float, float, float]:
         """One update; seconds of simulating, acting and learning."""
         self.env.simulator_seconds = 0.0
-        begun = time.perf_counter()
+        started = time.perf_counter()
         batch = self._collect()
         collected = time.perf_counter()
         self._learn(*batch)
         simulating = self.env.simulator_seconds
-        return simulating, collected - begun - simulating, time.perf_counter() - collected
+        return simulating, collected - started - simulating, time.perf_counter() - collected
 
     @torch.no_grad()
     def _collect(self) -> tuple[Tensor, ...]:

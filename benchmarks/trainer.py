@@ -158,11 +158,11 @@ def sb3(options: list[str]) -> list[Parts]:
             self.times: list[tuple[float, float, float]] = []
 
         def _on_rollout_start(self) -> None:
-            self.begun, trainer.task.env.simulator_seconds = time.perf_counter(), 0.0
+            self.started, trainer.task.env.simulator_seconds = time.perf_counter(), 0.0
             super()._on_rollout_start()
 
         def _on_rollout_end(self) -> None:
-            self.times.append((self.begun, time.perf_counter(), trainer.task.env.simulator_seconds))
+            self.times.append((self.started, time.perf_counter(), trainer.task.env.simulator_seconds))
             super()._on_rollout_end()
 
     config = configuration(options, "ppo.precision=fp32")
@@ -170,7 +170,7 @@ def sb3(options: list[str]) -> list[Parts]:
         trainer.restore_or_init(session)
         timed = Timed(trainer)
         make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=timed)
-        ends = [begun for begun, _, _ in timed.times[1:]] + [time.perf_counter()]
+        ends = [started for started, _, _ in timed.times[1:]] + [time.perf_counter()]
     return [
         {
             "steps": samples(config),
@@ -198,10 +198,10 @@ def plain(options: list[str]) -> list[Parts]:
     trainer = PlainTrainer(ours.task.env, config.ppo, config.network.hidden)
     updates = []
     for _ in range(ours.updates):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         parts = trainer.update()
         updates.append(dict(zip(("simulate", "act", "learn"), parts, strict=True)))
-        updates[-1] |= {"steps": samples(config), "total": time.perf_counter() - begun}
+        updates[-1] |= {"steps": samples(config), "total": time.perf_counter() - started}
     ours.close()
     assert np.isfinite([update["total"] for update in updates]).all()
     return updates

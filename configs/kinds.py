@@ -89,7 +89,7 @@ def games(kinds: Sequence[type[RunConfig]]) -> list[str]:
 
 
 def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any]) -> str:
-    """Say to whom the option `key`, which `plain` gives and its `kind` lacks, belongs; empty where to none."""
+    """Name the owner of the option `key`, which `plain` gives and its `kind` lacks, ; empty where there is none."""
     others, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
     same_trainer = [one for one in others if trainer in one.trainers]
     if same_trainer or (kind.game not in games(others) and knows(kind, key.split(".")[0])):

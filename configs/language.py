@@ -172,7 +172,7 @@ class GRPOConfig:
 
 @dataclass
 class LeagueConfig:
-    """Whom the learner meets, and how everybody is rated."""
+    """Opponents of the learner, and ratings."""
 
     matchmaking: str = option("category", MATCHMAKINGS, needs=["grpo.play=league"])
     """category: by the shares below; win_rate: self_play's share, the others by how often they are beaten; rating: by
@@ -181,7 +181,7 @@ class LeagueConfig:
     peer: float = option(0.30, PROBABILITY)
     exploitable: float = option(0.35, PROBABILITY)
     baseline: float = option(0.05, PROBABILITY)
-    """Shares of the categories; together 1. Nobody's share goes to the others in proportion."""
+    """Shares of the categories; together 1. The share of an empty category goes to the others in proportion."""
     final_self_play: float = option(-1.0, "[-1, 1]")
     final_peer: float = option(-1.0, "[-1, 1]")
     final_exploitable: float = option(-1.0, "[-1, 1]")

@@ -60,7 +60,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
         # Where it was found: a copied folder must not lead back to the one it was copied from.
         config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
         _check_scale_stays(stored, config)
-    _validate(config, begun=stored is not None)
+    _validate(config, started=stored is not None)
     return config
 
 
@@ -73,7 +73,7 @@ def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:
 
 
 def _fresh(name: str, settings: Sequence[str]) -> RunConfig:
-    """The run file `name` at its scale, then the `settings`, which are not scaled; a begun run never comes here."""
+    """The run file `name` at its scale, then the `settings`, which are not scaled; a started run never comes here."""
 
     def composed(settings: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
         plain = _compose(settings, base) if base else _compose(settings, {}, run=name)
@@ -87,11 +87,11 @@ def _fresh(name: str, settings: Sequence[str]) -> RunConfig:
     return composed(settings, to_plain(shrink(composed(kind))))
 
 
-def _validate(config: RunConfig, *, begun: bool) -> None:
+def _validate(config: RunConfig, *, started: bool) -> None:
     try:
-        validate(config, begun=begun)
+        validate(config, started=started)
     except ConfigError as error:
-        if begun or config.scale == RunConfig.scale:
+        if started or config.scale == RunConfig.scale:
             raise
         hint = "shrinks the run file; what is typed beside it holds as it is"
         raise ConfigError(f"{error}; scale={config.scale:g} {hint}") from error
@@ -100,7 +100,7 @@ def _validate(config: RunConfig, *, begun: bool) -> None:
 def _check_scale_stays(stored: RunConfig, config: RunConfig) -> None:
     if config.scale != stored.scale:
         raise ConfigError(
-            f"scale={config.scale:g}: the run was begun at scale={stored.scale:g}, which its numbers have already; "
+            f"scale={config.scale:g}: the run was started at scale={stored.scale:g}, which its numbers have already; "
             f"leave it out to continue, or begin another run with +run=NAME scale={config.scale:g}"
         )
 
@@ -156,7 +156,7 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     try:
         stored = from_stored(read_yaml(path.read_text(encoding="utf-8")))
         if not is_retired(stored.env.id):
-            validate(stored, begun=True)
+            validate(stored, started=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: is no configuration of this version: {error}") from error
     if is_retired(stored.env.id):

@@ -1,4 +1,4 @@
-"""A run continued with other options than it was begun with: which differences are harmless, and which are refused.
+"""A run continued with other options than it was started with: which differences are harmless, and which are refused.
 
 Harmless is what does not change what is learned: logs, checks, saving, the length of this sitting, the machine. The
 machine's options and the number of matches make the continuation inexact, which the run says. `grpo.steps` may be
@@ -35,7 +35,7 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
             # A scale is usually missing where it differs; other options are there and should not be.
             fix = f"give scale={was}" if key == "scale" else "leave it out"
             raise ConfigError(
-                f"{key}={value}: the run was begun with {was}, and what it learned depends on it; "
+                f"{key}={value}: the run was started with {was}, and what it learned depends on it; "
                 f"{fix} to continue, or begin another run with another name="
             )
     return changed
@@ -57,13 +57,13 @@ def moving_shares(league: LeagueConfig) -> list[str]:
 def _check_steps(before: GRPORunConfig, now: GRPORunConfig) -> None:
     """A GRPO run may be made longer where no schedule ends with it; `max_updates` makes one shorter."""
     was, value = before.grpo.steps, now.grpo.steps
-    begun = f"grpo.steps={value}: the run was begun with {was}"
+    started = f"grpo.steps={value}: the run was started with {was}"
     if value < was:
-        raise ConfigError(f"{begun}; leave it out, and give max_updates={value} to stop there")
+        raise ConfigError(f"{started}; leave it out, and give max_updates={value} to stop there")
     moving = moving_shares(before.league)
     if moving:
         raise ConfigError(
-            f"{begun}, at which {moving[0]} is reached; leave it out, or begin another run with another name= and "
+            f"{started}, at which {moving[0]} is reached; leave it out, or begin another run with another name= and "
             f"model.adapter={now.checkpoint_dir}/{now.name}/final.pt"
         )
 

@@ -31,10 +31,10 @@ BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
 """The bots that a game has."""
 
 
-def validate(config: RunConfig, *, begun: bool = False) -> None:
+def validate(config: RunConfig, *, started: bool = False) -> None:
     """Return if `config` can run, else raise `ConfigError`: one line with key, value, what is allowed and the fix.
 
-    A run that was `begun` goes on with options that have no effect, since it may have been before they were refused.
+    A run that was `started` goes on with options that have no effect, since it may have been before they were refused.
     """
     if is_retired(config.env.id):
         raise ConfigError(id_message(config.env.id))
@@ -45,7 +45,7 @@ def validate(config: RunConfig, *, begun: bool = False) -> None:
         _check_games(config.env.id, config.evaluation)
     if isinstance(config, LanguageRunConfig):
         check_language(config)
-        if not begun:
+        if not started:
             check_idle(config)
     if isinstance(config, PPORunConfig):
         _check_policies(config)

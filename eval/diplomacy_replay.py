@@ -102,7 +102,7 @@ def play(options: ReplayOptions, cast: Sequence[Player]) -> list[PhaseRecord]:
     seats = load_seats(cast)
     with said_if_long(COMPILING, shown=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
-        batch.load_kernels()  # Else they would be when the game begins, and nobody be told why nothing happens.
+        batch.load_kernels()  # Now, with a message, and not silently when the game starts.
     rest = options.rest.removeprefix(BOT_PREFIX)
     play_seats(batch, seats, steward=rest if rest in BOTS else STEWARD, seed=options.seed)
     batch.close()

@@ -2,7 +2,7 @@
 
 Takes what the run has frozen (its pool and its checkpoints), evenly thinned, and the bots, plays everyone against
 everyone in seat-swapped pairs of games, and writes payoff.png, payoff.md and payoff.json: the share of the points of
-each against each, a draw being half, and everybody's Bradley-Terry rating with its 95 % interval. A run that improves
+each against each, a draw being half, and the Bradley-Terry ratings with its 95 % interval. A run that improves
 is blue below the diagonal; what it beat once and loses to later shows as red there, which no single rating can say.
 
 It is a command of its own, since its players are found in a folder rather than named, and its result is a picture.

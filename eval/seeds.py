@@ -88,7 +88,7 @@ def read_options(arguments: Sequence[str]) -> SeedOptions:
 def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
     """A row per opponent and one over all of them, for each physics, and one over everything where there are several.
 
-    Every row draws its own numbers, begun by `seed`, so no row depends on which others there are.
+    Every row draws its own numbers, started by `seed`, so no row depends on which others there are.
     """
     rows = []
     for regime in ours.regimes:

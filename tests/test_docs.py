@@ -21,7 +21,7 @@ PENDING = {"envs/batched.py", "envs/text.py", "agents/play/learner_env.py"}
 """Files named on docs/architecture.md that are not written yet."""
 OTHERS = {"docs/rl-algorithms/ppo.md", "docs/benchmark/ppo_continuous_action.md", "benchmark.md"}
 """Files of other projects."""
-BANNED = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|lately|begun|thereof)\b", re.IGNORECASE)
+BANNED = re.compile(r"\b(nobody|somebody|anybody|everybody|whoever|whom|anew|lately|started|thereof)\b", re.IGNORECASE)
 GENERATED = {"docs/envs/dogfight.md", "docs/envs/diplomacy.md"}
 """Copies of docstrings, whose words are those of the code."""
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)

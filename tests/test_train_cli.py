@@ -55,15 +55,15 @@ def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words
     ("arguments", "words"),
     [
         (["+run=diplomacy_ppo", "trainer=sb3"], "env.id=sparring/Diplomacy-v0: trainer=sb3 plays only sparring/Dogf"),
-        (["resume=begun", "env.last_year=1920"], "env.last_year=1920: the run was begun with 1910"),
-        (["+run=diplomacy_ppo", "name=begun", "seed=9"], "seed=9: the run was begun with 1"),
+        (["resume=started", "env.last_year=1920"], "env.last_year=1920: the run was started with 1910"),
+        (["+run=diplomacy_ppo", "name=started", "seed=9"], "seed=9: the run was started with 1"),
     ],
 )
 def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(arguments, words, tmp_path):
     """Without torch: importing it fails here, and nothing has been said about loading it."""
-    folder = tmp_path / "begun"
+    folder = tmp_path / "started"
     folder.mkdir()
-    stored = load(["+run=diplomacy_ppo", "name=begun", f"checkpoint_dir={tmp_path}"])
+    stored = load(["+run=diplomacy_ppo", "name=started", f"checkpoint_dir={tmp_path}"])
     (folder / "config.yaml").write_text(yaml.safe_dump(to_plain(stored)))
     (folder / "metrics.jsonl").write_text("{}\n")  # an update was done
     code = "import sys; sys.modules['torch'] = None; from sparring.train import main; sys.exit(main(sys.argv[1:]))"

@@ -141,7 +141,7 @@ class Processes:
     def one_before_the_others(self) -> Iterator[None]:
         """On every machine one process does this first, as what fills a cache that all of them share."""
         if self.local_rank > 0:
-            self.largest(0)  # waits for everybody to come
+            self.largest(0)  # waits for all processes
         try:
             yield
         finally:
@@ -185,7 +185,7 @@ def _join(config: RunConfig) -> Processes:
     patience = timedelta(seconds=config.patience_seconds)
     try:
         dist.init_process_group(backend(device, local_size), timeout=patience)
-        processes.broadcast(None)  # connects everybody now, and not in the middle of the first update
+        processes.broadcast(None)  # connects all processes now, not during the first update
     except (RuntimeError, ProcessLostError) as error:
         raise ConfigError(f"process {rank} of {size}: the others were not reached: {_first_line(error)}") from error
     return processes

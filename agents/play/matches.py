@@ -90,7 +90,7 @@ class MatchResults:
 
     @property
     def draws(self) -> int:
-        """Games that nobody won."""
+        """Games without a winner."""
         return int((self.outcome == 0).sum())
 
     @property

@@ -124,7 +124,7 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def reset_log_std(self, log_std: float) -> None:
-        """Set every log standard deviation, within the configured bounds, to explore anew."""
+        """Set every log standard deviation, within the configured bounds, to restart exploration."""
         self.log_std.fill_(log_std)
         self.clamp_log_std()
 

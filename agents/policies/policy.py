@@ -35,7 +35,7 @@ class Policy:
     """A network that plays under `contract`; `name` is what messages and tables call it.
 
     Deterministic actions are the Gaussian's mean and the likelier side of the Bernoulli; otherwise actions are sampled
-    with a generator of the policy's own, begun by `seed`.
+    with a generator of the policy's own, seeded with `seed`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Policy:
         return cls(checkpoint.network, checkpoint.contract, name=str(path), deterministic=deterministic)
 
     def reseed(self, seed: int) -> None:
-        """Begin the sequence of sampled actions anew."""
+        """Restart the sequence of sampled actions."""
         self._generator.manual_seed(seed)
 
     def check(self, contract: Mapping[str, Any]) -> None:

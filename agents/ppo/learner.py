@@ -104,7 +104,7 @@ class PPOLearner:
         return _metrics(self.network, judged, rows, counts)
 
     def reset_log_std(self, log_std: float) -> None:
-        """Begin exploration anew, without the momentum that would carry on from the old value."""
+        """Reset exploration and its momentum, which belongs to the old value."""
         self.network.reset_log_std(log_std)
         self.optimizer.state.pop(self.network.log_std, None)
 

@@ -170,7 +170,7 @@ class SelfPlay:
         self._drawn_at = update
 
     def _fill(self, slot: int, name: str) -> None:
-        """Seat a snapshot; one that cannot be read leaves the slot to whoever has it."""
+        """Seat a snapshot; if it cannot be read, the slot keeps its player."""
         try:
             weights = self.pool.load(name, self.env.device)
         except PoolError as error:

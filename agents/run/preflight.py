@@ -36,7 +36,7 @@ class FolderClaim:
         self.existed = self._folder is not None
         fresh = self._folder is None or is_fresh(self._folder)
         if config.trainer == "sb3" and not fresh:
-            raise ConfigError(f"name={config.name}: was begun, and trainer=sb3 cannot resume; choose another name")
+            raise ConfigError(f"name={config.name}: was started, and trainer=sb3 cannot resume; choose another name")
         self.changed: dict[str, tuple[Any, Any]] = changes(self._folder, config) if self._folder else {}
         if isinstance(config, GRPORunConfig) and fresh:
             check_sources(config)

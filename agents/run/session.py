@@ -102,7 +102,7 @@ class RunSession:
         self.fingerprint = folder.fingerprint()
         if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
             raise ConfigError(
-                f"{folder.config}: is not what the run was begun with; restore it (every policy of the run holds "
+                f"{folder.config}: is not what the run was started with; restore it (every policy of the run holds "
                 "a copy), and give what you want to change as options"
             )
         return OpenedFolder(folder, claim.existed, found, changed, alerts)

@@ -50,14 +50,16 @@ def read_cast(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
 
 def _some(text: str, name: str) -> str:
     if not name:
-        raise InputError(f"--players {text}: says nobody; write {text}dumbbot, or leave it out")
+        raise InputError(f"--players {text}: names no player; write {text}dumbbot, or leave it out")
     return name
 
 
 def _complete(named: dict[str, str], rest: str) -> tuple[str, ...]:
     missing = [power for power in POWERS if power not in named]
     if missing and not rest:
-        raise InputError(f"--players has nobody for {', '.join(missing)}; add a name without a power, such as dumbbot")
+        raise InputError(
+            f"--players has no player for {', '.join(missing)}; add a name without a power, such as dumbbot"
+        )
     if rest and not missing:
         raise InputError(f"--players {rest}: every power has a player already; leave it out")
     return tuple(named.get(power, rest) for power in POWERS)

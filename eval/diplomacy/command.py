@@ -1,6 +1,6 @@
 """Evaluate bots, policies and language models in Diplomacy: `python eval/run.py --ckpt bot:dumbbot`.
 
-One power is played by one player and six by another, each power equally often; a game that nobody has won by the end of
+One power is played by one player and six by another, each power equally often; a game without a winner at the end of
 the last year, which is that of the checkpoint's training unless --last-year names one, is a draw. Says for either side
 solos, draws and losses, the shares by draw size and by sum of squares, centres, survival and rank, with 95 % intervals,
 and writes them beside the checkpoint or where --out says, and with --replay a game to watch. Where a server or Ctrl-C

@@ -25,7 +25,7 @@ MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"
 YEARS = "[1901, 2000]"
 LAST_YEAR = 1920
-"""Where nobody named a year, and who is evaluated was not trained with one."""
+"""The default where neither the command line nor the checkpoint has a year."""
 TEMPERATURE = "[0, 10]"
 PROTOCOLS = ("both", "alone", "six")
 _WHO = ("bot", "ckpt", "ladder", "league")

@@ -33,7 +33,7 @@ TEMPLATE = Path(__file__).with_name("replay.html")
 
 
 def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = "") -> str:
-    """The page of a recorded game; `players` are the seven powers' in their order, "" for whom nobody knows.
+    """The page of a recorded game; `players` are the seven powers' in their order, "" where unknown.
 
     `note` says what the phases' odds are, where they have any. Neither the title nor a player's name can end its
     element or start another.

@@ -28,7 +28,7 @@ class Side:
     solos: Estimate
     """Share of the games that were won alone by the one, or by one of the six."""
     draws: Estimate
-    """Share of the games that nobody won and in which the side has a centre left."""
+    """Share of the games without a winner in which the side has a centre left."""
     losses: Estimate
     """The rest."""
     draw_size: Estimate
@@ -53,7 +53,7 @@ class PowerRecord:
     year: float
     """Mean year in which a game ended."""
     alone_by_power: tuple[Side, ...] = ()
-    """Of the games in which the one had that power; empty where nobody asked."""
+    """Of the games in which the one had that power; empty where not requested."""
     together_by_power: tuple[Side, ...] = ()
     """What that power got where it was among the six."""
 

@@ -26,7 +26,7 @@ _DIGITS = {"centres": 2, "rank": 2}
 _INTERVALS = (
     "Each figure is followed by its 95 % interval: Wilson's for counts (solos, draws, losses, the one's survival), "
     "Student's t over games for the rest, which has no width, and says nothing, where all games ended alike. A draw is "
-    "a game that nobody won and in which one has a centre left; rank is the place by centres, 1 to 7."
+    "a game without a winner in which one has a centre left; rank is the place by centres, 1 to 7."
 )
 _SIX = "Solos are those of any of the six, and a draw is theirs if any of them is left; the rest is per power."
 
@@ -118,7 +118,7 @@ def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
     return [
         table(
             ("", "against", *(heading for name in columns for heading in (name, "95 %"))),
-            [[who, whom, *_cells(side, columns)] for who, whom, side in rows],
+            [[one, six, *_cells(side, columns)] for one, six, side in rows],
         )
         for columns in (_RESULTS, _SHARES)
     ]

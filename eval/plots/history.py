@@ -29,7 +29,7 @@ MILLION = 1e6
 """Env steps are shown in millions."""
 PHASE, STAGE = "curriculum/phase", "curriculum/stage"
 _BEGINNING = re.compile(r"phase (?P<phase>.+?), update \d+: ")
-"""How a training run says in events.jsonl that a phase has begun."""
+"""How a training run says in events.jsonl that a phase has started."""
 
 Row = dict[str, Any]
 

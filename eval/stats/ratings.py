@@ -12,7 +12,7 @@ swapped are not independent and draws scatter less than wins and losses, so the 
 cell's pairs say how much they scatter. (H^-1 alone would take every game for an independent win or loss.) Where all
 pairs of a cell ended alike they say nothing, and the model's own variance stands in for them.
 
-Somebody who won or lost everything has no finite maximum. Everyone who is not linked to the anchor by points in both
+A player that won or lost everything has no finite maximum. Everyone who is not linked to the anchor by points in both
 directions gets half a virtual draw against it (a quarter of a point each), and is marked: the interval is then open on
 one side in truth, and that end of it is the virtual draw's work.
 """
@@ -138,7 +138,7 @@ def fit(points: np.ndarray, fixed: int) -> np.ndarray:
     Raises `RatingError` where there is no finite maximum.
     """
     if not _linked(points).all():
-        raise RatingError("the ratings have no finite maximum: somebody won or lost everything; play more games")
+        raise RatingError("the ratings have no finite maximum: one player won or lost everything; play more games")
     ratings = np.zeros(len(points))
     free = np.arange(len(points)) != fixed
     for _ in range(_ITERATIONS):

@@ -48,7 +48,7 @@ class MatchRecord:
 
     @property
     def draws(self) -> int:
-        """Games that nobody won."""
+        """Games without a winner."""
         return self.by_seat[0][1] + self.by_seat[1][1]
 
     @property

@@ -140,7 +140,7 @@ def test_twice_the_same_command_line_is_the_same_configuration():
 
 
 @pytest.fixture
-def begun(tmp_path):
+def started(tmp_path):
     """The configuration of a run called mine, stored where `checkpoint_dir` points to."""
     config = load(["+run=quickstart", "seed=9", f"checkpoint_dir={tmp_path}", "name=mine"])
     (tmp_path / "mine").mkdir()
@@ -148,21 +148,21 @@ def begun(tmp_path):
     return config
 
 
-def test_a_resumed_run_brings_its_own_configuration(begun):
-    config = load(["resume=mine", f"checkpoint_dir={begun.checkpoint_dir}", "max_updates=7"])
-    assert config == replace(begun, resume="mine", max_updates=7)
+def test_a_resumed_run_brings_its_own_configuration(started):
+    config = load(["resume=mine", f"checkpoint_dir={started.checkpoint_dir}", "max_updates=7"])
+    assert config == replace(started, resume="mine", max_updates=7)
     assert config.seed == 9
 
 
-def test_resuming_names_the_run_once(begun):
+def test_resuming_names_the_run_once(started):
     for extra in ("+run=quickstart", "name=other"):
         with pytest.raises(ConfigError, match=r"resume=mine and (run=quickstart|name=other): a resumed run keeps its"):
             load(["resume=mine", extra])
 
 
-def test_an_unknown_run_to_resume_names_the_nearest(begun):
+def test_an_unknown_run_to_resume_names_the_nearest(started):
     with pytest.raises(UnknownNameError, match=r"unknown run to resume 'mime': choose from mine; did you mean 'mine'"):
-        load(["resume=mime", f"checkpoint_dir={begun.checkpoint_dir}"])
+        load(["resume=mime", f"checkpoint_dir={started.checkpoint_dir}"])
 
 
 def test_resuming_where_there_is_no_run_yet_says_so(tmp_path):
@@ -170,7 +170,7 @@ def test_resuming_where_there_is_no_run_yet_says_so(tmp_path):
         load(["resume=foo", f"checkpoint_dir={tmp_path}"])
 
 
-def test_a_stored_configuration_that_cannot_be_read_is_named(begun, tmp_path):
+def test_a_stored_configuration_that_cannot_be_read_is_named(started, tmp_path):
     (tmp_path / "mine" / "config.yaml").write_text("ppo: {clips: 1}")
     with pytest.raises(
         ConfigError, match=r"config\.yaml: is no configuration of this version: unknown key 'ppo\.clips'"

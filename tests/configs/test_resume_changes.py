@@ -38,23 +38,23 @@ def test_what_a_stored_run_had_of_others_is_no_difference():
     others = {"model": {"lora_alpha": 32.0}, "grpo": {"steps": 7}}
     env = {**to_plain(DogfightRunConfig())["env"], "last_year": 1905, "normalize_obs": False}
     assert drift(from_stored({**to_plain(DogfightRunConfig()), **others, "env": env}), DogfightRunConfig()) == {}
-    with pytest.raises(ConfigError, match=r"model\.lora_alpha=0\.0: the run was begun with 32"):
+    with pytest.raises(ConfigError, match=r"model\.lora_alpha=0\.0: the run was started with 32"):
         drift(from_stored({"trainer": "grpo", **others, "grpo": {}}), grpo())
 
 
 def test_a_grpo_run_may_be_made_longer_and_not_shorter():
     assert drift(grpo(), grpo(grpo=GRPOConfig(steps=300))) == {"grpo.steps": (250, 300)}
-    with pytest.raises(ConfigError, match=r"grpo\.steps=100: the run was begun with 250; .*give max_updates=100"):
+    with pytest.raises(ConfigError, match=r"grpo\.steps=100: the run was started with 250; .*give max_updates=100"):
         drift(grpo(), grpo(grpo=GRPOConfig(steps=100)))
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"seed": 2}, r"seed=2: the run was begun with 1"),
-        ({"ppo": PPOConfig(gamma=0.9)}, r"ppo\.gamma=0\.9: the run was begun with 0\.999"),
-        ({"env": DogfightEnvConfig(rules="challenge")}, r"env\.rules=challenge: the run was begun with classic"),
-        ({"phases": []}, r"phases\.0\.name=None: the run was begun with curriculum"),
+        ({"seed": 2}, r"seed=2: the run was started with 1"),
+        ({"ppo": PPOConfig(gamma=0.9)}, r"ppo\.gamma=0\.9: the run was started with 0\.999"),
+        ({"env": DogfightEnvConfig(rules="challenge")}, r"env\.rules=challenge: the run was started with classic"),
+        ({"phases": []}, r"phases\.0\.name=None: the run was started with curriculum"),
     ],
 )
 def test_what_learning_depends_on_is_refused_by_name(changes, words):
@@ -65,7 +65,7 @@ def test_what_learning_depends_on_is_refused_by_name(changes, words):
 def test_a_run_whose_shares_end_with_it_is_not_made_longer():
     """At step 299 of 300 they are not what a run of 300 steps had at step 249, and went back to an earlier value."""
     fading = grpo(name="mine", league=LeagueConfig(final_self_play=0.4, final_baseline=0.05, final_peer=0.2))
-    words = r"grpo\.steps=300: the run was begun with 250, at which league\.final_self_play is reached; .*final\.pt"
+    words = r"grpo\.steps=300: the run was started with 250, at which league\.final_self_play is reached; .*final\.pt"
     with pytest.raises(ConfigError, match=words):
         drift(fading, replace(fading, grpo=GRPOConfig(steps=300)))
     still = grpo(league=LeagueConfig(final_self_play=0.3))  # where it was at the first step
@@ -74,6 +74,6 @@ def test_a_run_whose_shares_end_with_it_is_not_made_longer():
 
 def test_a_missing_scale_is_named_with_the_run_s_own():
     with pytest.raises(
-        ConfigError, match=r"scale=1\.0: the run was begun with 0\.01, .*; give scale=0\.01 to continue"
+        ConfigError, match=r"scale=1\.0: the run was started with 0\.01, .*; give scale=0\.01 to continue"
     ):
         drift(DogfightRunConfig(scale=0.01), DogfightRunConfig())

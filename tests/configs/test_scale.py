@@ -199,8 +199,8 @@ def test_an_unknown_item_is_named_at_any_scale():
 
 
 @pytest.fixture
-def begun(tmp_path):
-    """A run called mine, begun at a tenth."""
+def started(tmp_path):
+    """A run called mine, started at a tenth."""
     config = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={tmp_path}", "name=mine"])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(to_plain(config)))
@@ -208,25 +208,25 @@ def begun(tmp_path):
 
 
 @pytest.mark.parametrize("typed", [[], ["scale=0.1"]])
-def test_a_resumed_run_is_not_scaled_again(begun, typed):
-    config = load(["resume=mine", f"checkpoint_dir={begun.checkpoint_dir}", *typed])
+def test_a_resumed_run_is_not_scaled_again(started, typed):
+    config = load(["resume=mine", f"checkpoint_dir={started.checkpoint_dir}", *typed])
     assert [phase.updates for phase in config.phases] == [35, 10, 55]
-    assert (config.scale, drift(begun, config)) == (0.1, {})
+    assert (config.scale, drift(started, config)) == (0.1, {})
 
 
-def test_the_same_command_continues_a_run(begun):
-    again = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={begun.checkpoint_dir}", "name=mine"])
-    assert drift(begun, again) == {}
-    whole = load(["+run=unified_dr_cpu", f"checkpoint_dir={begun.checkpoint_dir}", "name=mine"])
-    with pytest.raises(ConfigError, match=r"^scale=1\.0: the run was begun with 0\.1"):
-        drift(begun, whole)
+def test_the_same_command_continues_a_run(started):
+    again = load(["+run=unified_dr_cpu", "scale=0.1", f"checkpoint_dir={started.checkpoint_dir}", "name=mine"])
+    assert drift(started, again) == {}
+    whole = load(["+run=unified_dr_cpu", f"checkpoint_dir={started.checkpoint_dir}", "name=mine"])
+    with pytest.raises(ConfigError, match=r"^scale=1\.0: the run was started with 0\.1"):
+        drift(started, whole)
 
 
-def test_another_scale_is_refused_on_resuming(begun):
+def test_another_scale_is_refused_on_resuming(started):
     with pytest.raises(
-        ConfigError, match=r"^scale=0\.5: the run was begun at scale=0\.1, .* with \+run=NAME scale=0\.5"
+        ConfigError, match=r"^scale=0\.5: the run was started at scale=0\.1, .* with \+run=NAME scale=0\.5"
     ):
-        load(["resume=mine", f"checkpoint_dir={begun.checkpoint_dir}", "scale=0.5"])
+        load(["resume=mine", f"checkpoint_dir={started.checkpoint_dir}", "scale=0.5"])
 
 
 def test_the_page_and_help_say_what_is_scaled():

@@ -74,7 +74,7 @@ class Reference:
     def cached(self, logprobs: LogProbs) -> LogProbs:
         """Accept log-probabilities that `score` gave earlier; `ProvenanceError` for the mean's, and for others'."""
         if self.uses_ema:
-            raise ProvenanceError(f"kept log-probabilities of {logprobs.weights}: the mean moves on, so score anew")
+            raise ProvenanceError(f"kept log-probabilities of {logprobs.weights}: the mean has moved, so score again")
         logprobs.demand(Source.REFERENCE, weights=self.weights)
         self._cached = True
         return logprobs

@@ -123,10 +123,12 @@ class Workers:
         return True
 
     def _hand_out(self) -> None:
-        """Give the idle workers what nobody plays yet."""
-        begun = {worker.step for worker in self._workers}
+        """Give the idle workers the jobs that no worker plays yet."""
+        started = {worker.step for worker in self._workers}
         with self._changed:
-            waiting = [task for task in self.tasks if task.plan.step not in begun and task.plan.step not in self._done]
+            waiting = [
+                task for task in self.tasks if task.plan.step not in started and task.plan.step not in self._done
+            ]
         idle = [worker for worker in self._workers if worker.step is None]
         for worker, task in zip(idle, waiting, strict=False):
             worker.give(task)

@@ -129,10 +129,10 @@ def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer) -> None:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """While it lasts nobody is interrupted; a process that is begun here never is.
+    """Block interruption; a process that is started within is never interrupted.
 
-    The process that tracks multiprocessing's resources is begun before: with the first other one it would be, and then
-    lets signals through.
+    The resource tracker of multiprocessing is started first: it would otherwise be started with the first other
+    process, and then let signals in.
     """
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})

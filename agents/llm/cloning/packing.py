@@ -7,7 +7,7 @@ with, then each example's own rest of the prompt and its answer, one after the o
 
 Positions count on from the shared part in each branch, and a token attends to the shared part and to its own branch
 alone, so every example is computed as if it stood alone; a test holds the two together. Rows are filled up on the
-right with tokens nobody attends to.
+right with tokens that no token attends to.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _row(group: Group) -> tuple[list[int], list[int], list[int], list[int]]:
 
 
 def _mask(branches: Tensor) -> Tensor:
-    """Who attends to whom, from branches [B, L]; each token attends at least to itself, so that no row is empty."""
+    """Attention mask from branches [B, L]; each token attends at least to itself, so that no row is empty."""
     length = branches.shape[1]
     earlier = torch.ones(length, length, dtype=torch.bool).tril()
     own = branches[:, :, None] == branches[:, None, :]

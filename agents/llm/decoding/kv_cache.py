@@ -34,7 +34,7 @@ class PlainLayer(DynamicLayer):
 
 
 class RoomyLayer(DynamicLayer):
-    """Keys and values [B, H, T, D] of one layer as views of larger buffers, which are begun with `room` for T."""
+    """Keys and values [B, H, T, D] of one layer as views of larger buffers, which are started with `room` for T."""
 
     def __init__(self, room: int) -> None:
         super().__init__()

@@ -38,11 +38,11 @@ def sample(
     """
     counts.batches += 1
     counts.prompt_tokens += sum(map(len, prompts))
-    begun = Pieces(walks.forced(np.arange(len(prompts))), len(prompts))
+    started = Pieces(walks.forced(np.arange(len(prompts))), len(prompts))
     texts = np.flatnonzero(walks.count)
     if not len(texts):
         return
-    whole = [np.append(prompts[text], begun.of(np.array([text]))[0]) for text in texts.tolist()]
+    whole = [np.append(prompts[text], started.of(np.array([text]))[0]) for text in texts.tolist()]
     context, hidden = read_texts(model, whole, counts)
     for step in count():
         edges, row = walks.allowed(texts)

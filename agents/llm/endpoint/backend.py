@@ -89,7 +89,7 @@ class EndpointBackend:
         try:
             self._check(futures, sum(request.is_open for request in requests))
         finally:
-            for future in futures:  # those not begun, when a hopeless one or Ctrl-C ended the wait
+            for future in futures:  # those not started, when a hopeless one or Ctrl-C ended the wait
                 future.cancel()
         decisions = [self._outcome(*pair) for pair in zip(futures, requests, strict=True)]
         self.meter.add("decisions", len(decisions))

@@ -60,11 +60,11 @@ class Client:
             _shut(sock, cut)
 
     def _exchange(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> tuple[HTTPResponse, bytes]:
-        where, begun, cut = f"{self._url}{path}", monotonic(), Event()
+        where, started, cut = f"{self._url}{path}", monotonic(), Event()
         with closing(self._kind(*self._address, timeout=seconds)) as connection:
             try:
                 connection.connect()
-                with self._cut_after(seconds - (monotonic() - begun), connection.sock, cut):
+                with self._cut_after(seconds - (monotonic() - started), connection.sock, cut):
                     return self._send(connection, path, body, where)
             except (OSError, HTTPException, ValueError, EndpointError) as error:
                 if cut.is_set() or isinstance(error, TimeoutError):

@@ -1,4 +1,4 @@
-"""The key of an endpoint: read from the environment when it is needed, and shown to nobody.
+"""The key of an endpoint: read from the environment when it is needed, and never shown.
 
 It is in no configuration, message, log or file. What a server says is searched for it before anyone is told, since
 some servers repeat the key that they refuse.

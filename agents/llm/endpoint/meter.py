@@ -33,12 +33,12 @@ class Meter:
     @contextmanager
     def timed(self) -> Iterator[None]:
         """Count a request and how long it took, however it ends."""
-        begun = monotonic()
+        started = monotonic()
         try:
             yield
         finally:
             self.add("requests")
-            self.add("seconds", monotonic() - begun)
+            self.add("seconds", monotonic() - started)
 
     def metrics(self) -> dict[str, float]:
         """Every total under `endpoint/`."""

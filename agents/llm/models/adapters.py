@@ -37,7 +37,7 @@ class Adapters:
     def __init__(self, model: Any, shape: LoraShape, *, seed: int = 0) -> None:
         self.shape = shape
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # what transformers tells peft is nobody else's concern
+            warnings.simplefilter("ignore", FutureWarning)  # a message of transformers to peft
             torch.manual_seed(seed)
             self.model: Any = get_peft_model(model, lora_config(model, shape), adapter_name=LEARNER)
         self._frozen: dict[str, tuple[LoraShape, dict[str, Tensor]]] = {}

@@ -43,7 +43,7 @@ class GymnasiumEnvs:
     equal share of the copies, and every copy begins as it would in one.
     """
 
-    unsaved = "Gymnasium's environments cannot be saved, so episodes begin anew"
+    unsaved = "Gymnasium's environments cannot be saved, so episodes start again"
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class GymnasiumEnvs:
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take actions [N, A]; give obs [N, D], reward [N], terminated [N], truncated [N]."""
-        begun = time.perf_counter()
+        started = time.perf_counter()
         obs, reward, terminated, truncated, infos = self.envs.step(self._legal(actions.cpu().numpy()))
-        self.simulator_seconds += time.perf_counter() - begun
+        self.simulator_seconds += time.perf_counter() - started
         truncated &= ~terminated
         done = terminated | truncated
         self._count(reward, done)

@@ -2,7 +2,7 @@
 
 A move is an arrow, bent a little so that two units that change places have one each; where it bounces it breaks off at
 a cross. A support runs to the unit, or to the middle of the move, that it helps. A move by convoy is wavy and goes by
-way of the fleets. Whoever draws decides on colours and dashes by the mark's `kind`.
+way of the fleets. Colours and dashes follow from the mark's `kind`.
 """
 
 from __future__ import annotations

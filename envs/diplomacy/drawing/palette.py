@@ -16,7 +16,7 @@ POWER_COLORS: tuple[Color, ...] = (
 SEA: Color = (203, 220, 231)
 LAND: Color = (247, 240, 224)
 NOWHERE: Color = (190, 186, 176)
-"""Where nobody goes."""
+"""Impassable land."""
 COAST_INK: Color = (70, 84, 96)
 LAND_INK: Color = (140, 130, 112)
 SEA_INK: Color = (160, 183, 199)

@@ -60,7 +60,7 @@ def draw_position(
 ) -> np.ndarray:
     """A position as a picture, uint8 [H, W, 3]; `size` is (W, H), the map keeping its proportions within.
 
-    `units` and `dislodged` are [75] unit codes, `owner` [34] the powers that own the centres, -1 for nobody; `orders`
+    `units` and `dislodged` are [75] unit codes, `owner` [34] the powers that own the centres, -1 for none; `orders`
     are those of `arrows.marks`. Raises `InputError` for rows of another length or numbers that mean nothing.
     """
     check_row("units", units, codes.NUM_PROVINCES, 0, codes.NUM_POWERS * 4)

@@ -26,7 +26,7 @@ from sparring.envs.text import Option
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
 MOST_LINES, LONGEST_LINE, LONGEST_TEXT = 100, 100, 20_000
-"""Lines that are looked at, characters of one, and characters of the text after the opening tag: nobody has 35 units,
+"""Lines that are looked at, characters of one, and characters of the text after the opening tag: no power has 35 units,
 and no order is half as long, so that nothing is lost but time."""
 BULLET = re.compile(r"^\s*(?:[*•>]+|-(?=\s)|\d+[.)])\s*")
 

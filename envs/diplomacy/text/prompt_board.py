@@ -1,4 +1,4 @@
-"""The board in few words, for compact prompts: a line for each power, for nobody's centres and for dislodged units.
+"""The board in few words, for compact prompts: a line for each power, for unowned centres and for dislodged units.
 
 FRANCE 4 BRE MAR PAR SPA : F BRE A MAR A PAR F SPA/SC
 nobody 2 BEL DEN

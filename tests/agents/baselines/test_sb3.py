@@ -203,6 +203,8 @@ def test_another_file_is_named(tmp_path):
 def test_a_run_that_was_begun_is_left_as_it_is(trained):
     """There are no states to go on from; the run began anew over its own metrics."""
     before = {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()}
-    with pytest.raises(ConfigError, match="name=small: was begun, and trainer=sb3 cannot resume; choose another name"):
+    with pytest.raises(
+        ConfigError, match="name=small: was started, and trainer=sb3 cannot resume; choose another name"
+    ):
         train(bots_only(trained.parent))
     assert {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()} == before

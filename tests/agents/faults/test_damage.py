@@ -164,20 +164,20 @@ def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory):
+def started(tmp_path_factory):
     """A run with one update done."""
-    root = tmp_path_factory.mktemp("begun")
+    root = tmp_path_factory.mktemp("started")
     train(config(root, max_updates=1))
     return root
 
 
-def test_the_configuration_of_a_run(begun):
+def test_the_configuration_of_a_run(started):
     """What is still a configuration, but another one, must not be what the run goes on with."""
-    folder = RunFolder(begun / "small")
+    folder = RunFolder(started / "small")
     (state,) = (found for found in StateFolder(folder.state, 3, alert=pytest.fail).summaries() if found["update"] == 1)
 
     def read():
-        found = load(["resume=small", f"checkpoint_dir={begun}"])
+        found = load(["resume=small", f"checkpoint_dir={started}"])
         if folder.fingerprint() != state["config_sha256"]:
             raise ConfigError(f"{folder.config}: is another")
         return found
@@ -185,21 +185,21 @@ def test_the_configuration_of_a_run(begun):
     check(folder.config, read, read(), InputError, samples=60)
 
 
-def test_a_run_is_not_continued_with_another_configuration(begun, tmp_path):
-    shutil.copytree(begun / "small", tmp_path / "small")
+def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
+    shutil.copytree(started / "small", tmp_path / "small")
     stored, state = tmp_path / "small" / "config.yaml", tmp_path / "small" / "state" / "update_000001"
     stored.write_text(stored.read_text().replace("learning_rate: 0.0003", "learning_rate: 0.0007"))
     before = state.stat().st_mtime_ns
-    with pytest.raises(ConfigError, match=r"config\.yaml: is not what the run was begun with; restore it"):
+    with pytest.raises(ConfigError, match=r"config\.yaml: is not what the run was started with; restore it"):
         train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
     assert state.stat().st_mtime_ns == before
     stored.write_text("# a comment\n" + stored.read_text().replace("0.0007", "3.0e-4"))
     train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
 
 
-def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_noticed(begun, tmp_path):
+def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_noticed(started, tmp_path):
     """With another number of matches they would begin anew: a run that goes on differently, and says it is right."""
-    shutil.copytree(begun / "small", tmp_path / "small")
+    shutil.copytree(started / "small", tmp_path / "small")
     manifest = tmp_path / "small" / "state" / "update_000001" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"num_envs": 8', '"num_envs": 9'))
     with pytest.raises(StateError, match=r"manifest\.json: is damaged, its summary is not the one that was written"):

@@ -55,10 +55,10 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(toy, tmp_path):
     while True:
         process, receiver = victims.start_telling(run_telling, toy, tmp_path, "killed", out=tmp_path / "said")
         assert victims.told(receiver) is not None, (tmp_path / "said").read_text()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         if not victims.told(receiver):
             break
-        time.sleep(rng.uniform(0.0, 1.0) * (time.perf_counter() - begun))
+        time.sleep(rng.uniform(0.0, 1.0) * (time.perf_counter() - started))
         process.kill()
         process.join()
         kills += process.exitcode == -signal.SIGKILL

@@ -23,15 +23,15 @@ def toy(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def begun(toy, tmp_path_factory):
+def started(toy, tmp_path_factory):
     """The folder of a run of one step of two."""
-    return run(toy, tmp_path_factory.mktemp("begun"), "small", "grpo.steps=2", "max_updates=1").parent
+    return run(toy, tmp_path_factory.mktemp("started"), "small", "grpo.steps=2", "max_updates=1").parent
 
 
 @pytest.fixture
-def half(begun, tmp_path):
+def half(started, tmp_path):
     """A copy of it, as one finds it under checkpoints/."""
-    shutil.copytree(begun, tmp_path / "small")
+    shutil.copytree(started, tmp_path / "small")
     return tmp_path / "small"
 
 
@@ -87,9 +87,9 @@ def test_another_version_of_torch_is_an_inexact_resume(half):
     assert "inexact resume: torch was 1.0 and is " in events(half / "final.pt")
 
 
-def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, begun, tmp_path):
+def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, started, tmp_path):
     """The training state holds the league; a damaged file is kept, and the run ends as it would have."""
-    shutil.copytree(begun, tmp_path / "source")
+    shutil.copytree(started, tmp_path / "source")
     options = ("grpo.steps=2", "league.inherit=source", "league.checkpoint_every=1")
     run(toy, tmp_path, "heir", *options, "max_updates=1")
     shutil.copytree(tmp_path / "heir", tmp_path / "whole")
@@ -122,7 +122,7 @@ def test_a_start_that_was_refused_with_its_folder_made_leaves_the_name_to_the_co
 
 
 def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(toy, half, capsys):
-    """With the games played in the process itself it is, to the bit, the run that was begun as long."""
+    """With the games played in the process itself it is, to the bit, the run that was started as long."""
     assert resume(half) == 0
     before = (half / "final.pt").read_bytes()
     (half / "final.pt").unlink()  # which the training state brings back

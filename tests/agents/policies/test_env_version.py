@@ -118,7 +118,7 @@ def test_an_old_run_is_not_continued_and_left_as_it_is(old_run, capsys, begin):
     line = capsys.readouterr().err
     assert line.count("\n") == 1
     if "sb3" in begin:
-        assert "name=small: was begun, and trainer=sb3 cannot resume; choose another name" in line
+        assert "name=small: was started, and trainer=sb3 cannot resume; choose another name" in line
     else:
         assert f"{old_run}: {WHY}, and cannot be resumed under {ENV_ID}; start a new run under another name=" in line
         assert "the old policies can play with eval/run.py --env-version 0" in line

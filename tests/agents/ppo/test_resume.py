@@ -136,9 +136,11 @@ def refuse(*_, **__):
 
 
 def test_options_that_change_what_is_learned_are_refused_by_name(half):
-    with pytest.raises(ConfigError, match=r"ppo\.clip=0\.3: the run was begun with 0\.2, and what it learned depends"):
+    with pytest.raises(
+        ConfigError, match=r"ppo\.clip=0\.3: the run was started with 0\.2, and what it learned depends"
+    ):
         train(replace(long(half), ppo=replace(long(half).ppo, clip=0.3)))
-    with pytest.raises(ConfigError, match=r"phases\.2\.updates=4: the run was begun with 3"):
+    with pytest.raises(ConfigError, match=r"phases\.2\.updates=4: the run was started with 3"):
         train(replace(long(half), phases=[*LONG[:2], replace(LONG[2], updates=4)]))
 
 

@@ -61,7 +61,7 @@ BEGUN = {
 @pytest.mark.parametrize("what", BEGUN)
 def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
     BEGUN[what](refused / "mine")
-    with pytest.raises(ConfigError, match="seed=7: the run was begun with 1"):
+    with pytest.raises(ConfigError, match="seed=7: the run was started with 1"):
         FolderClaim(config(refused, "seed=7"))
     assert stored(refused)["seed"] == 1
 

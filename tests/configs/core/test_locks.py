@@ -48,10 +48,10 @@ def test_who_waits_gets_it_when_the_holder_ends(tmp_path):
 
 def test_patience_ends(tmp_path):
     with FileLock(tmp_path / "lock"):
-        begun = time.monotonic()
+        started = time.monotonic()
         with pytest.raises(LockBusyError):
             FileLock(tmp_path / "lock", patience=0.05)
-        assert time.monotonic() - begun >= 0.05
+        assert time.monotonic() - started >= 0.05
 
 
 def test_a_child_that_outlives_a_killed_holder_does_not_keep_the_lock(tmp_path):

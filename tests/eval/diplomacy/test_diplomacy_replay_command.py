@@ -61,7 +61,7 @@ def test_the_command_writes_page_and_log(tmp_path, capsys):
         ),
         (["--out", "a.html", "--players", "FRANK=chaos,random"], "unknown power 'FRANK'.*did you mean 'FRANCE'"),
         (["--out", "a.html", "--players", "france=chaos", "FRANCE=random", "random"], "names FRANCE twice"),
-        (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: says nobody"),
+        (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: names no player"),
         (
             ["--out", "a.html", "--players", "FRANCE=chaos"],
             "nobody for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY",
@@ -120,7 +120,7 @@ def checkpoint(tmp_path):
 
 
 def test_it_is_said_that_kernels_are_compiled_while_they_are(monkeypatch, capsys, tmp_path):
-    """All of them: nothing is left to be loaded once the game has begun."""
+    """All of them: nothing is left to be loaded once the game has started."""
     within, loaded = [], []
 
     @contextmanager

@@ -57,7 +57,7 @@ const rows = () => [...document.querySelectorAll("#odds div")].map((row) => row.
 const note = (name) => { told[name] = { ...replay.state(), lines: rows() }; };
 const send = (target, type) => target.dispatchEvent(new Event(type, { bubbles: true }));
 const first = () => document.querySelector("#orders li[tabindex]");
-note("begun");
+note("started");
 send(first(), "pointerenter"); note("hovered"); send(first(), "pointerleave"); note("left");
 send(document.querySelector("#marks .mark.told"), "click"); note("tapped");
 send(document.body, "click"); note("tappedElsewhere");
@@ -74,13 +74,13 @@ out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.appen
 def test_odds_are_shown_where_one_points(file):
     file.write_text(file.read_text().replace("</body>", DRIVE + "</body>"))
     told = selftest(browse(file, "", "--dump-dom"))
-    assert told["begun"]["orders"] == ["F LON - ENG 50 %", "A PAR H not ordered"]
+    assert told["started"]["orders"] == ["F LON - ENG 50 %", "A PAR H not ordered"]
     shown = ["F LON - ENG50 %", "F LON - NTH25 %", "F LON - YOR13 %", "F LON H6.0 %", "F LON - WAL5.0 %"]
     assert told["hovered"]["lines"] == [*shown, f"{HOSTILE}<0.1 %", "3 more1.5 %"]
     assert note(0.0) in told["hovered"]["odds"]
     for name in ("tapped", "focused"):
         assert told[name]["odds"] == told["hovered"]["odds"]
-    for name in ("begun", "left", "tappedElsewhere", "moved"):
+    for name in ("started", "left", "tappedElsewhere", "moved"):
         assert told[name]["odds"] == ""
     assert told["places"] == 0
     assert told["winter"]["orders"] == ["WAIVE 75 %"]

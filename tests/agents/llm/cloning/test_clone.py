@@ -124,7 +124,7 @@ def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
 
 
 def test_other_options_and_other_trainers_are_refused(whole):
-    with pytest.raises(ConfigError, match=r"clone\.hidden=64: the run was begun with 32"):
+    with pytest.raises(ConfigError, match=r"clone\.hidden=64: the run was started with 32"):
         train(config(whole, "clone.hidden=64"))
     lock = RunLock(whole / "clone")
     with pytest.raises(RunLockedError, match="is training there"):

@@ -136,7 +136,7 @@ def test_a_decision_takes_no_longer_than_the_total():
     with server(delay=0.2) as host, endpoint(host, **options) as backend:
         with pytest.raises(InputError, match=r"has not answered|not made after 0\.5 s"):
             backend.decide(asked)
-        assert len(host.bodies) <= 4 * 3  # begun after 0, 0.2 and 0.4 s; nothing is after 0.5
+        assert len(host.bodies) <= 4 * 3  # started after 0, 0.2 and 0.4 s; nothing is after 0.5
 
 
 def test_ten_megabytes_are_refused_and_the_rest_goes_on():
