@@ -8,8 +8,6 @@ tokenizer.json.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,9 @@ from typing import Any
 import torch
 
 from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.models.quiet import quietly
 from sparring.agents.llm.models.saved_model import is_ours, verify_model
+from sparring.agents.llm.models.smollm2 import smollm2_folder
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import suggestion
 from sparring.configs.core.paths import CHECKPOINTS, SHIPPED
@@ -57,8 +57,6 @@ def model_folder(name: str) -> Path:
     if name == "tiny":
         return _tiny()
     if name == "smollm2":
-        from sparring.agents.llm.models.smollm2 import smollm2_folder
-
         return smollm2_folder()
     return find_model(name) or _cached(name)
 
@@ -158,17 +156,3 @@ def _check_folder(folder: Path) -> None:
         pickled = [path.name for path in sorted([*folder.glob("*.bin"), *folder.glob("*.pt")])]
         found = f"only {pickled[0]}, which is a pickle" if pickled else "no weights"
         raise ModelError(f"model {folder}: has {found}; save it with safetensors")
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Without transformers' bars, which would run through our own."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()

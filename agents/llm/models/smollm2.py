@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.llm.decoding.output_layer import ModelError
-from sparring.agents.llm.models.load import quietly
+from sparring.agents.llm.models.quiet import quietly
 from sparring.configs.core.status import said_if_long
 from sparring.configs.core.tensor_file import sha256
 
