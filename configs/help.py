@@ -44,7 +44,7 @@ def help_text() -> str:
 
 
 def _option_lines() -> list[str]:
-    keys = {key: option for kind in RUNS for key, option in declared(kind).items()}
+    keys = {key: declared(owners(key)[0])[key] for kind in RUNS for key in declared(kind)}
     lines = []
     for key, option in sorted(keys.items(), key=lambda item: ROOTS.index(item[0].split(".")[0])):
         allowed, value = option.metadata.get("allowed"), option.default

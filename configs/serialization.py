@@ -151,17 +151,18 @@ def _misplaced(key: str, value: Any, plain: Mapping[str, Any]) -> ConfigError:
 
 def _read(kind: Any, option: Field[Any], value: Any) -> Any:
     """Read one value by its annotation and by what its option may hold; raises `ValueError` with what is wrong."""
-    members = get_args(kind)
-    if members and value is None:
+    optional = get_args(kind)
+    if optional and value is None:
         return None
     try:
-        read = _READERS[members[0] if members else kind](value)
+        read = _READERS[optional[0] if optional else kind](value)
     except TypeError as error:
         raise ValueError(f"must be {error}{_rule(option)}") from error
     allowed = option.metadata.get("allowed")
     wrong = None if allowed is None or read == option.default else complaint(read, allowed)  # "" or None: not given
     if wrong:
-        raise ValueError(f"{wrong}; the default is {option.default}" if _is_number(option.default) else wrong)
+        numeric = isinstance(option.default, int | float)
+        raise ValueError(f"{wrong}; the default is {option.default}" if numeric else wrong)
     return read
 
 
@@ -207,10 +208,6 @@ _READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str
 def _option(key: str) -> Field[Any] | None:
     """The field that declares an option, or the list whose item it is, in any kind of run."""
     return next((declared(kind)[bare(key)] for kind in RUNS if bare(key) in declared(kind)), None)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(value: object, option: Field[Any] | None = None) -> str:
