@@ -61,6 +61,7 @@ class ActorCritic(nn.Module):
         self.obs_dim, self.continuous, self.binary, self.categorical = obs_dim, continuous, binary, categorical
         self.config = config
         generator = torch.Generator().manual_seed(seed)
+        # Gain 0.01: the first policy hardly depends on the state, so its entropy is that of log_std_init everywhere.
         self.actor = mlp(obs_dim, continuous + binary + categorical, config, head_gain=0.01, generator=generator)
         self.critic = mlp(obs_dim, 1, config, head_gain=1.0, generator=generator)
         self.log_std = nn.Parameter(torch.full((continuous,), config.log_std_init))
@@ -169,6 +170,7 @@ def sample(
     mean, logit = _split(output, log_std)
     if deterministic:
         return torch.cat([mean, (logit > 0).float()], dim=-1)  # p > 1/2
+    # Both draws happen in every sampled action, so the sequence of random numbers does not depend on the action.
     noise = draw(torch.randn, mean.shape, generator, output.device)
     coin = draw(torch.rand, logit.shape, generator, output.device)
     return torch.cat([torch.addcmul(mean, noise, log_std.exp()), (coin < logit.sigmoid()).float()], dim=-1)
@@ -178,7 +180,7 @@ def log_probability(output: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
     """Return log pi(a | s), [...], of actions [..., A] under the actor's output [..., A]."""
     mean, logit = _split(output, log_std)
     continuous, binary = _split(actions, log_std)
-    z = (continuous - mean) * (-log_std).exp()
+    z = (continuous - mean) * (-log_std).exp()  # in standard deviations
     gaussian = -0.5 * z.square().sum(-1) - (log_std + HALF_LOG_TWO_PI).sum(-1)  # log N(a; mean, std)
     bernoulli = F.logsigmoid((2.0 * binary - 1.0) * logit).sum(-1)  # log p or log(1 - p), p = sigmoid(logit)
     return gaussian + bernoulli
@@ -201,6 +203,7 @@ def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator
     if deterministic:
         return log_probs.argmax(-1, keepdim=True).float()
     uniform = draw(torch.rand, log_probs.shape, generator, log_probs.device)
+    # 1e-20 keeps both logarithms finite where u rounds to 0 or 1.
     gumbel = -(-uniform.clamp_min(1e-20).log()).clamp_min(1e-20).log()
     return (log_probs + gumbel).argmax(-1, keepdim=True).float()
 

@@ -32,9 +32,11 @@ def gae(
     after the last step; `truncation_value` [T, N] is V(final observation) where truncated and anything, even NaN,
     elsewhere. A step both terminated and truncated counts as terminated.
     """
+    # V(s_{t+1}) of the stored observations; after an ending that is the first state of the next episode.
     next_value = torch.cat([value[1:], last_value.unsqueeze(0)])
+    # A time limit says nothing about the state, so the value of the state it interrupted is used.
     next_value = torch.where(truncated, truncation_value, next_value)
-    next_value = next_value.masked_fill(terminated, 0.0)
+    next_value = next_value.masked_fill(terminated, 0.0)  # no reward follows a true ending
     advantage = reward + gamma * next_value - value  # delta_t
     decay = gamma * lam * (~(terminated | truncated)).to(value.dtype)
     for t in range(len(reward) - 2, -1, -1):

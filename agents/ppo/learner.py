@@ -175,6 +175,7 @@ class PPOLearner:
 def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
     """Make the optimizer of all of `network`'s weights, one fused kernel where torch has it."""
     fused = network.log_std.device.type in ("cpu", "cuda")
+    # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
     return torch.optim.Adam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
 
 
@@ -185,6 +186,7 @@ def surrogate(
 
     The advantages are at mean 0 and standard deviation 1.
     """
+    # In nats; the clamp keeps exp finite (float32 overflows at 88) when one action has become very likely.
     log_ratio = (log_prob - batch.log_prob).clamp(-config.log_ratio_clamp, config.log_ratio_clamp)
     ratio = log_ratio.exp()  # r = pi(a | s) / pi_old(a | s)
     clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
@@ -198,7 +200,7 @@ def surrogate(
 def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, clip: float, mean: Mean = torch.mean) -> Tensor:
     """Mean squared error, or with `clip` > 0 the worse of it and that of V moved at most `clip` from its old value."""
     error = (value - returns).square()
-    if clip > 0:
+    if clip > 0:  # the worse of both errors: the critic gains nothing from a step larger than the clip
         clipped = old_value + (value - old_value).clamp(-clip, clip)
         error = torch.maximum(error, (clipped - returns).square())
     return mean(error)
