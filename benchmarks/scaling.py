@@ -44,7 +44,7 @@ def timed(*arguments):
     return done
 fit._update = timed
 def work():
-    train(load_kind(PPORunConfig, sys.argv[3:]))
+    train(load(sys.argv[3:]))
     open(sys.argv[2], "w").write(json.dumps(times))
 sys.exit(run_script(work, "benchmarks/scaling.py"))
 """

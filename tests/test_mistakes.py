@@ -130,7 +130,7 @@ def test_every_option_of_the_environment_reaches_the_simulator(tmp_path):
     run.close()
     assert (batch.num_envs, batch.action_repeat, batch.bot_rate, batch.obs_dim) == (6, 7, "agent", 46)
     assert {float(x) for x in fighters["x"].flatten()} == {-200.0, 200.0}
-    assert run.task.evaluation.setting.action_repeat == 7
+    assert run.task._setting.action_repeat == 7
 
 
 def names_of_cuda(source):

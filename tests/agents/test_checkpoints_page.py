@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.policies.checkpoint import CONTRACT_KEYS, DOGFIGHT_KEYS, FORMAT, FORMAT_VERSION
+from sparring.agents.policies.checkpoint import CONTRACT_KEYS, FORMAT, FORMAT_VERSION
 from sparring.agents.trainers import train
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import EvaluationConfig
+from sparring.envs.dogfight import GAME
 from tests.agents.ppo.small_run import config
 
 PAGE = (Path(__file__).resolve().parents[2] / "checkpoints" / "README.md").read_text(encoding="utf-8")
@@ -54,5 +55,5 @@ def test_the_keys_and_the_format_are_those_of_a_file(folder):
     assert sorted(re.findall(r"`(\w+)`", " ".join(KEYS))) == sorted(content)
     assert KEYS["`format`, `format_version`"].startswith(f'`"{FORMAT}"`, {FORMAT_VERSION} ')
     named = re.findall(r"`(\w+)`", KEYS["`contract`"])
-    assert named == [*CONTRACT_KEYS, *DOGFIGHT_KEYS]
+    assert named == [*CONTRACT_KEYS, *GAME.contract_keys]
     assert sorted(named) == sorted(content["contract"])

@@ -156,7 +156,7 @@ def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
         assert [file.read_text() for file in files] == before
     index = files[0]
     index.write_text("[")
-    with pytest.raises(PoolError, match=r"is not a pool index .*; remove it, a resumed run writes it anew"):
+    with pytest.raises(PoolError, match=r"is not a pool index .*; remove it, a resumed run rewrites it"):
         train(config(tmp_path, checkpoint_every=1))
     index.unlink()
     train(config(tmp_path, checkpoint_every=1))

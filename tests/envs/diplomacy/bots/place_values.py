@@ -5,7 +5,7 @@ import warp as wp
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.state import LOCATIONS, Games, Tables
-from sparring.envs.diplomacy.bots.dumbbot_values import Appraisal, appraise, count_near
+from sparring.envs.diplomacy.bots.dumbbot_values import NodeValues, count_near, evaluate_nodes
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 1})
 
@@ -26,14 +26,14 @@ def values_kernel(games: Games, tables: Tables, power: int, values: wp.array2d[f
     last = wp.zeros(shape=(162,), dtype=float)
     fresh = wp.zeros(shape=(162,), dtype=float)
     rivals = wp.zeros(shape=(75,), dtype=int)
-    sight = Appraisal()
-    sight.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
-    sight.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
-    sight.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
-    sight.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
-    sight.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
-    sight.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
-    count_near(games, tables, game, sight)
-    appraise(games, tables, game, sight, power)
+    nodes = NodeValues()
+    nodes.near = wp.array(ptr=near.ptr, shape=(525,), dtype=wp.uint8)
+    nodes.size = wp.array(ptr=size.ptr, shape=(8,), dtype=float)
+    nodes.value = wp.array(ptr=value.ptr, shape=(162,), dtype=float)
+    nodes.last = wp.array(ptr=last.ptr, shape=(162,), dtype=float)
+    nodes.fresh = wp.array(ptr=fresh.ptr, shape=(162,), dtype=float)
+    nodes.rivals = wp.array(ptr=rivals.ptr, shape=(75,), dtype=int)
+    count_near(games, tables, game, nodes)
+    evaluate_nodes(games, tables, game, nodes, power)
     for row in range(2 * LOCATIONS):
-        values[game, row] = sight.value[row]
+        values[game, row] = nodes.value[row]
