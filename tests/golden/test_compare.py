@@ -218,6 +218,8 @@ def test_declared_renames_of_config_keys_are_overlooked_and_no_others(pair, caps
     assert "ppo/clip: 0.2 | (nothing)" in capsys.readouterr().out
     assert compare(pair, Renames({"ppo.clip": "ppo.clipping.ratio"}, added=("ppo.rate",))) == 0
     assert compare(pair, Renames({"ppo.clip": None}, added=("ppo.rate", "ppo.clipping"))) == 0
+    assert compare(pair, Renames(added=("ppo.rate", "ppo.clipping"), dropped=("ppo",))) == 0
+    assert compare(pair, Renames(added=("ppo.rate", "ppo.clipping"), dropped=("network",))) == 1
     both_runs(pair[1], "config.yaml", lambda file: replace_text(file, "ratio: 0.2", "ratio: 0.3"))
     assert compare(pair, Renames({"ppo": "ppo", "ppo.clip": "ppo.clipping.ratio"}, added=("ppo.rate",))) == 1
 
