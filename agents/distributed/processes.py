@@ -156,8 +156,8 @@ ALONE = Processes()
 def joined(config: RunConfig) -> Iterator[Processes]:
     """The processes of the run, as the environment says; without `WORLD_SIZE`, this one alone.
 
-    Raises `ConfigError` where the environment is incomplete or a process does not connect. A `ProcessLostError` from
-    within becomes a message and `SystemExit` with code 75.
+    All leave it at the same time. Raises `ConfigError` where the environment is incomplete or a process does not connect.
+    A `ProcessLostError` from within becomes a message and `SystemExit` with code 75.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -165,6 +165,8 @@ def joined(config: RunConfig) -> Iterator[Processes]:
     processes = _join(config)
     try:
         yield processes
+        # Leave together: a process that exits while others are still connected can abort in gloo's threads.
+        processes.largest(0)
     except ProcessLostError as error:
         print(f"process {processes.rank} of {processes.size}: {error}; the run ends", flush=True)
         raise SystemExit(TRY_AGAIN) from error
