@@ -156,7 +156,7 @@ ALONE = Processes()
 def joined(config: RunConfig) -> Iterator[Processes]:
     """The processes of the run, as the environment says; without `WORLD_SIZE`, this one alone.
 
-    All leave it at the same time. Raises `ConfigError` where the environment is incomplete or a process does not connect.
+    All leave at the same time. Raises `ConfigError` where the environment is incomplete or a process does not connect.
     A `ProcessLostError` from within becomes a message and `SystemExit` with code 75.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
