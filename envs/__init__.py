@@ -1,8 +1,8 @@
-"""The games. Importing this package registers their Gymnasium ids and has no other effect.
+"""Games. Importing this package registers their Gymnasium ids and has no other effect.
 
 Entry points are strings, so the simulator (Warp, torch) loads with the first environment, not with the import:
-`import sparring; gymnasium.make("sparring/Dogfight-v1")`, or `gymnasium.make("sparring:sparring/Dogfight-v1")` in one
-go. No step limit is registered: a match ends by its own clock, whose length in steps depends on `action_repeat`.
+`import sparring; gymnasium.make("sparring/Dogfight-v1")`, or `gymnasium.make("sparring:sparring/Dogfight-v1")`. No step
+limit is registered: a match ends by its own clock, and its length in steps depends on `action_repeat`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a game is to the rest of the project: a small record, made in the game's own `__init__.py`.
+"""Descriptor of a game for the rest of the project, defined in the game's own `__init__.py`.
 
-Registries, `--env`, lists of bots, suggestions and the trainers' adapters read it, so that a new game needs its room,
-its name in `ROOMS` and its options in `configs/`. Everything heavy is named as "module:name" and imported when it is
-first used: the records need neither torch nor Warp.
+Registries, `--env`, lists of bots, suggestions and the trainers' adapters read it: a new game needs its package, its
+name in `ROOMS` and its options in `configs/`. Heavy objects are named as "module:name" and imported on first use:
+the descriptors need neither torch nor Warp.
 """
 
 from __future__ import annotations
@@ -18,76 +18,76 @@ if TYPE_CHECKING:
     from sparring.envs.text import TextGame
 
 ROOMS = ("dogfight", "diplomacy")
-"""Packages beside this file that define a `GAME`."""
+"""Packages next to this file that define a `GAME`."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """A game. References are "module:name" and empty where a game does not have the thing."""
+    """Descriptor of a game. References are "module:name", and empty if the game does not have the object."""
 
     name: str
-    """What `--env` calls it, also the beginning of its released policies' names."""
+    """Name for `--env`, and prefix of the names of its released policies."""
     id: str
-    """Its registered id, with the version."""
+    """Registered id, with the version."""
     title: str
-    """What sentences call it."""
+    """Name within sentences."""
     seats: int
-    """Players of one match."""
+    """Number of players of a match."""
     bots: tuple[str, ...]
     """Scripted players by number."""
     first_run: str
-    """The run file that trains a first policy."""
+    """Run file that trains a first policy."""
     batch: str
-    """The native batch of matches."""
+    """Native batch of matches."""
     parallel_env: str
-    """All seats open, as a PettingZoo environment."""
+    """PettingZoo environment with all seats open."""
     env: str = ""
-    """One seat open, as a `gymnasium.Env`."""
+    """`gymnasium.Env` with one seat open."""
     vector_env: str = ""
-    """One seat open in many matches, as a `gymnasium.vector.VectorEnv`."""
+    """`gymnasium.vector.VectorEnv` with one seat open in each match."""
     version: int = 1
-    """Rises when the same actions no longer lead to the same observations or rewards."""
+    """Increased when the same actions no longer lead to the same observations or rewards."""
     win: str = "won"
-    """What its win rates are shares of, in a few words."""
+    """Event counted by its win rates, in a few words."""
     randomized: bool = False
-    """Whether its physics can be randomized."""
+    """True if its physics can be randomized."""
     action_space: str = ""
-    """The `gymnasium.Space` of one seat's native action, made without arguments."""
+    """`gymnasium.Space` of one seat's native action, made without arguments."""
     mirror: str = ""
-    """The symmetry (`play.learner_env.SeatView`) of policies whose contract says `mirror`."""
+    """Symmetry (`play.learner_env.SeatView`) of policies with `mirror` in their contract."""
     contract_keys: tuple[str, ...] = ()
-    """What the contract of a policy for it says besides ids and sizes."""
+    """Keys of its policies' contracts, in addition to ids and sizes."""
     network_shape: str = ""
-    """The shape of its own network of a `NetworkConfig`; empty where it learns with the common one."""
+    """Shape of its own network for a `NetworkConfig`; empty if it uses the common network."""
     ppo_task: str = ""
-    """The adapter through which PPO trains on it (`agents/ppo/tasks`)."""
+    """Adapter for PPO training (`agents/ppo/tasks`)."""
     evaluation: str = ""
-    """The command `main(arguments) -> exit code` behind `eval/run.py`."""
+    """Command `main(arguments) -> exit code` of `eval/run.py`."""
     language_models: bool = False
-    """Whether language models can play it."""
+    """True if language models can play it."""
     text_game: str = ""
-    """What language models need to play and learn it, an `envs.text.TextGame`."""
+    """Text interface for language models, an `envs.text.TextGame`."""
 
 
 @cache
 def games() -> tuple[Game, ...]:
-    """All games of the project."""
+    """Return all games of the project."""
     return tuple(import_module(f"sparring.envs.{room}").GAME for room in ROOMS)
 
 
 def game_of(env_id: str) -> Game | None:
-    """The game with this id, None where it is none of ours."""
+    """Return the game with this id, None if the project has no such game."""
     return next((game for game in games() if game.id == env_id), None)
 
 
 def game_named(name: str) -> Game:
-    """The game with this name; raises `UnknownNameError`."""
+    """Return the game with this name; raises `UnknownNameError`."""
     choose("game", name, [game.name for game in games()])
     return next(game for game in games() if game.name == name)
 
 
 def game_with_id(env_id: str) -> Game:
-    """The game with this id; raises `InputError` where it is none of ours."""
+    """Return the game with this id; raises `InputError` for an unknown id."""
     game = game_of(env_id)
     if game is None:
         raise InputError(f"env.id={env_id}: is no game of this project; choose from {', '.join(g.id for g in games())}")
@@ -95,7 +95,7 @@ def game_with_id(env_id: str) -> Game:
 
 
 def text_game(env_id: str) -> TextGame:
-    """What the game with this id offers in text; raises `InputError` where it has nothing to read."""
+    """Return the text interface of the game with this id; raises `InputError` if it has none."""
     game = game_with_id(env_id)
     if not game.text_game:
         raise InputError(f"env.id={env_id}: language models cannot play it")
@@ -104,6 +104,6 @@ def text_game(env_id: str) -> TextGame:
 
 
 def load(reference: str) -> Any:
-    """Import what "module:name" names. References come from `Game` records, never from files or command lines."""
+    """Import the object named "module:name". References come from `Game` records, never from files or command lines."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)

@@ -1,8 +1,8 @@
 """Launches of kernels over a batch, shared by all simulators.
 
-On a CPU the batch is cut into one range per thread: a launch releases the GIL, so plain threads scale. On a GPU it is
-one launch in torch's current stream, which first waits for what Warp's own stream still does (allocations, copies).
-Every kernel takes, as its last argument, the number of its first row.
+On a CPU the batch is split into one range per thread: a launch releases the GIL, so plain threads scale. On a GPU there
+is one launch in torch's current stream, which first waits for Warp's own stream (allocations, copies). The last
+argument of every kernel is the number of its first row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparring.configs.core.device import usable_cores
 
 
 class Launcher:
-    """Launches kernels over `size` rows on `device`; `threads` are for a CPU, 0 takes every core of this process."""
+    """Launcher of kernels over `size` rows on `device`; `threads` applies to a CPU, 0 uses all cores of the process."""
 
     def __init__(self, device: torch.device, size: int, threads: int) -> None:
         _start_warp()
@@ -33,7 +33,7 @@ class Launcher:
         self._workers = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
 
     def load(self, module: ModuleType) -> None:
-        """Compile a module's kernels now, before any worker thread could compile them a second time."""
+        """Compile a module's kernels now, before worker threads could compile them a second time."""
         wp.load_module(module, device=self.wp_device)
 
     def run(self, kernel: Any, inputs: list[Any]) -> None:
@@ -41,7 +41,7 @@ class Launcher:
         self.launch(self.record(kernel, inputs))
 
     def run_once(self, kernel: Any, inputs: list[Any]) -> None:
-        """Launch a kernel with a single thread; its inputs name the row it works on."""
+        """Launch a kernel with a single thread; its inputs contain the row to process."""
         with self.stream():
             wp.launch(kernel, dim=1, inputs=inputs, device=self.wp_device)
 
@@ -54,7 +54,7 @@ class Launcher:
         ]
 
     def launch(self, commands: list[Any]) -> None:
-        """Run recorded launches, on a GPU in torch's current stream; on a CPU this thread takes the first range."""
+        """Run recorded launches, on a GPU in torch's current stream; on a CPU this thread runs the first range."""
         if self._workers is None:
             with self.stream():
                 commands[0].launch()
@@ -67,27 +67,27 @@ class Launcher:
     def stream(self) -> AbstractContextManager[Any]:
         """Return a context in which Warp uses torch's current stream; a null context on a CPU.
 
-        Copies and fills by Warp need it as well as launches: outside of it they use Warp's own stream, which is
-        synchronized with torch's default stream only.
+        Launches, copies and fills by Warp all need it: without it they use Warp's own stream, which is synchronized
+        with torch's default stream only.
         """
         if self.device.type != "cuda":
             return nullcontext()
         return wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(self.device)))
 
     def close(self) -> None:
-        """End the worker threads."""
+        """Stop the worker threads."""
         if self._workers is not None:
             self._workers.shutdown()
 
 
 def _start_warp() -> None:
-    """Initialize Warp without its banner and, where torch finds no GPU, without its warning about that."""
+    """Initialize Warp without its banner and, if torch finds no GPU, without the warning about that."""
     wp.config.log_level = wp.LOG_ERROR
     if torch.cuda.is_available():
         wp.init()
         return
     sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # The warning is written below Python.
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)  # The warning comes from native code.
     try:
         os.dup2(nowhere, 2)
         wp.init()

@@ -1,9 +1,9 @@
-"""Games played in text: what prompts, answers and tasks are to those who decide and learn, whatever the game.
+"""Interface of games played in text, independent of the game: prompts, answers and tasks.
 
-A game shows each seat that has to decide a `Prompt`. Its menu is either a `Menu`, an exact constraint under which every
-legal answer is one sequence of lines, or `FreeText`, anything at all, which the game then reads as it can. A `TextTask`
-plays the games of one `RolloutPlan` side by side and says what every decision was worth; a `TextGame`, named by the
-game's record (`envs/game.py`), has all of it. Nothing here needs torch or a simulator, and no decider knows a game.
+Each seat with a decision gets a `Prompt`. Its menu is either a `Menu`, an exact constraint under which every legal
+answer is one sequence of lines, or `FreeText`, any text, which the game parses. A `TextTask` plays the games of one
+`RolloutPlan` in parallel and computes the reward of every decision. A `TextGame`, referenced by the game's descriptor
+(`envs/game.py`), combines them. This module needs neither torch nor a simulator, and players depend on no game.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Option:
-    """A line that may be written: its text, the packed value the game knows it by, and the slot it is for."""
+    """A legal line: its text, its packed value in the game, and its slot."""
 
     text: str
     value: int
@@ -25,31 +25,31 @@ class Option:
 
 
 class Menu(Protocol):
-    """The legal answers to one prompt, line by line; each is one sequence of options."""
+    """Legal answers to one prompt, line by line; each answer is one sequence of options."""
 
     @property
     def lines(self) -> int:
-        """Lines of a complete answer; 0 where there is nothing to decide."""
+        """Number of lines of a complete answer; 0 if there is no decision."""
 
     @property
     def independent(self) -> bool:
-        """Whether the options of a line do not depend on the lines before."""
+        """True if the options of a line do not depend on the lines before it."""
 
     @property
     def longest(self) -> int:
-        """Characters of the longest line, without its end."""
+        """Number of characters of the longest line, without the line end."""
 
     @property
     def name(self) -> str:
-        """Who decides, for messages."""
+        """Name of the player, for messages."""
 
     def menu(self, line: int, last: int = -1) -> tuple[Option, ...]:
-        """The options of line number `line` after one for slot `last` (-1: there is none)."""
+        """Return the options of line number `line` after a line for slot `last` (-1: none)."""
 
 
 @dataclass(frozen=True)
 class FreeText:
-    """Any text of at most so many tokens; `name` is who writes it, for messages."""
+    """Any text of at most `tokens` tokens; `name` is its author, for messages."""
 
     tokens: int
     name: str = "a player"
@@ -57,27 +57,27 @@ class FreeText:
 
 
 class MenuReading(Protocol):
-    """A text read as an answer from a menu."""
+    """Text parsed as an answer from a menu."""
 
     @property
     def chosen(self) -> tuple[Option, ...]:
-        """A complete legal answer; lines that the text lacks are filled up."""
+        """A complete legal answer; lines missing in the text are filled in."""
 
     @property
     def complete(self) -> bool:
-        """Whether the text had all lines."""
+        """True if the text had all lines."""
 
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a game's answers are written: a line each, between the tag that ends every prompt and the closing one.
+    """Text format of a game's answers: one option per line, between the tag that ends every prompt and a closing tag.
 
     Attributes:
-        opening: the tag, with its line end.
-        closing: the tag after the last line.
-        probes: lines with every word that answers have, to try tokenizers with.
-        read: reads any text as an answer from a menu; never raises.
-        trial: a made-up menu to try a server with, and `sample` a text that tokenizers read as different ids.
+        opening: tag at the end of a prompt, with its line end.
+        closing: tag after the last line.
+        probes: lines with every word that occurs in answers, to test tokenizers.
+        read: parses any text as an answer from a menu; never raises.
+        trial: artificial menu to test a server; `sample` is a text that tokenizers encode as different ids.
 
     """
 
@@ -89,21 +89,21 @@ class TextFormat:
     sample: str
 
     def write(self, chosen: Sequence[Option]) -> str:
-        """The completion that stands for chosen options: a line each, then the closing tag."""
+        """Return the completion for chosen options: one per line, then the closing tag."""
         return "".join(f"{option.text}\n" for option in chosen) + self.closing
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """What is known of a decision before it is made, and all that grouping may look at.
+    """Facts known before a decision; grouping may use nothing else.
 
     Attributes:
-        fork: number of the state that the game was forked from.
-        seat: who decides.
-        step: calendar steps since the fork, counted whether or not the seat had to decide, so that equal steps of a
-            fork are the same moment everywhere.
-        stratum: what makes decisions of a seat and a step comparable across forks, such as its strength.
-        position: a number that is the same for equal positions, such as a hash of the board.
+        fork: number of the state from which the game was forked.
+        seat: number of the deciding seat.
+        step: calendar steps since the fork, including steps without a decision of the seat, so that equal steps of a
+            fork are at the same game time.
+        stratum: key under which decisions of a seat and a step are comparable across forks, such as its strength.
+        position: number that is equal for equal positions, such as a hash of the board.
 
     """
 
@@ -116,14 +116,14 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A decision to be made: the text, its menu, and whose it is.
+    """A decision to be made: the text, its menu, and its seat.
 
     Attributes:
-        seed: decides the draws, whatever else is asked at the same time.
-        position: the game as it stands, in the game's own form, for scripted players, which read no text.
-        game: number of the game among those played side by side; `seat` is the player's place in it.
+        seed: determines the random draws, independently of the other prompts of a batch.
+        position: the game's state in its own form, for scripted players, which read no text.
+        game: number of the game among those played in parallel; `seat` is the player's seat in it.
         player: name of the model that plays the seat.
-        facts: what groups are formed by, where the decision is learned from; else None.
+        facts: facts for grouping if the decision is used for training, else None.
 
     """
 
@@ -138,54 +138,54 @@ class Prompt:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is anything to decide."""
+        """True if there is a decision to make."""
         return isinstance(self.menu, FreeText) or self.menu.lines > 0
 
 
 class TextAnswer(Protocol):
-    """An answer as games need it."""
+    """Answer to a prompt, as used by games."""
 
     @property
     def chosen(self) -> tuple[Option, ...]:
-        """One option for every line of a menu; none for free text."""
+        """One option for every line of a menu; empty for free text."""
 
     @property
     def text(self) -> str:
-        """What was written, without tags."""
+        """Text of the answer, without tags."""
 
 
 class TextPlayer(Protocol):
-    """Answers prompts."""
+    """A player that answers prompts."""
 
     def decide(self, requests: Sequence[Prompt], /) -> Sequence[TextAnswer]:
-        """One answer for each prompt, in order."""
+        """Return one answer for each prompt, in order."""
 
 
 Answered = Sequence[tuple[Prompt, Any]]
 """Prompts with their `TextAnswer`s."""
 DecidePrompts = Callable[[Sequence[Prompt], Callable[[set[int], str], None]], Answered]
-"""Has prompts answered by their players; games whose player cannot answer go to the second argument with the cause."""
+"""Collects the players' answers; games whose player cannot answer are passed to the second argument with the cause."""
 
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """One position and its forks: `players` by seat, bots by their names; the `heroes` learn."""
+    """One position and its forks: `players` by seat, bots by name; the seats `heroes` learn."""
 
     players: tuple[str, ...]
     heroes: tuple[int, ...]
     categories: tuple[str, ...]
-    """What the opponents were to the hero when they were drawn (matchmaking.py); empty in self-play."""
+    """Matchmaking categories of the opponents when they were drawn (matchmaking.py); empty in self-play."""
     ratings: tuple[float, ...]
     warmup_phases: int
-    """Phases played before the fork."""
+    """Number of phases played before the fork."""
     years: int
-    """Length of a game after the fork, in the game's long unit of time."""
+    """Length of a game after the fork, in the game's long time unit."""
     seed: int
 
 
 @dataclass(frozen=True)
 class RolloutPlan:
-    """All groups of one step, each forked into `samples` games; `paths` of the players that are checkpoints."""
+    """All groups of one step, each forked into `samples` games; `paths` are those of players that are checkpoints."""
 
     step: int
     policy_version: int
@@ -196,7 +196,7 @@ class RolloutPlan:
 
 @dataclass(frozen=True)
 class GameEnding:
-    """How a game ended or was cut off: players and points by seat, the more the better, and its group."""
+    """End of a finished or truncated game: players and points by seat (more is better), and its group."""
 
     players: tuple[str, ...]
     scores: tuple[int, ...]
@@ -204,86 +204,86 @@ class GameEnding:
 
 
 class TextTask(Protocol):
-    """The games of a plan, all played side by side, one step after another."""
+    """Games of a plan, played in parallel step by step."""
 
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
-        """Put up the plan's games, group by group, the forks of a group one after the other.
+        """Set up the plan's games, group by group, with the forks of a group in sequence.
 
-        What leads to a fork may need decisions, which `decide` has made; they are not learned from.
+        Decisions before a fork are made by `decide` and are not used for training.
         """
 
     @property
     def over(self) -> bool:
-        """Whether no game goes on."""
+        """True if all games have ended."""
 
     @property
     def failed(self) -> dict[int, str]:
-        """Games that were given up, and why."""
+        """Abandoned games with the reasons."""
 
     def prompts(self) -> list[Prompt]:
-        """Every decision to be made in this step; there may be none."""
+        """Return all decisions of this step, possibly none."""
 
     def apply(self, answered: Answered) -> None:
-        """Carry out the answers of this step, let scripted players move, and go on to the next step."""
+        """Apply the answers of this step and the scripted players' moves, and advance to the next step."""
 
     def fail(self, games: set[int], why: str) -> None:
-        """Give games up."""
+        """Abandon games."""
 
     def rewards(self) -> np.ndarray:
-        """What a decision was worth, float64 [steps, games, seats]."""
+        """Return the rewards of the decisions, float64 [steps, games, seats]."""
 
     def endings(self) -> list[GameEnding]:
-        """How the games that did not fail ended."""
+        """Return the endings of the games that did not fail."""
 
     def years(self) -> float:
-        """Game time of all games together, in the plan's unit."""
+        """Return the total game time of all games, in the plan's unit."""
 
     def metrics(self) -> dict[str, float]:
-        """What is worth knowing of the games that did not fail, by names of the game's own."""
+        """Return metrics of the games that did not fail, under names defined by the game."""
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release resources."""
 
 
 class Demonstration(Protocol):
-    """A scripted player's answer to a prompt, to be imitated."""
+    """A scripted player's answer to a prompt, for imitation."""
 
     @property
     def text(self) -> str:
-        """The prompt."""
+        """Prompt text."""
 
     @property
     def menu(self) -> Menu:
-        """What could be answered."""
+        """Legal answers."""
 
     @property
     def chosen(self) -> tuple[Option, ...]:
-        """What the player answered."""
+        """Answer of the player."""
 
     @property
     def again(self) -> tuple[Option, ...]:
-        """What it answers with other draws, where that was asked for."""
+        """Its answer with other random draws, if requested, else empty."""
 
 
 class Demonstrations(Protocol):
-    """Games of scripted players that never end, with a state."""
+    """Endless games of scripted players, with a state."""
 
     def next(self, *, twice: bool = False) -> Sequence[Sequence[Demonstration]]:
-        """The decisions of the next step, game by game; with `twice` those that other draws would give as well."""
+        """Return the decisions of the next step by game; with `twice` also those of other random draws."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where all games are."""
+        """Return the state of all games."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`."""
+        """Continue from a `state_dict`."""
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release resources."""
 
 
 @dataclass(frozen=True)
 class ReferenceTable:
-    """Columns of an evaluation's table (metric to heading), and for each opponent its metrics."""
+    """Columns of an evaluation's table (metric to heading), and the metrics of each opponent."""
 
     columns: Mapping[str, str]
     found: Mapping[str, Mapping[str, float]]
@@ -292,16 +292,16 @@ class ReferenceTable:
 
 @dataclass(frozen=True)
 class TextGame:
-    """All that a game offers in text; `config` is a `RunConfig` throughout, `threads` those of the simulator.
+    """Text interface of a game; `config` is always a `RunConfig`, `threads` is for the simulator.
 
     Attributes:
-        format: of its answers.
-        corpus: texts whose words a tokenizer of the game's own should know.
+        format: text format of its answers.
+        corpus: texts with the words for a tokenizer of the game's own.
         task: `task(config, threads=)` makes a `TextTask`.
         demonstrations: `demonstrations(config, games=, seed=, threads=)` makes `Demonstrations` of `config.clone.bot`.
         references: `references(config, models, learner=, base=, threads=)` plays the named model `learner` against
-            opponents that do not change, and returns a `ReferenceTable`. Raises `InputError`.
-        bot_answers: `bot_answers(name, prompts, threads=)` is what a scripted player chooses for each.
+            fixed opponents and returns a `ReferenceTable`. Raises `InputError`.
+        bot_answers: `bot_answers(name, prompts, threads=)` returns a scripted player's choice for each prompt.
 
     """
 
@@ -314,5 +314,5 @@ class TextGame:
 
 
 def mix(*numbers: int) -> int:
-    """One number in [0, 2^31) from several, the same everywhere."""
+    """Return a number in [0, 2^31) derived from several, the same on every machine."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1

@@ -1,4 +1,4 @@
-"""What a scripted bot answers to prompts: it reads the position instead of the text."""
+"""Answers of scripted bots to prompts, computed from the position instead of the text."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sparring.envs.text import Option, Prompt
 
 
 def bot_answers(name: str, prompts: Sequence[Prompt], *, threads: int = 1) -> list[tuple[Option, ...]]:
-    """What bot `name`, one of `codes.BOTS`, orders: the same for the same prompt and seed, whatever else is asked.
+    """Return the orders of bot `name`, one of `codes.BOTS`; each depends on its own prompt and seed only.
 
-    Raises `InputError` for another name and for a prompt without its position.
+    Raises `InputError` for another name and for a prompt without a position.
     """
     bot = codes.BOTS.index(choose("bot", name, codes.BOTS))
     positions = [_position(prompt) for prompt in prompts]

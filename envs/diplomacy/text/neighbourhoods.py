@@ -1,6 +1,6 @@
-"""What lies around a power's units: where each could move by itself, what is there, and which units could attack it.
+"""Surroundings of a power's units: places each could move to by itself, their occupants, and possible attackers.
 
-Support and convoys are left out: a window is the board's adjacency laid over the position. `prompts.py` writes it.
+Support and convoys are left out: a window combines the board's adjacency with the position. `prompts.py` writes it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sparring.envs.diplomacy.board.codes import RETREATS
 from sparring.envs.diplomacy.orders.notation import LETTERS, unit_location
 
 NO_CENTRE = -2
-"""In place of an owner: there is no supply centre."""
+"""Owner of a place without a supply centre."""
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A place next to a unit: its location, who owns its centre, and the unit there, such as "A GERMANY"."""
+    """A place next to a unit: its location, the owner of its centre, and the unit there, such as "A GERMANY"."""
 
     location: int
     owner: int
@@ -29,7 +29,7 @@ class Neighbour:
 
     @property
     def owner_name(self) -> str:
-        """The power, "nobody", or nothing where there is no centre."""
+        """The power, "nobody" for an unowned centre, or an empty string without a centre."""
         if self.owner == NO_CENTRE:
             return ""
         return POWERS[self.owner] if self.owner >= 0 else "nobody"
@@ -37,9 +37,9 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Window:
-    """One unit's surroundings: where it could move by itself, rising, and the provinces of units that could attack it.
+    """Surroundings of a unit: locations it could move to by itself, ascending, and provinces of possible attackers.
 
-    A unit that was dislodged could retreat to a neighbour at most, and its threats are those to where it was.
+    The neighbours of a dislodged unit include all its retreats, and its threats are those to its former province.
     """
 
     province: int
@@ -48,7 +48,7 @@ class Window:
 
 
 def windows(row: Mapping[str, np.ndarray], power: int) -> tuple[Window, ...]:
-    """The windows of the units of `power` that may be ordered in this phase, by province, from a game's rows."""
+    """Return the windows of the units of `power` with orders in this phase, by province, from a game's rows."""
     mine = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
     places = np.flatnonzero(codes.power_of(mine) == power).tolist()
     return tuple(
@@ -69,7 +69,7 @@ def _neighbours(row: Mapping[str, np.ndarray], unit: int, place: int) -> tuple[N
 
 
 def _reach(unit: int, place: int) -> list[int]:
-    """Locations that the unit with this code, in a province, can move to by itself."""
+    """Return the locations that the unit with this code, in a province, can move to by itself."""
     board, army = standard_board(), (unit - 1) // codes.NUM_POWERS == codes.ARMY_FORM
     row = board.army_neighbours[place] if army else board.fleet_neighbours[unit_location(unit, place)]
     return [location for location in row.tolist() if location != NOTHING]
@@ -83,7 +83,7 @@ def _occupant(unit: int) -> str:
 
 
 def _threats(units: np.ndarray, place: int, power: int) -> tuple[int, ...]:
-    """Provinces of other powers' units that could move to a province."""
+    """Return the provinces of other powers' units that could move to a province."""
     board, found = standard_board(), []
     for other in np.flatnonzero(units).tolist():
         unit = int(units[other])
@@ -94,7 +94,7 @@ def _threats(units: np.ndarray, place: int, power: int) -> tuple[int, ...]:
 
 
 def window_words(window: Window, *, compact: bool) -> str:
-    """A window as text: "PIC, BRE (FRANCE), BUR (A GERMANY); threatened from BUR", or as short as can be told apart."""
+    """Return a window as text: "PIC, BRE (FRANCE), BUR (A GERMANY); threatened from BUR", or its shortest form."""
     threats = " ".join(location_name(place) for place in window.threats)
     if compact:
         words = [" ".join(_facts(neighbour)) for neighbour in window.neighbours]

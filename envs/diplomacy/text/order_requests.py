@@ -1,4 +1,4 @@
-"""Games of Diplomacy with language models in some seats: which prompts are to be answered in a phase."""
+"""Prompts of a phase in games of Diplomacy with language models in some seats, and their answers as orders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparring.envs.text import Answered, Prompt
 
 
 def seat_bots(batch: DiplomacyBatch, players: Sequence[Sequence[str]]) -> None:
-    """Let the batch's bots play for the `players` [G][7] that have a bot's name, and leave the others' orders open."""
+    """Assign the batch's bots to the `players` [G][7] with a bot's name; the other seats stay open."""
     batch.players.copy_(torch.tensor([[_bot(name) for name in game] for game in players]))
 
 
@@ -25,10 +25,10 @@ def pending_requests(
     rules: PromptRules,
     seed: Callable[[int, int], int] = lambda game, power: 0,
 ) -> list[Prompt]:
-    """The prompts of all powers that have something to order in a game that goes on and are no bots, game by game.
+    """Return the prompts of all powers with orders to give in running games, except bots, game by game.
 
-    `seed` gives the draws of a power of a game. Games that stand alike, as forks do at first, share their menus and
-    texts, and so what is made of these.
+    `seed` returns the seed of a power of a game. Games in equal positions, such as new forks, share menus and texts,
+    and therefore caches keyed by them.
     """
     known: dict[tuple[bytes, int], tuple[Choices, str]] = {}
     state = {name: tensor.cpu().numpy() for name, tensor in batch.state.items()}
@@ -51,7 +51,7 @@ def pending_requests(
 
 
 def written_orders(batch: DiplomacyBatch, answered: Answered) -> torch.Tensor:
-    """The answers as orders int32 [G, 75]; 0 where a bot, or no one, has to write."""
+    """Return the answers as orders int32 [G, 75]; 0 for bots and for provinces without an order."""
     orders = np.zeros((batch.num_games, codes.NUM_PROVINCES), dtype=np.int32)
     for prompt, answer in answered:
         menu = prompt.menu

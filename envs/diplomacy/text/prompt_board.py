@@ -1,4 +1,4 @@
-"""The board in few words, for compact prompts: a line for each power, for unowned centres and for dislodged units.
+"""Short text of the board for compact prompts: a line for each power, unowned centres and each dislodged unit.
 
 FRANCE 4 BRE MAR PAR SPA : F BRE A MAR A PAR F SPA/SC
 nobody 2 BEL DEN
@@ -21,18 +21,18 @@ Codes = tuple[int, ...]
 
 
 def board_lines(row: Mapping[str, np.ndarray]) -> list[str]:
-    """A game's rows as lines; powers that have neither centre nor unit are left out."""
+    """Return a game's rows as lines; powers with neither centre nor unit are left out."""
     return list(_board_lines(*(tuple(row[name].tolist()) for name in ("units", "owner", "dislodged", "origin"))))
 
 
 def holdings(row: Mapping[str, np.ndarray], power: int) -> str:
-    """A power's centres, counted, and after a colon its units; nothing for a power that has neither."""
+    """Return a power's centres with their count and, after a colon, its units; empty for a power with neither."""
     return _holdings(row["units"].tolist(), row["owner"].tolist(), power)
 
 
 @lru_cache(maxsize=4096)
 def _board_lines(units: Codes, owner: Codes, dislodged: Codes, origin: Codes) -> tuple[str, ...]:
-    """The lines, which all seven powers of a position ask for."""
+    """Return the lines, cached because all seven powers of a position need them."""
     lines = [line for power in range(codes.NUM_POWERS) if (line := _holdings(units, owner, power))]
     if neutral := _centres(owner, NOTHING):
         lines.append(f"nobody {len(neutral)} {' '.join(neutral)}")

@@ -1,7 +1,7 @@
-"""The end of a prompt: whose turn it is, what is due, and the units (in winter the free homes) that lines are for.
+"""End of a prompt: the power, its task, and the units (in winter the free homes) to be ordered.
 
-FRANCE : F BRE A MAR A PAR              compact, nothing more to show
-FRANCE                                  compact, with the number of orders and what lies around each unit
+FRANCE : F BRE A MAR A PAR              compact, without further details
+FRANCE                                  compact, with the number of orders and the surroundings of each unit
 F BRE 9 ENG GAS MAO PIC by ENG
 ...
 """
@@ -21,7 +21,7 @@ from sparring.envs.text import Option
 
 
 def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:
-    """What a power has to do with its units: "builds 2" in few words, else a sentence."""
+    """Return a power's task: short, such as "builds 2", if compact, else a sentence."""
     if choices.winter:
         verb = "build" if choices.winter > 0 else "disband"
         return f"{verb}s {choices.lines}" if compact else f"{choices.lines} to {verb}, of these:"
@@ -33,12 +33,12 @@ def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> 
 def unit_lines(
     row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool, counts: bool, near: bool, moves: bool
 ) -> list[str]:
-    """A line for each slot of the choices: its name, how many orders it has, what is around it, and the orders."""
+    """Return a line for each slot of the choices: its name, number of orders, surroundings, and orders."""
     lines = unit_names(row, choices)
     if counts:
         form = "{} {}" if compact else "{} [{}]"
         lines = [form.format(line, len(options)) for line, options in zip(lines, choices.options, strict=True)]
-    if near and choices.winter <= 0:  # where something is built there is no unit to look around yet
+    if near and choices.winter <= 0:  # a build has no unit with surroundings yet
         seen = [window_words(window, compact=compact) for window in windows(row, choices.power)]
         lines = [f"{line}{' ' if compact else ': '}{words}" for line, words in zip(lines, seen, strict=True)]
     if moves:
@@ -47,7 +47,7 @@ def unit_lines(
 
 
 def unit_names(row: Mapping[str, np.ndarray], choices: Choices) -> list[str]:
-    """What each slot of the choices is called: its unit, or the home centre where something may be built."""
+    """Return the name of each slot of the choices: its unit, or the home centre of a possible build."""
     if choices.winter > 0:
         return [location_name(place) for place in choices.provinces]
     units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]

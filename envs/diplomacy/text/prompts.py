@@ -1,9 +1,9 @@
-"""A position as text for a language model: instructions, then the board, then whose turn it is and its units.
+"""A position as text for a language model: instructions, then the board, then the power and its units.
 
-What is the same for more comes first, so that a cache of prefixes serves it once: `static_prefix` is shared by all
-prompts, `board_text` by the seven powers of a position. A prompt ends with the line `<orders>`; what a model writes
-after it is read by `completion.py`. Compact prompts leave to the mask what is legal, and cost a token a word with the
-tokenizer in `agents/llm`; full ones explain, for models that know English but not the game.
+Shared text comes first, so that a prefix cache stores it once: `static_prefix` is shared by all prompts, `board_text`
+by the seven powers of a position. A prompt ends with the line `<orders>`; `completion.py` parses the text after it.
+Compact prompts rely on the mask for legality and cost one token a word with the tokenizer in `agents/llm`. Full prompts
+explain the game, for models trained on English but not on the game.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ MOVES_NOTE = "After each unit: its legal orders.\n"
 
 @dataclass(frozen=True)
 class PromptRules:
-    """What a prompt shows.
+    """Content of a prompt.
 
     Attributes:
         compact: few tokens; else sentences and instructions.
         show_valid_moves: every legal order of each unit.
         show_board_context: centres and units of all powers; without it only the power's own.
         show_map_windows: for each unit the places next to it and the units that threaten it.
-        show_action_counts: how many orders each unit may choose from.
+        show_action_counts: number of legal orders of each unit.
 
     """
 
@@ -64,14 +64,14 @@ class PromptRules:
 
     @classmethod
     def of(cls, model: LanguageModelConfig) -> PromptRules:
-        """The rules that a configuration asks for."""
+        """Return the rules of a configuration."""
         return cls(**{name: getattr(model, name) for name in cls.__dataclass_fields__})
 
 
 def render(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: PromptRules, *, last_year: int) -> str:
-    """The prompt for one power in one phase, from a game's rows; a pure function of its arguments.
+    """Return the prompt for one power in one phase, from a game's rows; a pure function of its arguments.
 
-    Raises `ValueError` for choices without lines: there is nothing to ask.
+    Raises `ValueError` for choices without lines, which need no prompt.
     """
     if not choices.lines:
         raise ValueError(f"{POWERS[power]} has nothing to order in this phase, so there is no prompt")
@@ -80,7 +80,7 @@ def render(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: P
 
 
 def static_prefix(rules: PromptRules) -> str:
-    """What all prompts of these rules begin with, whatever the game, position and power."""
+    """Return the common beginning of all prompts of these rules, independent of game, position and power."""
     if rules.compact:
         return COMPACT_PREFIX
     notes = (
@@ -92,7 +92,7 @@ def static_prefix(rules: PromptRules) -> str:
 
 
 def board_text(row: Mapping[str, np.ndarray], rules: PromptRules, *, last_year: int) -> str:
-    """The phase, and the board if it is shown: the same for all powers of a position."""
+    """Return the phase, and the board if it is shown; the same for all powers of a position."""
     year, phase = int(row["year"]), codes.PHASES[int(row["phase"])]
     if rules.compact:
         board = board_lines(row) if rules.show_board_context else []
@@ -102,7 +102,7 @@ def board_text(row: Mapping[str, np.ndarray], rules: PromptRules, *, last_year: 
 
 
 def _own(row: Mapping[str, np.ndarray], power: int, choices: Choices, rules: PromptRules) -> str:
-    """Whose turn it is, what is asked, and each unit (in winter each free home) with what the rules show of it."""
+    """Return the power, its task, and each unit (in winter each free home) with the details that the rules show."""
     shown = {"counts": rules.show_action_counts, "near": rules.show_map_windows, "moves": rules.show_valid_moves}
     lines = unit_lines(row, choices, compact=rules.compact, **shown)
     task = asked(row, choices, compact=rules.compact)

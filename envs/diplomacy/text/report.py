@@ -1,4 +1,4 @@
-"""A game told in words, always the same ones for the same game: the phase, who holds what, and what may be ordered."""
+"""Deterministic text of a game: the phase, the powers' centres and units, and the legal orders."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, 
 from sparring.envs.diplomacy.orders.notation import write_order, write_unit
 
 SHOWN = 6
-"""Orders named beside one that is not legal."""
+"""Number of legal orders named in place of an illegal one."""
 
 
 def board_report(row: Mapping[str, np.ndarray]) -> str:
-    """The position of a game, from its rows: a line for the phase, then for every power its centres and units."""
+    """Return the position of a game, from its rows: a line for the phase, then each power's centres and units."""
     year, phase = int(row["year"]), int(row["phase"])
     lines = [f"{codes.phase_name(year, phase)}: {codes.PHASES[phase]} {year}"]
     if row["done"]:
@@ -37,7 +37,7 @@ def board_report(row: Mapping[str, np.ndarray]) -> str:
 
 
 def order_report(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray]) -> str:
-    """Legal orders as text, a line for every province in `listed`, in the sequence of the lists."""
+    """Return legal orders as text, a line for every province in `listed`, in the sequence of the lists."""
     units = row["dislodged" if int(row["phase"]) in codes.RETREATS else "units"]
     lines = []
     for place, orders in sorted(listed.items()):
@@ -47,14 +47,14 @@ def order_report(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray]
 
 
 def order_words(order: int, place: int, unit: int) -> str:
-    """One listed order of the unit with code `unit`, 0 for none, in a province; no order is a waive or keeps it."""
+    """Return an order of the unit with code `unit` (0: none) in a province as text; no order is a waive or keeps it."""
     if order == codes.NO_ORDER:
         return f"keep {write_unit(unit, place)}" if unit else "WAIVE"
     return write_order(order, place, unit)
 
 
 def legal_alike(order: int, place: int, unit: int, listed: np.ndarray) -> str:
-    """What may be ordered in place of an order that is not legal: orders of its kind in `listed`, or any, as text."""
+    """Return alternatives to an illegal order as text: orders of its kind in `listed`, or any if there are none."""
     kinds = listed & codes.KIND_MASK
     alike = listed[kinds == (order & codes.KIND_MASK)]
     some = (alike if len(alike) else listed)[:SHOWN].tolist()

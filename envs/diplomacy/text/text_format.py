@@ -1,4 +1,4 @@
-"""How orders are written and read, as `envs.text` has it: tags, lines to try tokenizers with, a menu to try servers."""
+"""Text format of orders for `envs.text`: tags, lines to test tokenizers, and a menu to test servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIAL = Choices(
 
 
 def probes() -> list[str]:
-    """Lines with every location of the board in every place of an order, to try a tokenizer with."""
+    """Return lines with every location of the board in every place of an order, to test a tokenizer."""
     names = [location_name(place) for place in range(len(standard_board().province_of))]
     texts = [WAIVE]
     for place, name in enumerate(names):

@@ -1,1 +1,1 @@
-"""Whole games for language models: to play, to imitate, to learn from; `text_game.py` has all of it."""
+"""Whole games for language models: play, imitation and training, combined in `text_game.py`."""

@@ -1,4 +1,4 @@
-"""Games between bots, phase by phase without end: what every power was asked, and what its bot answered."""
+"""Endless games between bots, phase by phase: the prompts of all powers and the answers of their bots."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sparring.envs.diplomacy.text.prompts import PromptRules, render
 from sparring.envs.text import Option
 
 PHASES_OF_A_GAME = 40
-"""About as many as there are in ten years; over so many the games' beginnings are spread."""
+"""Approximate number of phases in ten years; the starts of the games are spread over as many."""
 
 
 @dataclass(frozen=True)
 class BotDecision:
-    """One power in one phase: the game's rows, what it was asked, the bot's answer, and the game's number.
+    """Decision of one power in one phase: the game's rows, the menu, the bot's answer, and the game's number.
 
-    `again` is what the bot answers with other draws, where that was asked for.
+    `again` is the bot's answer with other random draws, if requested, else empty.
     """
 
     row: dict[str, np.ndarray]
@@ -36,15 +36,15 @@ class BotDecision:
 
     @property
     def text(self) -> str:
-        """The prompt."""
+        """Prompt text."""
         return render(self.row, self.menu.power, self.menu, self.rules, last_year=self.last_year)
 
 
 class BotGames:
-    """`games` side by side in which `bot` plays all powers; a game that is over begins again.
+    """`games` parallel games in which `bot` plays all powers; a finished game restarts.
 
-    The same seed gives the same games. They begin one after the other, so that from the start there are positions of
-    all years side by side.
+    The same seed gives the same games. Their starts are staggered, so that positions of all years are present from the
+    first step on.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class BotGames:
             self._begin(begins == phase)
 
     def next(self, *, twice: bool = False) -> list[list[BotDecision]]:
-        """Play one phase of every game; returns the decisions of each game in which there was one to make.
+        """Play one phase of every game; return the decisions by game, without games that had none.
 
-        With `twice` they have what the bots would order if they drew other lots, too.
+        With `twice` they also have the bots' orders under other random draws.
         """
         again = self._ordered_again() if twice else None
         self._draw()
@@ -80,23 +80,23 @@ class BotGames:
         return [decisions for decisions in found if decisions]
 
     def _ordered_again(self) -> np.ndarray:
-        """Orders of the present phase by other draws, int32 [G, 75]."""
+        """Return orders of the current phase from other random draws, int32 [G, 75]."""
         self._draw(1)
         orders = self.batch.orders.numpy().copy()
         self.batch.orders.zero_()
         return orders
 
     def state_dict(self) -> dict[str, Any]:
-        """Where all games are."""
+        """Return the state of all games."""
         return {"games": self.batch.snapshot(), "phases": self.phases}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`."""
+        """Continue from a `state_dict`."""
         self.batch.load(state["games"])
         self.phases = state["phases"]
 
     def close(self) -> None:
-        """End the worker threads."""
+        """Stop the worker threads."""
         self.batch.close()
 
     def _decisions(
@@ -125,7 +125,7 @@ class BotGames:
         self.phases += 1
 
     def _begin(self, which: torch.Tensor) -> None:
-        """Begin games again where `which` [G] says so."""
+        """Restart the games selected by `which`, bool [G]."""
         for name, start in opening().items():
             getattr(self.batch, name)[which] = start[0]
 

@@ -1,4 +1,4 @@
-"""Texts that a tokenizer of the game's own is made for: every location, power, verb and number, and games of bots."""
+"""Training texts of the game's own tokenizer: every location, power, verb and number, and games of bots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CORPUS_PHASES, CORPUS_SEED = 40, 1901
 
 
 def corpus() -> Iterator[str]:
-    """The domain's words, with and without a space before them, then prompts of all kinds and answers of games."""
+    """Yield the domain's words, with and without a leading space, then prompts of all kinds and answers of games."""
     words = [*standard_board().locations, *POWERS, *LETTERS, *VERBS, WAIVE, *map(str, NUMBERS)]
     yield from (f"{space}{word}" for word in words for space in ("", " "))
     games = BotGames(1, bot="dumbbot", last_year=1910, seed=CORPUS_SEED)
@@ -32,7 +32,7 @@ def corpus() -> Iterator[str]:
 
 
 def kinds_of_prompts() -> Iterator[PromptRules]:
-    """Compact and full prompts with switches on and off; not that of legal orders, whose words answers have."""
+    """Yield compact and full rules with options on and off, except legal orders, whose words occur in the answers."""
     for compact in (True, False):
         plain = PromptRules(compact=compact)
         crowded = replace(plain, show_map_windows=True, show_action_counts=True)

@@ -1,4 +1,4 @@
-"""How a rollout's games of Diplomacy ended, in numbers; names are listed in docs/metrics.md."""
+"""Metrics of the endings of a rollout's games of Diplomacy; names are listed in docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DUMBBOT = "dumbbot"
 
 
 def ending_metrics(endings: Sequence[GameEnding], heroes: Sequence[tuple[int, ...]], win_at: int) -> dict[str, float]:
-    """Metrics of `endings`; `heroes` are each group's learning powers, `win_at` the centres that earn the bonus."""
+    """Return metrics of `endings`; `heroes` are each group's learning powers, `win_at` the centres for the bonus."""
     seats = [(ending, power) for ending in endings for power in heroes[ending.group]]
     dumbbot = [(ending, power) for ending, power in seats if _against_dumbbots(ending, power)]
     metrics = {}
@@ -43,7 +43,7 @@ def _place(ending: GameEnding, power: int) -> int:
 
 
 def _wins(ending: GameEnding, power: int, win_at: int) -> bool:
-    """Whether no other power has as many centres, and they are enough."""
+    """Return whether the power has more centres than any other, and at least `win_at`."""
     own = ending.scores[power]
     return own >= win_at and sum(other >= own for other in ending.scores) == 1
 

@@ -1,6 +1,6 @@
-"""Positions to begin from: games that a bot or the base model has played for a few phases, then forked.
+"""Start positions: games played by a bot or the base model for a few phases, then forked.
 
-Each group's master game has that one player in all seats for as many phases as its plan says; every fork is a copy.
+In each group's master game one player has all seats for the number of phases in its plan; every fork is a copy.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from sparring.envs.diplomacy.text.prompts import PromptRules
 from sparring.envs.text import DecidePrompts, GroupPlan, mix
 
 BEFORE_THE_FORK = 1
-"""Sets the draws of a model before the fork apart from those after it."""
+"""Separates a model's random draws before the fork from those after it."""
 
 
 @dataclass(frozen=True)
 class Warmup:
-    """Who plays before the fork, by a bot's or model's name; what a model is shown, and what has prompts answered."""
+    """Play before the fork: name of the bot or model, rules of its prompts, and the function that collects answers."""
 
     player: str
     rules: PromptRules
@@ -32,9 +32,9 @@ class Warmup:
 
 @dataclass
 class Masters:
-    """Positions [G, ...] of the groups, a snapshot; of those that could not be played on, why.
+    """Snapshot of positions [G, ...] of the groups, with the reasons of those that failed.
 
-    `influence` [G, 75] is whose each province was in the games that led there (`envs.diplomacy.rewards.scorer`).
+    `influence` [G, 75] is the influence on provinces from the games up to the fork (`envs.diplomacy.rewards.scorer`).
     """
 
     positions: dict[str, torch.Tensor]
@@ -43,9 +43,9 @@ class Masters:
 
 
 def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup) -> Masters:
-    """Play the groups' games to their forks; `masters` has a game for each and is used up.
+    """Play the groups' games to their forks; `masters` has a game for each and is overwritten.
 
-    No game is played beyond the beginning of its last year, and one that ends before stays in the position before that.
+    No game is played beyond the start of its last year. A game that ends earlier stays in the position before its end.
     """
     masters.load(opening())
     seat_bots(masters, _players(groups, warmup))
@@ -71,7 +71,7 @@ def warmed_up(masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warm
 
 
 def forked(masters: Masters, samples: int) -> Masters:
-    """Everything `samples` times [G x samples, ...], the forks of a group one after the other."""
+    """Return all rows `samples` times [G x samples, ...], with the forks of a group in sequence."""
 
     def many(values: torch.Tensor) -> torch.Tensor:
         return values.repeat_interleave(samples, dim=0)
@@ -87,7 +87,7 @@ def _players(groups: Sequence[GroupPlan], warmup: Warmup) -> list[list[str]]:
 def _orders(
     masters: DiplomacyBatch, groups: Sequence[GroupPlan], warmup: Warmup, phase: int, failed: dict[int, str]
 ) -> torch.Tensor:
-    """What a model orders, int32 [G, 75]; nothing where a bot plays. Games that it cannot go on with join `failed`."""
+    """Return a model's orders int32 [G, 75], 0 for bots. Games without an answer are added to `failed`."""
     waiting = pending_requests(
         masters,
         _players(groups, warmup),

@@ -1,4 +1,4 @@
-"""The games of one plan on a batch: who plays what in which, which prompts are open, and which games go on."""
+"""Games of one plan on a batch: their players, open prompts and running games."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EARLY_YEAR, MIDDLE_YEAR = 1902, 1905
 
 
 def stratum(centres: int, year: int) -> tuple[int, int]:
-    """What powers of different games are compared by: about as many centres at about the same time."""
-    size = (centres > FEW_CENTRES) + (centres > SOME_CENTRES)  # to 3, 4 and 5, from 6 on
-    return size, (year > EARLY_YEAR) + (year > MIDDLE_YEAR)  # to 1902, 1903 to 1905, from 1906 on
+    """Return the key for comparing powers of different games: ranges of centres and of years."""
+    size = (centres > FEW_CENTRES) + (centres > SOME_CENTRES)  # up to 3, 4 to 5, from 6
+    return size, (year > EARLY_YEAR) + (year > MIDDLE_YEAR)  # up to 1902, 1903 to 1905, from 1906
 
 
 class ForkedGames:
-    """The games of one plan: who plays what in which, and which of them go on."""
+    """Games of one plan, with their players and the running ones."""
 
     def __init__(self, batch: DiplomacyBatch, masters: Masters, plan: RolloutPlan) -> None:
         self.batch, self.plan, self.games = batch, plan, batch.num_games
@@ -41,7 +41,7 @@ class ForkedGames:
         batch.game_id.copy_(torch.tensor([mix(self.group(game).seed, game) for game in range(self.games)]))
         self._begun = batch.year.cpu().numpy().astype(int)
         self._season = batch.phase.cpu().numpy().astype(int)
-        # A year that started before the fork is played to its end and does not count.
+        # A year in progress at the fork is completed and does not count.
         begun_late = self._season > codes.SPRING
         self._until = self._begun + begun_late + np.array([self.group(game).years for game in range(self.games)])
         self._stop_those_over()
@@ -50,15 +50,15 @@ class ForkedGames:
 
     @property
     def playing(self) -> np.ndarray:
-        """Which games go on, bool [games]."""
+        """Running games, bool [games]."""
         return self.batch.done.cpu().numpy() == 0
 
     def group(self, game: int) -> GroupPlan:
-        """The plan of a game's group."""
+        """Return the plan of a game's group."""
         return self.plan.groups[game // self.plan.samples]
 
     def prompts(self, rules: PromptRules, phase: int) -> list[Prompt]:
-        """All prompts of this phase; those of heroes have the facts of their groups."""
+        """Return all prompts of this phase; those of heroes have the facts for grouping."""
 
         def draws(game: int, power: int) -> int:
             return mix(self.group(game).seed, game, phase, power)
@@ -67,7 +67,7 @@ class ForkedGames:
         return [self._known(one) if one.seat in self.group(one.game).heroes else one for one in found]
 
     def process(self, orders: torch.Tensor, phase: int) -> None:
-        """Carry out the models' `orders` [games, 75] and those that bots write, and stop the games that are over."""
+        """Process the models' `orders` [games, 75] and those of the bots, and stop finished games."""
         self.batch.orders.copy_(orders)
         self.batch.draw_orders(phase)
         self.batch.process()
@@ -75,13 +75,13 @@ class ForkedGames:
         self._stop_those_over()
 
     def fail(self, games: set[int], why: str) -> None:
-        """Give games up."""
+        """Abandon games."""
         for game in games:
             self.failed.setdefault(game, why)
             self.batch.done[game] = 1
 
     def endings(self) -> list[GameEnding]:
-        """How the games that did not fail ended."""
+        """Return the endings of the games that did not fail."""
         centres = count_centres(self.batch.owner).tolist()
         return [
             GameEnding(self.group(game).players, tuple(centres[game]), game // self.plan.samples)
@@ -90,11 +90,11 @@ class ForkedGames:
         ]
 
     def years(self) -> float:
-        """Years played in all games together."""
+        """Return the years played, summed over all games."""
         return float((self.batch.year.cpu().numpy() - self._begun).sum())
 
     def _known(self, prompt: Prompt) -> Prompt:
-        """The prompt with what is known before the move, for its group."""
+        """Return the prompt with the facts known before the move, for grouping."""
         game, row = prompt.game, prompt.position
         year = int(row["year"])
         facts = GroupFacts(

@@ -1,7 +1,7 @@
-"""Games of Diplomacy from the beginning to the end, language models in any seats and bots in the others.
+"""Complete games of Diplomacy, with language models in any seats and bots in the others.
 
-All games go on side by side: in every phase each model is asked once, for all its powers in all of them, the bots write
-their orders in the kernels, and everything is adjudicated together.
+All games run in parallel: in every phase each model gets one batch of prompts for its powers in all games, the kernels
+write the bots' orders, and all games are adjudicated together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Watcher = Callable[[Prompt, Any], Any]
 
 @dataclass(frozen=True)
 class Lineup:
-    """Who plays G games: `players` [G][7] are names of bots or of `models`, which are shown positions by `rules`."""
+    """Players of G games: `players` [G][7] are names of bots or of `models`, whose prompts follow `rules`."""
 
     players: Sequence[Sequence[str]]
     models: Mapping[str, TextPlayer]
@@ -29,7 +29,7 @@ class Lineup:
 
 
 def one_against_six(one: str, six: str, games: int) -> list[list[str]]:
-    """The seven players of each game: `one` has power i % 7 of game i, `six` the others."""
+    """Return the seven players of each game: `one` has power i % 7 of game i, `six` the others."""
     return [
         [one if power == game % codes.NUM_POWERS else six for power in range(codes.NUM_POWERS)] for game in range(games)
     ]
@@ -43,11 +43,10 @@ def play_games(
     watch: Watcher | None = None,
     after_phase: Callable[[], Any] | None = None,
 ) -> None:
-    """Play every game of `batch` to its end; how they ended is in it.
+    """Play every game of `batch` to its end, in place.
 
-    What is drawn in a game depends on `seed` and the game's `batch.game_id`. `watch` is called with every prompt and
-    decision before it is carried out, `after_phase` after every phase. Raises `InputError` where a model cannot be
-    asked.
+    The random draws of a game depend on `seed` and its `batch.game_id`. `watch` is called with every prompt and
+    decision before it is applied, `after_phase` after every phase. Raises `InputError` if a model is not available.
     """
     batch.reset()
     seat_bots(batch, cast.players)
@@ -58,7 +57,7 @@ def play_games(
             if watch is not None:
                 watch(prompt, decision)
         batch.orders.copy_(written_orders(batch, answered))
-        batch.draw_orders(seed)  # of the bots alone
+        batch.draw_orders(seed)  # for the bots only
         batch.process()
         if after_phase is not None:
             after_phase()
@@ -66,7 +65,7 @@ def play_games(
 
 
 def _decided(batch: DiplomacyBatch, cast: Lineup, seed: int) -> Iterator[tuple[Prompt, Any]]:
-    """All prompts of this phase, model by model, with what was decided."""
+    """Yield all prompts of this phase with their decisions, model by model."""
     games = batch.game_id.tolist()
     when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
 

@@ -1,4 +1,4 @@
-"""A learner against players that do not change: alone against six DumbBots, and against six of its base model."""
+"""Games of a learner against fixed players: alone against six DumbBots, and against six copies of its base model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.envs.text import ReferenceTable, TextPlayer
 
 BOT = "dumbbot"
 SEED = 0
-"""Of the bots' draws, the same in every evaluation of every run."""
+"""Seed of the bots' draws, the same in every evaluation of every run."""
 COLUMNS = {"win_rate": "solos", "survival_rate": "survived", "avg_centers": "centres"}
 
 
@@ -25,7 +25,7 @@ def references(
 ) -> ReferenceTable:
     """Play `config.evaluation.games` games against each opponent, every power in turn.
 
-    Raises `InputError` where a model cannot be asked.
+    Raises `InputError` if a model is not available.
     """
     games, opponents = config.evaluation.games, (BOT, base)
     players = [game for name in opponents for game in one_against_six(learner, name, games)]
@@ -42,7 +42,7 @@ def references(
 
 
 def measured(owner: torch.Tensor) -> dict[str, float]:
-    """Means over games that ended with `owner` [G, 34], of the player that had power i % 7 of game i."""
+    """Return means over games that ended with `owner` [G, 34], for the player with power i % 7 of game i."""
     game = torch.arange(len(owner))
     centres, won = (score(owner)[game, game % NUM_POWERS].double() for score in (count_centres, solos))
     values = {"win_rate": won, "survival_rate": (centres > 0).double(), "avg_centers": centres}

@@ -1,4 +1,4 @@
-"""Diplomacy as a `TextTask`: forked games a phase at a time, bots in the kernels, rewards for every decision."""
+"""Diplomacy as a `TextTask`: forked games phase by phase, bots in the kernels, rewards for every decision."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from sparring.envs.text import Answered, DecidePrompts, GameEnding, Prompt, Roll
 
 
 class DiplomacyTextTask:
-    """The forked games of `config.grpo`, plan after plan; see `envs.text.TextTask`."""
+    """Forked games of `config.grpo`, plan after plan; see `envs.text.TextTask`."""
 
     def __init__(self, config: GRPORunConfig, *, threads: int = 1) -> None:
         grpo = config.grpo
         self._prompt_rules, self._warmup_player = PromptRules.of(config.model), grpo.rollout_warmup_player
         self.reward_rules = _reward_rules(grpo)
-        # Centres that earn the bonus.
+        # Number of centres for the bonus.
         self._win_at = SOLO if grpo.use_position_scoring else grpo.winner_threshold_sc
         last_year = config.env.last_year
         self._masters = DiplomacyBatch(grpo.groups, last_year=last_year, threads=threads)
         self._batch = DiplomacyBatch(grpo.groups * grpo.samples_per_group, last_year=last_year, threads=threads)
 
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
-        """Play the groups' games to their forks, and fork them."""
+        """Play the groups' games to their forks and fork them."""
         warmup = Warmup(self._warmup_player, self._prompt_rules, decide)
         self._table = ForkedGames(self._batch, warmed_up(self._masters, plan.groups, warmup), plan)
         self._scorer = Scorer({"strategic" if self.reward_rules.use_strategic_step_scoring else "dense": 1.0})
@@ -43,31 +43,31 @@ class DiplomacyTextTask:
 
     @property
     def over(self) -> bool:
-        """Whether no game goes on."""
+        """True if all games have ended."""
         return not self._table.playing.any()
 
     @property
     def failed(self) -> dict[int, str]:
-        """Games that were given up, and why."""
+        """Abandoned games with the reasons."""
         return self._table.failed
 
     def prompts(self) -> list[Prompt]:
-        """All prompts of this phase."""
+        """Return all prompts of this phase."""
         self._before, self._playing = self._batch.snapshot(), torch.from_numpy(self._table.playing)
         return self._table.prompts(self._prompt_rules, len(self._steps))
 
     def apply(self, answered: Answered) -> None:
-        """Adjudicate a phase, and note what every power earned in it."""
+        """Adjudicate a phase and store every power's reward in it."""
         self._table.process(written_orders(self._batch, answered), len(self._steps))
         earned = self._scorer.score(self._before, self._batch.state, self._batch.results)
         self._steps.append(earned * self._playing.to(earned.device).unsqueeze(1))
 
     def fail(self, games: set[int], why: str) -> None:
-        """Give games up."""
+        """Abandon games."""
         self._table.fail(games, why)
 
     def rewards(self) -> np.ndarray:
-        """What a decision was worth, float64 [phases, games, 7]."""
+        """Return the rewards of the decisions, float64 [phases, games, 7]."""
         games = range(self._table.games)
         ratings = torch.tensor([self._table.group(game).ratings for game in games], dtype=torch.float64)
         steps = torch.stack(self._steps).cpu()
@@ -75,20 +75,20 @@ class DiplomacyTextTask:
         return paid
 
     def endings(self) -> list[GameEnding]:
-        """How the games that did not fail ended; scores are centres."""
+        """Return the endings of the games that did not fail; scores are centres."""
         return self._table.endings()
 
     def years(self) -> float:
-        """Years played in all games together."""
+        """Return the years played, summed over all games."""
         return self._table.years()
 
     def metrics(self) -> dict[str, float]:
-        """`game/...`, `placement/...` and `dumbbot/...` of the games that did not fail."""
+        """Return `game/...`, `placement/...` and `dumbbot/...` metrics of the games that did not fail."""
         heroes = [group.heroes for group in self._table.plan.groups]
         return ending_metrics(self.endings(), heroes, self._win_at)
 
     def close(self) -> None:
-        """End the simulators' threads."""
+        """Stop the simulators' threads."""
         self._masters.close()
         self._batch.close()
 

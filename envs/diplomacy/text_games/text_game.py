@@ -1,4 +1,4 @@
-"""What Diplomacy offers language models, for its record in `envs/diplomacy/__init__.py`."""
+"""Text interface of Diplomacy, for its descriptor in `envs/diplomacy/__init__.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparring.envs.text import TextGame
 
 
 def demonstrations(config: CloneRunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:
-    """Games of `config.clone.bot` against itself, shown as `config.model` says."""
+    """Return games of `config.clone.bot` against itself, with prompts by `config.model`."""
     rules, last_year = PromptRules.of(config.model), config.env.last_year
     return BotGames(games, bot=config.clone.bot, last_year=last_year, seed=seed, rules=rules, threads=threads)
 
