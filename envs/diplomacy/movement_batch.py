@@ -1,10 +1,10 @@
-"""Games of Diplomacy of which one step is a movement phase: the `BatchedGame` that PPO trains on.
+"""Games of Diplomacy with one movement phase per step: the `BatchedGame` for PPO training.
 
 Open seats order by choices (`orders/order_choices.py`). Bots order the other powers, and decide the retreats and
 adjustments of all: those of an open seat are decided by the bot with the highest number in its game. A match ends when
 the game is over, or when no open seat has a unit or centre left. The reward is the change of a power's share of the
-score, its number of centres squared over the sum of all powers' (the worth of a draw). N is the number of games,
-S = 7 powers, D the flat observation, A = 17 choices.
+score, its number of centres squared over the sum of all powers' (the value of a draw). N is the number of games,
+S = 7 powers, D the size of the flat observation, A = 17 choices.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DRAW_STRIDE = 1_000_003
 
 
 class MovementBatch:
-    """See `envs.batched.BatchedGame`; `seed` seeds all draws of orders.
+    """Batch of movement steps, see `envs.batched.BatchedGame`; `seed` seeds all draws of orders.
 
     Without `autoreset` a game continues to its own end, with or without open seats, stays there and has no outcome.
     """
@@ -53,7 +53,7 @@ class MovementBatch:
 
     @property
     def longest_episode(self) -> int:
-        """Spring and fall of every year."""
+        """Number of spring and fall movement phases of all years."""
         return 2 * (self.batch.last_year - FIRST_YEAR + 1)
 
     @property
@@ -63,7 +63,7 @@ class MovementBatch:
         return {"id": codes.ENV_ID, "version": 1, **sizes, "last_year": self.batch.last_year}
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Take choices [N, 7, 17]; return reward [N, 7], terminated [N], truncated [N] and outcome [N]."""
+        """Apply choices [N, 7, 17]; return reward [N, 7], terminated [N], truncated [N] and outcome [N]."""
         before = sum_of_squares(self.batch.owner)
         self._draw()
         self._write(actions.flatten(0, 1).long())
@@ -77,7 +77,7 @@ class MovementBatch:
         seen = self._seen(self.batch.state)
         self._fill(self.final_obs, seen)
         self.outcome.fill_(-1)
-        if self.autoreset and (self.device.type != "cpu" or over.any()):  # elsewhere the question would cost a wait
+        if self.autoreset and (self.device.type != "cpu" or over.any()):  # on a GPU any() would synchronize
             self._note(over)
             self._begin(over)
             seen = torch.where(over[self._game].unsqueeze(1), self._first_obs, seen)
@@ -85,7 +85,7 @@ class MovementBatch:
         return self.reward, self.terminated, self.truncated, self.outcome
 
     def seat_stats(self, rows: Tensor) -> Tensor:
-        """Length in steps, centres and share of the score, float64 [R, 3], of matches that ended in the last step."""
+        """Return length in steps, centres and score share, float64 [R, 3], of matches that ended in the last step."""
         return self._stats.flatten(0, 1).index_select(0, rows)
 
     def assign(self, bots: Tensor | None, restart: Tensor | None = None) -> None:
@@ -98,7 +98,7 @@ class MovementBatch:
             self._fill(self.obs, torch.where(restart[self._game].unsqueeze(1), self._first_obs, shown))
 
     def state_dict(self) -> dict[str, Any]:
-        """Games, their lengths and the number of draws."""
+        """Return the games, their lengths and the number of draws."""
         return {"games": self.batch.snapshot(), "length": self.length.clone(), "draws": self.draws}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -109,7 +109,7 @@ class MovementBatch:
         self._fill(self.obs, self._seen(self.batch.state))
 
     def close(self) -> None:
-        """End the worker threads."""
+        """Stop the worker threads."""
         self.batch.close()
 
     def _seat(self, bots: Tensor) -> None:
@@ -124,7 +124,7 @@ class MovementBatch:
         self._fill(self.obs, self._seen(self.batch.state))
 
     def _seen(self, state: State) -> Tensor:
-        """Observations [R, D] of the open seats."""
+        """Return the observations [R, D] of the open seats."""
         games = {name: values[self._game] for name, values in state.items()}
         return observe(games, self._power, last_year=self.batch.last_year).flatten(1)
 
@@ -145,7 +145,7 @@ class MovementBatch:
         self.batch.draw_orders((self.seed + DRAW_STRIDE * self.draws) % 2**31)
 
     def _process_rest(self) -> None:
-        """Process a further phase of the games that are not in a movement phase again; the others wait."""
+        """Process a phase of the games that are not in a movement phase; the others are left unchanged."""
         batch = self.batch
         moving = (batch.phase == codes.SPRING) | (batch.phase == codes.FALL)
         waiting = moving & (batch.done == 0)
@@ -165,7 +165,7 @@ class MovementBatch:
         self._stats = torch.stack([value.float() for value in values], dim=2).double()
 
     def _begin(self, which: Tensor) -> None:
-        """Restart games where `which` [N] says so."""
+        """Restart the games selected by `which`, bool [N]."""
         for name in STATE:
             mine = getattr(self.batch, name)
             chosen = which.view(-1, *[1] * (mine.dim() - 1))

@@ -1,8 +1,8 @@
 """Orders as marks on the map: lines with heads, rings and crosses, in the drawing's coordinates.
 
-A move is an arrow, bent a little so that two units that change places have one each; where it bounces it breaks off at
-a cross. A support runs to the unit, or to the middle of the move, that it helps. A move by convoy is wavy and goes by
-way of the fleets. Colours and dashes follow from the mark's `kind`.
+A move is an arrow, bent slightly so that the arrows of two units that change places are apart; a bounced move ends
+early at a cross. A support is a line to the supported unit, or to the middle of the supported move. A move by convoy is
+wavy and passes through the fleets. Colours and dashes depend on the order's `kind`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, Deed
 from sparring.envs.diplomacy.records.timeline import Phase
 
 UNIT_RADIUS = 12.0
-"""How much room a unit takes."""
+"""Radius of a unit's symbol, in drawing coordinates."""
 DISLODGED_SHIFT = np.array([15.0, 12.0])
-"""Where a dislodged unit is drawn, from the place of the one that stands there now."""
+"""Offset of a dislodged unit from the unit that now occupies its province."""
 ARROW, DOT, RING, NONE = "arrow", "dot", "ring", "none"
 _BEND, _MOST_BEND = 0.10, 16.0
 _BROKEN_OFF = 0.62
@@ -30,21 +30,21 @@ _WAVE, _HEIGHT = 17.0, 3.6
 
 @dataclass(frozen=True)
 class OrderMark:
-    """How one deed is drawn."""
+    """Drawing of one order with its outcome."""
 
     deed: Deed
     line: np.ndarray
-    """[n, 2]; without points where there is only a ring or a cross."""
+    """[n, 2]; without points if there is only a ring or a cross."""
     head: str = NONE
-    """What is at its end: `ARROW`, `DOT`, `NONE`; `RING` is around `at`."""
+    """Symbol at its end: `ARROW`, `DOT` or `NONE`; `RING` is drawn around `at`."""
     at: np.ndarray = field(default_factory=lambda: np.zeros(2))
-    """Where the unit stands."""
+    """Position of the unit."""
     cross: np.ndarray | None = None
-    """Where it fails."""
+    """Position of the failure cross, None for success."""
 
 
 def marks(phase: Phase, done: Sequence[Deed]) -> list[OrderMark]:
-    """The marks of a phase's `deeds`, supports first, so that moves lie on top."""
+    """Return the marks of a phase's `deeds`, supports first, so that moves are drawn on top."""
     ways = {standard_board().province_of[deed.start]: _way(deed) for deed in done if deed.kind == "move"}
     order = {"convoy": 0, "support": 1, "hold": 2, "move": 3}
     made = [_mark(deed, phase, ways) for deed in done]
@@ -52,7 +52,7 @@ def marks(phase: Phase, done: Sequence[Deed]) -> list[OrderMark]:
 
 
 def dashes(line: np.ndarray, on: float, off: float) -> list[np.ndarray]:
-    """A line [n, 2] cut into pieces `on` long with gaps of `off`."""
+    """Return a line [n, 2] cut into pieces of length `on` with gaps of length `off`."""
     length = _along(line)[-1]
     starts = np.arange(0.0, length, on + off)
     return [_part(line, start, min(start + on, length)) for start in starts]
@@ -82,7 +82,7 @@ def _move(deed: Deed, at: np.ndarray) -> OrderMark:
 
 
 def _help(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> OrderMark:
-    """A support, or a convoy: a ring where it carries, as the army's way shows the rest."""
+    """Return the mark of a support or convoy; a successful convoy is a ring, as the army's line shows its course."""
     if deed.kind == "convoy":
         if deed.fine:
             return OrderMark(deed, _EMPTY, RING, at)
@@ -96,7 +96,7 @@ def _help(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray)
 
 
 def _to_the_middle(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> np.ndarray:
-    """From a supporter to the move it helps, whether that was made or not."""
+    """Return the line from a supporter to the middle of the supported move, ordered or not."""
     mover = int(standard_board().province_of[deed.other])
     goal = int(standard_board().province_of[deed.target])
     way = ways.get(mover)
@@ -108,7 +108,7 @@ def _to_the_middle(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np
 
 
 def _way(deed: Deed) -> np.ndarray:
-    """From where a unit stands to where it goes, unit to unit."""
+    """Return the line of a move, from unit position to unit position."""
     if deed.by_sea is None:
         return _bent(_place(deed.start), _place(deed.target))
     return _wavy(np.stack([_place(place) for place in (deed.start, *deed.by_sea, deed.target)]))
@@ -119,14 +119,14 @@ def _place(location: int) -> np.ndarray:
 
 
 def _standing(phase: Phase, location: int) -> np.ndarray:
-    """Where the unit in a location's province stands."""
+    """Return the position of the unit in a location's province."""
     province = int(standard_board().province_of[location])
     unit = phase["units"][province]
     return _place(unit_location(unit, province) if unit else location)
 
 
 def _bent(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """A slight curve [9, 2], to the left as seen by who walks it."""
+    """Return a slight curve [9, 2], bent to the left in its direction."""
     across = (end - start)[::-1] * (1, -1)
     height = min(_BEND, _MOST_BEND / max(float(np.hypot(*across)), 1.0))
     share = np.linspace(0, 1, 9)[:, None]
@@ -134,7 +134,7 @@ def _bent(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _wavy(corners: np.ndarray) -> np.ndarray:
-    """A line through `corners` [n, 2], waving."""
+    """Return a wavy line through `corners` [n, 2]."""
     along = _along(corners)
     steps = np.linspace(0.0, along[-1], max(int(along[-1] / 3), 2))
     line = np.stack([np.interp(steps, along, axis) for axis in corners.T], axis=1)
@@ -145,19 +145,19 @@ def _wavy(corners: np.ndarray) -> np.ndarray:
 
 
 def _trimmed(line: np.ndarray, end: float = UNIT_RADIUS + 3) -> np.ndarray:
-    """A line without what lies under the units at its ends; a short one keeps its middle."""
+    """Return a line without the parts under the units at its ends; a short line keeps its middle."""
     length = _along(line)[-1]
     first = min(UNIT_RADIUS, 0.3 * length)
     return _part(line, first, max(length - end, length * 0.6))
 
 
 def _along(line: np.ndarray) -> np.ndarray:
-    """[n] the way from the beginning of a line to each of its points."""
+    """Return the arc length from the start of a line to each of its points, [n]."""
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
 
 
 def _part(line: np.ndarray, first: float, last: float) -> np.ndarray:
-    """What lies between two distances from the beginning of a line."""
+    """Return the part between two distances from the start of a line."""
     along = _along(line)
     inner = line[(along > first) & (along < last)]
     ends = [np.array([np.interp(at, along, axis) for axis in line.T]) for at in (first, last)]

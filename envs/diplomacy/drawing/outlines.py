@@ -1,6 +1,6 @@
-"""The drawing of the standard map in a picture's coordinates: outlines of provinces, borders, and positions of units.
+"""Drawing of the standard map in image coordinates: outlines of provinces, borders, and positions of units.
 
-standard_drawing.json is written by benchmarks/diplomacy_map, which projects and joins a drawing by longitude and
+standard_drawing.json is written by benchmarks/diplomacy_map, which projects and joins a drawing in longitude and
 latitude; a test compares the two.
 """
 
@@ -18,9 +18,9 @@ from sparring.envs.diplomacy.board.board import SEA, standard_board
 STANDARD_DRAWING = Path(__file__).with_name("standard_drawing.json")
 
 WIDTH, HEIGHT = 1200, 1000
-"""The frame; what lies beyond it is not shown."""
+"""Size of the frame; the map beyond it is not shown."""
 NO_PROVINCE = "-"
-"""Stands for a code where the land belongs to no province of the game."""
+"""Code of land that belongs to no province of the game."""
 COAST_LINE, LAND_BORDER, SEA_BORDER = "coast", "land", "sea"
 
 
@@ -36,10 +36,10 @@ class Border:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The map in the frame; points are [.., 2], x to the right and y downward."""
+    """Map in the frame; points are [.., 2], x to the right and y downward."""
 
     outlines: dict[str, np.ndarray]
-    """By code, all 75."""
+    """Outlines of all 75 provinces by code."""
     nowhere: list[np.ndarray]
     """Land that belongs to no province."""
     borders: list[Border]
@@ -69,6 +69,6 @@ def standard_drawing() -> Drawing:
 
 
 def is_sea(code: str) -> bool:
-    """Return whether the province of that code is a sea; `NO_PROVINCE` is not."""
+    """Return whether the province with this code is a sea, False for `NO_PROVINCE`."""
     board = standard_board()
     return code != NO_PROVINCE and int(board.terrain[board.provinces.index(code)]) == SEA

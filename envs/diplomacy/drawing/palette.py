@@ -1,4 +1,4 @@
-"""Colours of the map, for pictures and pages alike. The powers' are from the Okabe-Ito palette, colour-blind-safe."""
+"""Colours of the map in images and web pages. The powers have the colour-blind-safe Okabe-Ito palette."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ SEA_INK: Color = (160, 183, 199)
 INK: Color = (24, 28, 36)
 FAILURE: Color = (196, 22, 28)
 TINT = 0.5
-"""How far the land around a centre takes on its owner's colour."""
+"""Fraction of the owner's colour in the land around a centre, in [0, 1]."""
 
 
 def blend(below: Color, above: Color, share: float) -> Color:
-    """`share` of the one over the rest of the other."""
+    """Return a mix with the fraction `share` of `above` and the rest of `below`."""
     red, green, blue = (round(low + share * (high - low)) for low, high in zip(below, above, strict=True))
     return red, green, blue
 
 
 def land_color(owner: int) -> Color:
-    """Of a province whose centre belongs to a power; -1 of all others."""
+    """Return the colour of a province by the owner of its centre, -1 for none."""
     return LAND if owner < 0 else blend(LAND, POWER_COLORS[owner], TINT)
 
 
 def css(color: Color) -> str:
-    """As #rrggbb."""
+    """Return a colour as #rrggbb."""
     return "#{:02x}{:02x}{:02x}".format(*color)

@@ -1,8 +1,8 @@
-"""A position of Diplomacy as a picture, drawn with Pillow from the map's own drawing: neither torch nor Warp is needed.
+"""Image of a position of Diplomacy, drawn with Pillow; needs neither torch nor Warp.
 
-An army is a square with a cross in it, a fleet a hull under a sail, both in their power's colour; a supply centre is a
-disc, and the land around it takes on its owner's colour. Orders are drawn where they are given. The picture is drawn
-twice as large and shrunk, which smooths every edge.
+An army is a rectangle with a cross in it, a fleet a hull with a sail, both in their power's colour. A supply centre is
+a disc, and the land around it is tinted in its owner's colour. Orders are drawn if given. The image is drawn at twice
+the size and reduced, which smooths edges.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def draw_position(
     orders: Iterable[OrderMark] = (),
     size: tuple[int, int] = (WIDTH, HEIGHT),
 ) -> np.ndarray:
-    """A position as a picture, uint8 [H, W, 3]; `size` is (W, H), the map keeping its proportions within.
+    """Return the image of a position, uint8 [H, W, 3]; `size` is (W, H), and the map keeps its proportions.
 
     `units` and `dislodged` are [75] unit codes, `owner` [34] the powers that own the centres, -1 for none; `orders`
-    are those of `arrows.marks`. Raises `InputError` for rows of another length or numbers that mean nothing.
+    are those of `arrows.marks`. Raises `InputError` for rows of another length or numbers out of range.
     """
     check_row("units", units, codes.NUM_PROVINCES, 0, codes.NUM_POWERS * 4)
     check_row("owner", owner, codes.NUM_CENTRES, -1, codes.NUM_POWERS - 1)
@@ -86,7 +86,7 @@ def _font(pixels: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
 
 
 class _MapCanvas:
-    """A picture in progress, in supersampled pixels; positions are the drawing's."""
+    """Image in supersampled pixels; arguments are in drawing coordinates."""
 
     def __init__(self, size: tuple[int, int]) -> None:
         if min(size) < 64:
@@ -113,7 +113,7 @@ class _MapCanvas:
         self.pen.circle(self.at(at)[0], radius * self.scale, fill=color, outline=ink, width=width)
 
     def board(self, owner: Sequence[int] | np.ndarray) -> None:
-        """Land in its owners' colours, water, borders, supply centres, names."""
+        """Draw land in its owners' colours, water, borders, supply centres and names."""
         drawing, board = standard_drawing(), standard_board()
         colors = {NO_PROVINCE: palette.NOWHERE}
         for number, code in enumerate(board.provinces):
@@ -139,13 +139,13 @@ class _MapCanvas:
         self.pen.text(self.at(at)[0], words, fill=palette.COAST_INK, font=font, anchor="mm")
 
     def unit(self, unit: int, province: int, shift: np.ndarray | float = 0.0) -> None:
-        """An army or a fleet, outlined in red where it has to retreat."""
+        """Draw an army or a fleet, outlined in red if it has to retreat."""
         place = standard_drawing().units[unit_location(unit, province)] + shift
         ink = palette.INK if np.isscalar(shift) else palette.FAILURE
         self.piece(place, (unit - 1) % codes.NUM_POWERS, fleet=unit > codes.NUM_POWERS, ink=ink)
 
     def piece(self, place: np.ndarray, power: int, *, fleet: bool, ink: Color = palette.INK) -> None:
-        """A power's army or fleet, wherever it may stand."""
+        """Draw a power's army or fleet at any place."""
         color = palette.POWER_COLORS[power]
         if fleet:
             for shape in (HULL, SAIL):
@@ -157,7 +157,7 @@ class _MapCanvas:
             self.line(place + half[[corner, corner + 2]], ink, 1.0)
 
     def mark(self, mark: OrderMark) -> None:
-        """An order, edged in white so that it stands out from its power's own land."""
+        """Draw an order, with a dark edge for contrast with its power's own land."""
         color = palette.POWER_COLORS[mark.deed.power]
         for ink, width in ((palette.INK, 4.6), (color, 2.6)):
             for piece in self.pieces(mark):
@@ -182,7 +182,7 @@ class _MapCanvas:
         return dashes(mark.line, *_DASHES[mark.deed.kind]) if mark.deed.kind in _DASHES else [mark.line]
 
     def head(self, line: np.ndarray, color: Color, more: float) -> None:
-        """A triangle with its point at the line's end."""
+        """Draw a triangle with its tip at the line's end."""
         way = line[-1] - line[max(len(line) - 3, 0)]
         way = way / max(float(np.hypot(*way)), 1e-9)
         across = way[::-1] * (1, -1)

@@ -1,8 +1,8 @@
-"""What one power may order in one phase, as a sequence of lines with exactly one sequence for every joint order.
+"""Legal orders of one power in one phase, as lines with exactly one sequence for every joint order.
 
-A unit's orders do not depend on each other, so in movement and retreats there is one line for each unit, in the order
-of the alphabet of their provinces. In winter as many lines as builds or disbands are due: the provinces rise from line
-to line, and WAIVE is followed by nothing but WAIVE. The probability of a joint order is then the product of its lines'.
+Orders of different units are independent, so in movement and retreats there is one line for each unit, in alphabetical
+order of their provinces. In winter there is a line for each build or disband that is due: the provinces ascend from
+line to line, and WAIVE is followed by WAIVE only. The probability of a joint order is the product of its lines'.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ WAIVE = "WAIVE"
 
 @dataclass(frozen=True)
 class Choices:
-    """The options of every slot of one `power`; slots are `provinces`, rising, and an option's value is a packed order.
+    """Options of every slot of one `power`; slots are ascending `provinces`, and an option's value is a packed order.
 
-    `lines` says how many lines a complete answer has: one a slot, or in winter the builds (`winter` = 1) or disbands
+    `lines` is the number of lines of a complete answer: one a slot, or in winter the builds (`winter` = 1) or disbands
     (`winter` = -1) that are due.
     """
 
@@ -40,21 +40,21 @@ class Choices:
 
     @property
     def independent(self) -> bool:
-        """Whether lines do not depend on each other, as in movement and retreats."""
+        """True if lines do not depend on each other, as in movement and retreats."""
         return not self.winter
 
     @property
     def longest(self) -> int:
-        """Characters of the longest line that may be written, at least those of a waived build."""
+        """Number of characters of the longest legal line, at least those of a waived build."""
         return max(len(WAIVE), *(len(option.text) for slot in self.options for option in slot), 0)
 
     @property
     def name(self) -> str:
-        """The power."""
+        """Name of the power."""
         return POWERS[self.power]
 
     def menu(self, line: int, last: int = -1) -> tuple[Option, ...]:
-        """The options of line number `line` after one for slot `last` (-1: none yet); in movement just its slot's."""
+        """Return the options of line `line` after a line for slot `last` (-1: none); in movement those of its slot."""
         if not self.winter:
             return self.options[line]
         if self.winter > 0:
@@ -64,14 +64,14 @@ class Choices:
         return tuple(option for slot in self.options[last + 1 : len(self.options) - still] for option in slot)
 
     def write(self, chosen: Sequence[Option], orders: np.ndarray) -> None:
-        """Put the chosen lines into a game's `orders` int32 [75]."""
+        """Write the chosen options into a game's `orders` int32 [75]."""
         for option in chosen:
             if option.slot < len(self.provinces):
                 orders[self.provinces[option.slot]] = option.value
 
 
 def choices(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray], power: int) -> Choices:
-    """What `power` may order, from a game's rows and its legal orders (`DiplomacyBatch.legal_orders`)."""
+    """Return the choices of `power`, from a game's rows and its legal orders (`DiplomacyBatch.legal_orders`)."""
     winter = int(row["phase"]) == codes.WINTER
     units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
     owed = int(due(*(torch.from_numpy(row[name])[None] for name in ("units", "owner")))[0, power]) if winter else 0
@@ -85,7 +85,7 @@ def choices(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray], pow
 
 
 def _is_for(row: Mapping[str, np.ndarray], units: np.ndarray, place: int, power: int, *, building: bool) -> bool:
-    """Whether a listed province is one of the power's slots: its unit, or its free home centre where it builds."""
+    """Return whether a listed province is a slot of the power: its unit, or for builds its free home centre."""
     if units[place]:
         return not building and int(units[place] - 1) % codes.NUM_POWERS == power
     return building and int(standard_board().home[place]) == power
@@ -97,6 +97,6 @@ def _option(order: int, place: int, unit: int, slot: int) -> Option:
 
 
 def _options(listed: np.ndarray, place: int, unit: int, slot: int, winter: bool) -> tuple[Option, ...]:
-    """One slot's options; in winter without the one that does nothing."""
+    """Return one slot's options, in winter without the empty order."""
     orders = [order for order in listed.tolist() if not (winter and order == codes.NO_ORDER)]
     return tuple(_option(order, place, unit, slot) for order in orders)

@@ -1,12 +1,12 @@
-"""What a language model writes after a prompt, as orders and back: the opening tag is the prompt's, then come lines.
+"""Completions of a language model as orders and back; the opening tag belongs to the prompt, the lines follow.
 
     A MAR - GAS
     A PAR S MAR - GAS
     </orders>
 
-`TextFormat.write` makes that text of chosen options. `parse` takes any text at all and makes a legal answer of it:
-orders in any wording that `notation.py` reads, a line each, the first for a unit counting. What is missing is filled
-up: with the first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
+`TextFormat.write` makes that text from chosen options. `parse` converts any text to a legal answer: orders in any
+notation of `notation.py`, one per line; the first for a unit counts. Missing lines are filled in with the first option
+of a unit, in winter with the first units still to be disbanded, or with WAIVE.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from sparring.envs.text import Option
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
 MOST_LINES, LONGEST_LINE, LONGEST_TEXT = 100, 100, 20_000
-"""Lines that are looked at, characters of one, and characters of the text after the opening tag: no power has 35 units,
-and no order is half as long, so that nothing is lost but time."""
+"""Limits on lines, characters of a line, and characters after the opening tag. They bound the time and lose no order:
+no power has 35 units, and no order is half as long."""
 BULLET = re.compile(r"^\s*(?:[*•>]+|-(?=\s)|\d+[.)])\s*")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a completion was read as.
+    """Parsed completion.
 
     Attributes:
         chosen: a complete legal answer, an option for every line of the choices.
-        orders_expected: lines of a complete answer.
-        orders_extracted: of these, how many were in the text; the others are filled up.
-        problems: lines of the text that were not taken, and why.
+        orders_expected: number of lines of a complete answer.
+        orders_extracted: number of these found in the text; the others are filled in.
+        problems: rejected lines of the text, with reasons.
 
     """
 
@@ -50,17 +50,17 @@ class Reading:
 
     @property
     def complete(self) -> bool:
-        """All orders were in the text."""
+        """True if all orders were in the text."""
         return self.orders_extracted == self.orders_expected
 
     @property
     def empty(self) -> bool:
-        """Orders were expected and none was found."""
+        """True if orders were expected and none was found."""
         return self.orders_expected > 0 and self.orders_extracted == 0
 
 
 def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
-    """The options that a power's part of a game's `orders` [75] stands for: `Choices.write` turned round.
+    """Return the options for a power's part of a game's `orders` [75]; the inverse of `Choices.write`.
 
     A unit without an order gets its first option. Raises `ValueError` for an order that is not legal.
     """
@@ -73,7 +73,7 @@ def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
 
 
 def parse(text: str, choices: Choices) -> Reading:
-    """Read a completion, whatever it is; never raises, and takes no longer for 10 MB than for a page."""
+    """Parse any completion; never raises, and takes no longer for 10 MB than for a page."""
     reader = _CompletionReader(choices)
     problems = [Line(line, problem) for line in _lines(text) if (problem := reader.take(line))]
     chosen, extracted = reader.answer()
@@ -81,7 +81,7 @@ def parse(text: str, choices: Choices) -> Reading:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines between the tags, which may be missing, without bullets; blank ones are left out."""
+    """Return the nonblank lines between the tags, which may be missing, without bullets."""
     begin = text.rfind(OPENING.strip())
     body = text[begin + len(OPENING.strip()) :] if begin >= 0 else text
     body = body[:LONGEST_TEXT].split(CLOSING)[0]
@@ -90,7 +90,7 @@ def _lines(text: str) -> list[str]:
 
 
 class _CompletionReader:
-    """Takes lines one after the other, each slot's first one."""
+    """Parser of lines in sequence; keeps the first line of each slot."""
 
     def __init__(self, choices: Choices) -> None:
         self.choices, self.waived = choices, 0
@@ -98,7 +98,7 @@ class _CompletionReader:
         self.slots = {place: slot for slot, place in enumerate(choices.provinces)}
 
     def take(self, text: str) -> str:
-        """Take a line; returns what is wrong with it."""
+        """Add a line; return the error, empty if there is none."""
         if len(text) > LONGEST_LINE:
             return f"is {len(text)} characters long; no order is longer than {LONGEST_LINE}"
         try:
@@ -108,7 +108,7 @@ class _CompletionReader:
         return self._waive() if order is None else self.put(order.province, order.order)
 
     def put(self, place: int, order: int) -> str:
-        """Take a packed order in a province for the option that it means; returns what is wrong with it."""
+        """Add the option for a packed order in a province; return the error, empty if there is none."""
         here, slot = location_name(place), self.slots.get(place)
         if slot is None:
             return f"{POWERS[self.choices.power]} has nothing to order in {here}"
@@ -118,7 +118,7 @@ class _CompletionReader:
         return self._accept(options[number]) if number >= 0 else f"is not legal in {here} now"
 
     def answer(self) -> tuple[tuple[Option, ...], int]:
-        """The whole answer, filled up, and how many of its lines were taken."""
+        """Return the complete answer and the number of its lines found in the text."""
         choices, count = self.choices, len(self.taken) + self.waived
         if not choices.winter:
             return tuple(self.taken.get(slot, options[0]) for slot, options in enumerate(choices.options)), count

@@ -1,12 +1,12 @@
-"""Histories of the games of a batch, phase by phase, recorded on demand; a batch without a history pays nothing.
+"""Histories of the games of a batch, phase by phase, recorded on demand; a batch without a history has no overhead.
 
 history = GameHistory(batch)
 batch.draw_orders(seed)
 history.process()             # in place of batch.process()
-history.copy([0], [1])        # in place of batch.copy: game 1 takes over the past of game 0
+history.copy([0], [1])        # in place of batch.copy: game 1 gets the history of game 0
 game = history.game(0)        # for saved_game.write_game
 
-After `reset`, `load` or `set_position` of the batch, make a new history: the old one would mix two games.
+After `reset`, `load` or `set_position` of the batch, create a new history: the old one would mix two games.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.envs.diplomacy.board.positions import Position
 
 @dataclass(frozen=True)
 class PhaseRecord:
-    """One phase of one game: the position it began with [1, ...], then orders int32 [75] and results uint8 [75].
+    """One phase of one game: its start position [1, ...], then orders int32 [75] and results uint8 [75].
 
     The last record of a game is its current position, without orders and results.
     """
@@ -64,7 +64,7 @@ class GameHistory:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return everything recorded, [T, G, ...] each: the fields of a snapshot, `orders` and `results`.
 
-        Rows of a game with `done` lie after its end and do not change any more.
+        Rows of a game with `done` lie after its end and do not change.
         """
         names = (*STATE, "orders", "results")
         return {name: np.stack([phase[name].numpy() for phase in self._phases]) for name in names if self._phases}
@@ -87,7 +87,7 @@ class GameHistory:
 
 
 class WatchedBatch(DiplomacyBatch):
-    """A batch that records one of its games, whatever code drives it; `options` are those of `DiplomacyBatch`."""
+    """Batch that records one of its games under any calling code; `options` are those of `DiplomacyBatch`."""
 
     def __init__(self, num_games: int, *, watched: int = 0, **options: Any) -> None:
         self._watched, self._past = watched, list[PhaseRecord]()

@@ -1,9 +1,9 @@
 """Consistency of recorded games: positions that can arise in play, with phases in their order.
 
-`positions.py` refuses positions that the kernels cannot process. This module refuses those that they could process but
-no game can reach: a power with 18 centres in a game that goes on, retreat phases without a dislodged unit, an attacker
-from an impossible origin, phases out of order. It checks saved games, ours and those of the package `diplomacy`, and
-the positions that games begin from.
+`positions.py` rejects positions that the kernels cannot process. This module rejects those that they could process but
+no game can reach: a power with 18 centres in a running game, retreat phases without a dislodged unit, an attacker from
+an impossible origin, phases out of order. It validates saved games, of this project and of the package `diplomacy`, and
+start positions of games.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NEXT = {
 
 
 def check_course(game: Sequence[PhaseRecord], phases: Field) -> None:
-    """Refuse a game with a phase after its end, or one that cannot follow its predecessor; `phases` is for errors."""
+    """Reject a game with a phase after its end or one that cannot follow its predecessor; `phases` is for errors."""
     members = list(phases)
     for number, (before, after) in enumerate(pairwise(record.position for record in game)):
         if int(before["done"]):
@@ -72,7 +72,7 @@ def check_start(position: Position, *, most: int, last_year: int) -> None:
 
 
 def check_victor(position: Position) -> None:
-    """Refuse a power with 18 centres that is not the winner."""
+    """Reject a power with 18 centres that is not the winner."""
     owner = position["owner"][0]
     for power, code in enumerate(POWERS):
         if (held := int((owner == power).sum())) >= codes.SOLO and int(position["winner"]) != power:
@@ -80,7 +80,7 @@ def check_victor(position: Position) -> None:
 
 
 def check_retreating(position: Position) -> None:
-    """Refuse a retreat phase without dislodged units unless the game ended in it, and dislodged units after the end."""
+    """Reject a retreat phase without dislodged units unless the game ended in it, and dislodged units after the end."""
     phase, over, lost = int(position["phase"]), bool(position["done"]), bool(position["dislodged"].any())
     if over and lost:
         raise InputError("the game is over, and no unit has to retreat any more; leave out who was dislodged")
@@ -89,7 +89,7 @@ def check_retreating(position: Position) -> None:
 
 
 def check_origins(position: Position) -> None:
-    """Refuse impossible `origin` marks: attackers from provinces out of reach, standoffs in occupied provinces.
+    """Reject impossible `origin` marks: attackers from provinces out of reach, standoffs in occupied provinces.
 
     In spring the marks are from the movement before winter: units may have been disbanded or built since.
     """

@@ -1,7 +1,7 @@
 """Orders of a recorded phase with their outcomes, for logs, drawings and replays.
 
-Beside the orders given there are outcomes without an order: units disbanded by civil disorder or for lack of a retreat.
-An integer that is no order at all counts as a void hold in movement and is left out elsewhere.
+Some outcomes have no order: units disbanded by civil disorder or for lack of a retreat. An integer that is not an order
+counts as a void hold in movement and is left out in other phases.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Deed:
     other: int
     """Location of the unit that is supported in a move, or convoyed."""
     note: str
-    """Reason of failure and fate of the unit, such as "cut, dislodged"; empty for success."""
+    """Reason of failure and dislodgement, such as "cut, dislodged"; empty for success."""
     fine: bool
     """True if the order was carried out, even if the unit was dislodged."""
     dislodged: bool = False
@@ -140,7 +140,7 @@ def _voyage(phase: Phase, start: int, target: int, *, via: bool) -> tuple[int, .
     carriers = [place for place, order in enumerate(phase["orders"]) if _carries(order, start, goal)]
     ways: list[tuple[int, ...]] = [(place,) for place in carriers if _by_fleet(start)[place]]
     seen = {way[-1] for way in ways}
-    for way in ways:  # Grows while it is walked through.
+    for way in ways:  # The list grows during the loop.
         if _by_fleet(goal)[way[-1]]:
             return way
         further = [place for place in carriers if board.fleet_next[way[-1], place] and place not in seen]

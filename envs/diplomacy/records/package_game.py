@@ -1,8 +1,8 @@
-"""Saved games of the Python package `diplomacy`, as it exports them: a list of phases with states, orders and results.
+"""Saved games in the export format of the Python package `diplomacy`: phases with states, orders and results.
 
 A phase has `name` (S1901M, ..., COMPLETED at the end), `state` with `units` (a dislodged one begins with a star),
-`centers` and in retreats `retreats` (where each dislodged unit may go), `orders` (null where a power gave none) and
-`results` (words by unit). The origin of an attacker is not stored; it follows from the retreats that are missing.
+`centers` and in retreats `retreats` (destinations of each dislodged unit), `orders` (null if a power gave none) and
+`results` (words by unit). The origin of an attacker is not stored; it follows from the missing retreats.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _WITHOUT_ORDER = {codes.VOID, codes.FAILED}
 
 
 def read_package_game(whole: Field) -> list[PhaseRecord]:
-    """Return the game in a value of that format; raises `InputError` with the path of the wrong field.
+    """Return the game in a value of this format; raises `InputError` with the path of the wrong field.
 
     Orders of the last phase that have no results yet are left out.
     """

@@ -108,7 +108,7 @@ def read_units(field: Field, units: np.ndarray, starred: np.ndarray | None = Non
 
 
 def read_province(field: Field, text: str) -> int:
-    """Return the number of a province; refuses a coast."""
+    """Return the number of a province; rejects a coast."""
     place = field.read(find_location, text)
     if place >= codes.NUM_PROVINCES:
         field.fail(f"{text!r}: name the province without a coast")
@@ -160,7 +160,7 @@ def _origin(field: Field | None) -> np.ndarray:
 
 
 def check_result(field: Field, place: int, result: int, state: Position, order: int) -> None:
-    """Refuse a result without an order, and a dislodgement outside of movement phases."""
+    """Reject a result without an order, and a dislodgement outside of movement phases."""
     phase, where = int(state["phase"]), location_name(place)
     standing = int(state["dislodged" if phase in codes.RETREATS else "units"][0, place])
     if not standing and not order:

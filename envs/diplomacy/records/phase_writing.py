@@ -54,7 +54,7 @@ def _orders(orders: np.ndarray, row: dict[str, np.ndarray]) -> dict[str, list[st
 
 
 def _giver(order: int, powers: list[int]) -> int:
-    """Return the power that gave an order: of a build the owner of the home centre, else that of the unit."""
+    """Return the power that gave an order: the owner of the home centre for a build, else the unit's power."""
     unit, home = powers
     builds = order & codes.KIND_MASK == codes.BUILD
     return home if builds and home != NOTHING else unit
@@ -95,7 +95,7 @@ def _units(units: np.ndarray) -> dict[str, list[str]]:
 
 
 def _words(result: int) -> list[str]:
-    """Return the words of a result: how the order ended, then "dislodged" if its unit was."""
+    """Return the words of a result: the order's result, then "dislodged" if its unit was."""
     words = [codes.RESULTS[result % codes.DISLODGED_FLAG]]
     return [*words, DISLODGED_WORD] if result >= codes.DISLODGED_FLAG else words
 

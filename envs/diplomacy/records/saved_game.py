@@ -1,9 +1,9 @@
-"""Saved games as JSON: every phase's position, orders and results, read back exactly as they were.
+"""Saved games as JSON: position, orders and results of every phase, restored exactly.
 
 The format is described in `docs/envs/diplomacy_saved_games.md`. `write_game` makes the JSON value, `read_game` reads
-it, `save` and `load` do so with a file. A game is a list of `PhaseRecord`s, the last one its current position; any
-of them can be continued with `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python
-package `diplomacy` and reads them with `package_game.py`.
+it, `save` and `load` use a file. A game is a list of `PhaseRecord`s, the last one its current position; any of them can
+be continued with `batch.set_position(game, record.position)`. `read_game` recognizes games of the Python package
+`diplomacy` and reads them with `package_game.py`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ KEYS = ("format", "version", "map", "phases", "players")
 
 
 def write_game(game: Sequence[PhaseRecord], *, players: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the JSON value of a game; raises `InputError` with a path for games that `read_game` would refuse.
+    """Return the JSON value of a game; raises `InputError` with a path for games that `read_game` would reject.
 
-    That includes integers that are no orders, or orders without a unit: the adjudicator accepts and ignores them, the
-    format does not. `players` names the players of the seven powers, in order; empty if unknown.
+    These include integers that are no orders, and orders without a unit: the adjudicator ignores them, the format
+    excludes them. `players` names the players of the seven powers, in order; empty if unknown.
     """
     whole: dict[str, Any] = {"format": FORMAT, "version": VERSION, "map": "standard"}
     if any(players):

@@ -1,8 +1,8 @@
-"""A game as a list of phases in plain data: the input of log, drawings and replay.
+"""Games as lists of phases in plain data: the input of log, drawings and replay.
 
 A phase holds the board before it, the orders and their results, with the codes of `codes.py` in plain lists.
 `phases_of` makes the list from records of `history.py` or of a saved game. The last phase is the current position,
-without orders: `END` for a finished game, else the phase to be played next.
+without orders: `END` for a finished game, else the next phase.
 """
 
 from __future__ import annotations
