@@ -1,8 +1,8 @@
-"""How the learner does against players that do not change, every `evaluation.every` steps of its training.
+"""Evaluation of the learner against fixed opponents, every `evaluation.every` training steps.
 
-What is played is the game's to say (`TextGame.references`): in Diplomacy, alone against six DumbBots and against six of
-the base model. Every evaluation plays the same games with the likeliest token each time, so that two of them differ by
-what was learned and nothing else; `eval/run.py` plays more of them, and gives intervals.
+The game chooses the opponents (`TextGame.references`): in Diplomacy, six DumbBots and six copies of the base model,
+against one learner. Every evaluation plays the same games with greedy decoding, so two evaluations differ only by what
+was learned. `eval/run.py` plays more games and reports confidence intervals.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sparring.envs.text import ReferenceTable
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """An evaluation's `metrics`, and the same as a markdown table."""
+    """Metrics of one evaluation, and the same numbers as a markdown table."""
 
     metrics: dict[str, float]
     table: str
 
 
 class ReferenceEvaluation:
-    """Evaluations of the learner of `adapters`, whose model has this `tokenizer`."""
+    """Evaluations of the learner adapter in `adapters`; `tokenizer` is the tokenizer of its model."""
 
     def __init__(self, config: GRPORunConfig, adapters: Adapters, tokenizer: Any, *, threads: int) -> None:
         self._config, self._threads = config, threads
@@ -50,12 +50,12 @@ class ReferenceEvaluation:
             }
 
     def is_due(self, done: int) -> bool:
-        """Whether an evaluation follows the step that makes it `done` steps."""
+        """Return whether an evaluation follows after `done` completed steps."""
         every = self._config.evaluation.every
         return every > 0 and done % every == 0
 
     def check(self) -> ReferenceResult:
-        """Play all games and return their results. Raises `InputError` where the model cannot be asked."""
+        """Play all games and return their results. Raises `InputError` if the model cannot answer."""
         played = self._game.references(
             self._config, self._models, learner=CHALLENGER, base=BASE_MODEL, threads=self._threads
         )

@@ -1,8 +1,8 @@
-"""One step of learning from a batch of decisions: minibatches, the reference, the loss, the optimizer, the mean.
+"""One learning step on a batch of decisions: minibatches, reference, loss, optimizer, and the EMA reference.
 
-What a decision's tokens are compared with is what they were drawn with: the same weights some steps ago, or on another
-machine. With `use_importance_correction` the trainer scores everything once before it begins, clips around that, and
-the difference between the two is what the importance weights correct.
+The old log-probabilities of a decision's tokens are those recorded at sampling, with weights that may be some steps old
+or on another machine. With `use_importance_correction` the trainer first scores all decisions once and clips around
+these scores; importance weights correct the difference between sampler and trainer.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
 from sparring.configs.schema import GRPORunConfig
 
 DR_GRPO_LENGTH = 64
-"""The constant that dr_grpo divides by: about the decisions that the orders of ten units take."""
+"""Constant divisor of dr_grpo: roughly the number of decision tokens in the orders of ten units."""
 AGREEMENT = 0.01
-"""Nats that sampler and trainer may differ by with the same weights: float32 rounds to 1e-4, a mask moves nats."""
+"""Largest gap in nats between sampler and trainer under equal weights: rounding is 1e-4, a wrong mask is nats."""
 COMPARED = 16
-"""Decisions of each step that are scored with the weights that played them."""
+"""Number of decisions per step that are scored again with the weights that played them."""
 
 
 @dataclass(frozen=True)
 class GuardLimits:
-    """What `agents.run.guard.Guard` asks of a learner's configuration."""
+    """Learner settings that `agents.run.guard.Guard` reads."""
 
     target_kl: float
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A decision and how much better it did than its group; `before` is what the trainer thought of it, if asked."""
+    """A decision and its advantage within its group; `before` is set with importance correction."""
 
     decision: Decision
     advantage: float
@@ -59,7 +59,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Before:
-    """Of the N decision tokens of a sample, before the step: the trainer's log-probabilities, weights, which count."""
+    """Trainer log-probabilities, importance weights and keep mask of a sample's N decision tokens before the step."""
 
     logp: Tensor
     weight: Tensor
@@ -67,7 +67,7 @@ class Before:
 
 
 class GRPOLearner:
-    """Trains the `parameters` (by name) of `model`; `without_adapters` makes a context in which it is the base."""
+    """Learner of the named `parameters` of `model`; `without_adapters` returns a context that disables the adapters."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class GRPOLearner:
         self._device = next(iter(parameters.values())).device
 
     def learn(self, samples: Sequence[Sample], *, rate_scale: float = 1.0) -> dict[str, float]:
-        """One step: all `samples`, `epochs` times in minibatches. Raises `ValueError` for decisions that are not exact.
+        """Train on all `samples` in minibatches, `epochs` times. Raises `ValueError` for decisions that are not exact.
 
-        Without samples nothing changes but the step's number, and a counter says so.
+        Without samples only the step counters advance, and `processing/empty_batches` is 1.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = self.grpo.learning_rate * rate_scale
@@ -113,9 +113,9 @@ class GRPOLearner:
 
     @torch.no_grad()
     def agreement(self, decisions: Sequence[Decision], weights: Mapping[str, Tensor]) -> dict[str, float]:
-        """How far some of `decisions` are from what they are here under the adapter `weights` that made them.
+        """Compare sampler and trainer, in nats, on up to `COMPARED` decisions under the `weights` that played them.
 
-        Raises `DisagreementError` for more than `AGREEMENT`, except where another sampler is expected.
+        Raises `DisagreementError` for a gap above `AGREEMENT`, unless importance correction is on.
         """
         deciding = [decision for decision in decisions if (decision.allowed_counts > 1).any()]
         if not deciding:
@@ -129,7 +129,7 @@ class GRPOLearner:
         return {"ppo/logp_gap_mean": float(gap.mean()), "ppo/logp_gap_max": float(gap.max())}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that decides how learning goes on."""
+        """Return everything that further learning depends on."""
         return {
             "parameters": {name: parameter.detach().clone() for name, parameter in self.parameters.items()},
             "optimizer": self.optimizer.state_dict(),
@@ -143,14 +143,14 @@ class GRPOLearner:
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(state["parameters"][name])
-        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))  # it would keep the tensors themselves
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))  # it keeps references to the tensors
         self.reference.load_state_dict(state["reference"])
         self.beta.load_state_dict(state["beta"])
         self.version = state["version"]
 
     @torch.no_grad()
     def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:
-        """The samples with what the trainer thinks of them before the step, and weights for who really played them."""
+        """Return the samples with trainer scores and importance weights from before the step, and the metrics."""
         size, logps = self._run.model.batch_size, []
         for begin in range(0, len(samples), size):
             batch = collate([sample.decision for sample in samples[begin : begin + size]]).to(self._device)
@@ -165,7 +165,7 @@ class GRPOLearner:
         return before, found.metrics
 
     def _minibatch(self, samples: Sequence[Sample], tally: StepStats) -> tuple[list[Terms], Totals]:
-        """A step of the optimizer on whole samples, as many at once as the model takes."""
+        """Take an optimizer step on whole samples, in micro-batches of `model.batch_size`."""
         counts = [_decisions(sample) for sample in samples]
         sizes = [len(sample.decision.token_ids) for sample in samples]
         totals = Totals.of(torch.tensor(counts), torch.tensor(sizes), length=DR_GRPO_LENGTH)
@@ -184,7 +184,7 @@ class GRPOLearner:
         return terms, totals
 
     def _tokens(self, samples: Sequence[Sample], tally: StepStats) -> Tokens:
-        """The decision tokens of some samples, scored by the policy and, where needed, by the reference."""
+        """Return the decision tokens of some samples, scored by the policy and by the reference."""
         batch = collate([sample.decision for sample in samples]).to(self._device)
         scores = self._score(batch)
         sampled = LogProbs(batch.sampled_logp, Source.SAMPLER, "sampler")
@@ -205,7 +205,7 @@ class GRPOLearner:
         return replace(tokens, old=LogProbs(old, Source.TRAINER, self._weights), weight=weight).select(kept)
 
     def _kl(self, batch: TokenBatch, scores: Scores, tally: StepStats) -> Tensor:
-        """To the reference at every decision token, with a gradient if it is part of the loss."""
+        """Return the KL to the reference [N] at every decision token, with a gradient for the policy."""
         reference = self.reference.score(lambda: self._score(batch).logps)
         policy = LogProbs(scores.logps, Source.POLICY, self._weights)
         drawn = reference.values[batch.chosen]
@@ -216,7 +216,7 @@ class GRPOLearner:
         return score(self.model, batch, self._run.model.temperature)
 
     def _step(self, tally: StepStats, loss: float) -> None:
-        """Move, unless `loss` or gradient are not finite: clipping would turn an infinite norm into NaN weights."""
+        """Step if loss and gradient are finite; clipping would turn an infinite norm into NaN weights."""
         gradients = [parameter.grad for parameter in self.parameters.values() if parameter.grad is not None]
         norm = float(get_total_norm(gradients))
         tally.norms.append(norm)
@@ -250,7 +250,7 @@ class GRPOLearner:
 
 
 def _decisions(sample: Sample) -> int:
-    """How many tokens of a sample decide and count."""
+    """Return the number of decision tokens of a sample that are kept."""
     if not sample.decision.exact:
         raise ValueError("a decision without exact log-probabilities cannot be learned from; choose another backend")
     return int((sample.decision.allowed_counts > 1).sum()) if sample.before is None else int(sample.before.kept.sum())

@@ -1,4 +1,4 @@
-"""One GRPO step from a batch of games: rewards become advantages within groups, then a learner's step and metrics."""
+"""One GRPO step on a batch of games: advantages within groups, then the learner's step, league results and metrics."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sparring.curriculum.ratings.game_results import GameResult, ranks
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:
-    """Refuse a batch of another step than `step`, or of weights more than `depth` versions older than `version`.
+    """Check that a batch belongs to `step` and its weights are at most `depth` versions older than `version`.
 
-    Raises `RuntimeError` for that, and `InputError` where every game failed.
+    Raises `RuntimeError` otherwise, and `InputError` if every game failed.
     """
     lag = version - batch.plan.policy_version
     if batch.plan.step != step or not 0 <= lag <= depth:
@@ -30,7 +30,7 @@ def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> 
 
 
 def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, rate_scale: float) -> dict[str, float]:
-    """Compute advantages, then take the learner's step; return its metrics."""
+    """Compute advantages, take the learner's step, and return the metrics of both."""
     facts = [turn.before for turn in batch.turns]
     ids = group_ids(facts, stratified=grpo.use_state_stratified_groups)
     rewards = torch.tensor(batch.rewards, dtype=torch.float64)
@@ -45,13 +45,13 @@ def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, r
 
 
 def league_results(batch: RolloutBatch) -> list[GameResult]:
-    """The games between different players, as the league records them."""
+    """Return the games between different players, as the league records them."""
     games = [GameResult(ending.players, ranks(ending.scores)) for ending in batch.endings]
     return [game for game in games if len(set(game.players)) > 1]
 
 
 def step_metrics(batch: RolloutBatch, league: League, met: list[GameResult]) -> dict[str, float]:
-    """How the games of a batch went, and how the league stands after the results `met`."""
+    """Return the metrics of a batch's games and of the league after the results `met`."""
     groups = batch.plan.groups
     drawn = [
         Opponents(tuple(name for name in group.players if name != CHALLENGER), group.categories)

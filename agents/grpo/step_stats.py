@@ -1,4 +1,4 @@
-"""What happens in the course of one step of learning, in the names that the guard knows."""
+"""Statistics of one learning step, under the metric names that the guard reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class StepStats:
-    """What happens in the course of a step."""
+    """Statistics accumulated over the minibatches of one step."""
 
     def __init__(self) -> None:
         self.loss, self.steps, self.skipped, self.stopped = 0.0, 0, 0, False
@@ -18,22 +18,22 @@ class StepStats:
         self.drifts: list[float] = []
         self._log_ratios: list[Tensor] = []
         self.k3s: list[Tensor] = []
-        """Estimates of the KL to the reference from what was drawn, one for each decision token."""
+        """k3 estimates of the KL to the reference, one per decision token."""
         self.kl_last = 0.0
 
     def drift(self, log_ratio: Tensor) -> None:
-        """Policy over the one that played, log r of a micro-batch's decision tokens."""
+        """Add log r = log pi - log pi_sampler of a micro-batch's decision tokens."""
         self._log_ratios.append(log_ratio)
 
     def end_minibatch(self) -> None:
-        """How far the policy has come from the one that played: mean of r - 1 - log r over a minibatch."""
+        """Record the KL from the policy that played: the mean of r - 1 - log r over the minibatch."""
         log_ratio = torch.cat(self._log_ratios)
         self._log_ratios = []
         self.kl_last = float((log_ratio.expm1() - log_ratio).mean())
         self.drifts.append(self.kl_last)
 
     def metrics(self) -> dict[str, float]:
-        """In the names the guard knows."""
+        """Return the metrics of the step."""
         finite = [norm for norm in self.norms if math.isfinite(norm)]
         estimated = {"kl/k3_mean": float(torch.cat(self.k3s).mean())} if self.k3s else {}
         return estimated | {

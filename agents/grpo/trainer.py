@@ -1,7 +1,7 @@
 """GRPO: play groups of games, compare their rewards within groups, and take policy gradient steps on the decisions.
 
-Step t plans the games of step t + `grpo.buffer_depth` before it trains, with the weights and the league of that moment,
-so that a run is a function of its seed. A training state holds all of it, the plans under way with their weights too.
+Step t plans the games of step t + `grpo.buffer_depth` before it trains, with the current weights and league, so a run
+is a function of its seed. A training state holds all of this, including the unfinished plans and their weights.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from sparring.envs.text import RolloutPlan
 
 
 class GRPOTrainer:
-    """The model with its adapters, the learner, the league, and the rollout workers of one run."""
+    """Trainer of one run: the model with its adapters, the learner, the league and the rollout workers."""
 
     unit, cannot_save = "step", ""
 
@@ -81,32 +81,32 @@ class GRPOTrainer:
         self.players: InProcess | Workers | None = None
 
     def _start_from(self, path: Path) -> None:
-        """Make the adapter in a file the learner's."""
+        """Load the learner's adapter from a file."""
         found = load_adapter(path, self.adapters.model)
         try:
             self.adapters.restore(found.weights, found.shape)
         except AdapterError as error:
             raise AdapterError(f"model.adapter={path}: {error}") from error
 
-    # ---- what `fit` calls
+    # ---- interface of `fit`
 
     @property
     def final(self) -> Path:
-        """The file of the adapter."""
+        """Path of the final adapter file."""
         return self.session.folder.final
 
     @property
     def over(self) -> bool:
-        """Whether all steps are done."""
+        """True once all steps are done."""
         return self.updates_done >= self.updates
 
     @property
     def env_steps(self) -> int:
-        """Decisions played."""
+        """Number of decisions played."""
         return self.decisions
 
     def restore_or_init(self, session: RunSession) -> None:
-        """Open the guard, the league and the workers, and continue from the state that was found, if any."""
+        """Open the guard, the league and the workers, and load the training state that was found, if any."""
         self.session = session
         self.guard = session.open_guard(self.config.guard, self.learner)
         self.league_file = LeagueFile(session.folder.path)
@@ -117,11 +117,11 @@ class GRPOTrainer:
         else:
             self.league = self._first_league()
             self._open_players()
-        if self.over:  # the policy may be lost, or of an earlier step if there was no room
+        if self.over:  # the policy file may be missing, or of an earlier step if the disk was full
             session.keep(self.final, lambda: self.save_policy(self.final))
 
     def nothing_left(self) -> str:
-        """Say why no step is done, and which option asks for more."""
+        """Return why no step is left, and which option allows more."""
         line = f"nothing left to do: {self.updates_done} steps are done, {self.updates} were asked for"
         if self.updates_done < self.grpo.steps:
             return f"{line} by max_updates, and grpo.steps={self.grpo.steps} allows more"
@@ -134,7 +134,7 @@ class GRPOTrainer:
         return f"{line} by grpo.steps, whatever max_updates says; give grpo.steps=N to train on"
 
     def describe(self) -> Iterator[str]:
-        """Sizes, the model, and the machine."""
+        """Yield one line with the sizes, the model and the machine."""
         trained = sum(parameter.numel() for parameter in self.learner.parameters.values())
         yield (
             f"{self.session.folder.path}: {self.updates} steps of {self.grpo.groups} groups x "
@@ -143,9 +143,9 @@ class GRPOTrainer:
         )
 
     def update(self) -> dict[str, float]:
-        """Learn from the oldest batch, and record in the league how its games ended.
+        """Learn from the oldest batch, and record its results in the league.
 
-        Raises `LearningFailed` where trainer and sampler disagree.
+        Raises `LearningFailed` if trainer and sampler disagree.
         """
         assert self.players is not None
         started = time.perf_counter()
@@ -167,7 +167,7 @@ class GRPOTrainer:
         return metrics
 
     def evaluate(self) -> dict[str, float]:
-        """Play against the players that do not change, if due; a game that cannot be played is an alert."""
+        """Evaluate against the fixed opponents, if due; an `InputError` becomes an alert."""
         self._evaluation: ReferenceResult | None = None
         if self.guard.verdict is GuardVerdict.GO_ON and self.evaluation.is_due(self.updates_done):
             try:
@@ -177,7 +177,7 @@ class GRPOTrainer:
         return self._evaluation.metrics if self._evaluation else {}
 
     def advance(self) -> None:
-        """Enter the learner into the league, if due, and show the evaluation's table beside its logged metrics."""
+        """Enter the learner into the league, if due, and log and print the evaluation's table."""
         if is_due(self.updates_done, self.config.league.checkpoint_every):
             self._join_league()
         if self._evaluation:
@@ -186,18 +186,18 @@ class GRPOTrainer:
                 self.session.progress.say(line)
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
-        """Reward, centres and divergence."""
+        """Return the trainer's name and a line with reward, supply centres and KL."""
         reward, centres = metrics.get("benchmark/reward_mean", 0.0), metrics.get("game/avg_sc_count", 0.0)
         return "grpo", f"reward {reward:.2f}, {centres:.1f} centres, KL {metrics.get('kl/mean', 0.0):.4f}"
 
     def save_policy(self, path: Path, *, interrupted: bool = False) -> None:
-        """Write the adapter; equal adapters give equal bytes, interrupted or not."""
+        """Write the adapter; equal adapters give equal bytes, whether interrupted or not."""
         made = {"run": self.session.folder.name, "seed": self.config.seed}
         made |= {"step": self.updates_done, "decisions": self.decisions}
         save_adapter(path, self.adapters.model, self.adapters.shape, self.adapters.weights(), training=made)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state between two steps."""
+        """Return the state between two steps."""
         return {
             "done": self.updates_done,
             "decisions": self.decisions,
@@ -209,7 +209,7 @@ class GRPOTrainer:
         }
 
     def load_state_dict(self, state: TrainingState) -> None:
-        """Continue from `state`, with new workers; a league file that cannot be read is kept, and replaced."""
+        """Continue from `state` with new workers; a league file that cannot be read is put aside and replaced."""
         content = state.content
         check_base(state, self.adapters.model, self.config.model.name)
         damaged = self.league_file.put_aside_damaged()
@@ -224,18 +224,18 @@ class GRPOTrainer:
             players.submit(job)
 
     def summary(self) -> dict[str, Any]:
-        """Plain data for the manifest of a state."""
+        """Return plain data for the manifest of a state."""
         return {"env_steps": self.decisions, "pool": [], **machine(self.device)}
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         if self.players:
             self.players.close()
 
     # ---- the parts of a step
 
     def _open_players(self) -> InProcess | Workers:
-        """Start workers without anything to do, in place of those that there are."""
+        """Start idle workers in place of the present ones."""
         self.close()
         self.players = self._new_players()
         return self.players
@@ -246,7 +246,7 @@ class GRPOTrainer:
         return Workers(self.config, AdapterRolloutWorker, self.session.alert)
 
     def _plan_ahead(self) -> None:
-        """Hand out the plans of all steps up to `buffer_depth` from now that no worker has yet."""
+        """Submit the plans of all steps up to `buffer_depth` ahead that are not submitted yet."""
         assert self.players is not None
         planned = self.updates_done + len(self.players.tasks)
         for step in range(planned, min(self.updates_done + self.grpo.buffer_depth + 1, self.grpo.steps)):
@@ -266,19 +266,19 @@ class GRPOTrainer:
         )
 
     def _learn(self, job: RolloutJob, batch: RolloutBatch) -> dict[str, float]:
-        """Learn from the batch of `job`, or end the run where that would be learning from wrong numbers."""
+        """Learn from the batch of `job`; end the run if trainer and sampler disagree."""
         try:
             agreed = self.learner.agreement([turn.decision for turn in batch.turns], unpack(job.weights))
             return learn_from(batch, self.learner, self.grpo, rate_scale=self.guard.rate_scale) | agreed
         except DisagreementError as error:
-            if self.guard.sound and self.players:  # nothing has moved in this step: all that was learned is saved
+            if self.guard.sound and self.players:  # this step has changed no weights yet
                 self.players.tasks.insert(0, job)
                 save(self, self.session)
             reason = f"{error}; if they are meant to differ, use grpo.use_importance_correction=true"
             self.session.give_up(self.updates_done, {}, reason)
 
     def _results(self, batch: RolloutBatch) -> dict[str, float]:
-        """Record the games in the league, and say in numbers how they went."""
+        """Record the games in the league and return their metrics."""
         assert self.players is not None
         met = league_results(batch)
         try:
@@ -294,7 +294,7 @@ class GRPOTrainer:
         return metrics
 
     def _join_league(self) -> None:
-        """Enter the learner as it is now as a player to meet."""
+        """Enter the current learner into the league as a frozen opponent."""
         path = self.session.folder.path / f"step_{self.updates_done:06d}.pt"
         self.save_policy(path)
         if f"checkpoint_{self.updates_done:06d}" not in self.league.agents:
@@ -303,7 +303,7 @@ class GRPOTrainer:
             )
 
     def _first_league(self) -> League:
-        """The league that is there; where there is none, a new one, or one that starts with another run's."""
+        """Return the existing league, else a new one, which starts from another run's with `league.inherit`."""
         config, folder = self.config.league, self.session.folder.path
         if self.league_file.path.exists():
             return self.league_file.read()

@@ -1,4 +1,4 @@
-"""Parts of a GRPO training state: rollouts under way, and the hash of the base model it was trained on."""
+"""Parts of a GRPO training state: unfinished rollouts, and the hash of the base model."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sparring.agents.run.states import StateError, TrainingState
 
 
 def write_jobs(jobs: Sequence[RolloutJob]) -> list[dict[str, Any]]:
-    """Plans under way with the weights that they are played with, as plain data and tensors."""
+    """Return unfinished plans and their weights as plain data and tensors."""
     return [{"plan": write_plan(job.plan), "weights": _bytes(job.weights)} for job in jobs]
 
 
 def read_jobs(written: Sequence[dict[str, Any]]) -> list[RolloutJob]:
-    """The inverse of `write_jobs`."""
+    """Invert `write_jobs`."""
     return [RolloutJob(read_plan(job["plan"]), job["weights"].numpy().tobytes()) for job in written]
 
 
 def check_base(found: TrainingState, model: Any, name: str) -> None:
-    """Raise `StateError` unless the state was trained on the base of `model`, which `name` means.
+    """Raise `StateError` unless the state was trained on the base of `model`, called `name`.
 
-    States written before they knew their base model are not checked.
+    Older states that do not record their base model are not checked.
     """
     before = found.content.get("base")
     if before is not None and before != (now := identity_like(before, model)):

@@ -1,11 +1,11 @@
-"""How much better a sample did than its group (DeepSeekMath, arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783).
+"""Advantages of samples relative to their group (DeepSeekMath, arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783).
 
     A_i = (r_i - mean) / max(std, advantage_min_std)        or without the division: scale_advantages = false
-    A_i = clip(A_i, -advantage_clip, advantage_clip)        last of all, so that the bound holds
+    A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so that the bound holds
 
-mean and std are those of the group, std with 1 / G. A group of one has nothing to be compared with, and one whose
-rewards are all alike says nothing: both are left out of the batch rather than dragged along as zeros. "Alike" allows
-for rounding: sums of the same terms in another order differ in the last digits, and a tiny std would blow that up.
+mean and std are those of the group, std with 1 / G. Groups of one and groups with equal rewards carry no signal; their
+samples leave the batch instead of staying as zeros. Equality allows for rounding: sums of the same terms in another
+order differ in the last digits, and a division by a tiny std would amplify that.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from sparring.agents.grpo.objective.segment_ops import count_per_part, mean_per_
 from sparring.configs.language import GRPOConfig
 
 ROUNDING = 1e-6
-"""Rewards are alike when they differ by no more than this share of the largest: some ten roundings of float32."""
+"""Largest relative difference between rewards that count as equal: about ten roundings of float32."""
 
 
 @dataclass(frozen=True)
 class Advantages:
-    """What becomes of B samples.
+    """Advantages of B samples.
 
     Attributes:
-        values: [B]; 0 where left out.
+        values: [B]; 0 for samples that are left out.
         used: bool [B]; False for samples that are left out.
         metrics: `advantage/...` over the samples used, absent where there is none; `processing/...` in samples.
 
@@ -40,9 +40,9 @@ class Advantages:
 
 @torch.no_grad()
 def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
-    """Compare `reward` float [B] within the groups `group` int64 [B], numbered from 0.
+    """Compute advantages of `reward` float [B] within the groups `group` int64 [B], numbered from 0.
 
-    Raises `ValueError` for a reward that is not finite: it would spoil its whole group.
+    Raises `ValueError` for a reward that is not finite, which would corrupt its whole group.
     """
     _check(reward, group)
     groups = int(group.max()) + 1 if len(group) else 0
@@ -75,7 +75,7 @@ def _extreme(values: Tensor, group: Tensor, groups: int, which: str) -> Tensor:
 
 
 def _value_metrics(values: Tensor, raw: Tensor) -> dict[str, float]:
-    """Of the advantages used; `raw` is before the clip."""
+    """Return statistics of the used advantages; `raw` is before the clip."""
     measured = {"clipped_count": (values != raw).sum()}
     if len(values):
         measured |= {"mean": values.mean(), "std": values.std(correction=0), "min": values.min(), "max": values.max()}
@@ -83,7 +83,7 @@ def _value_metrics(values: Tensor, raw: Tensor) -> dict[str, float]:
 
 
 def _left_out(used: Tensor, alone: Tensor) -> dict[str, float]:
-    """Samples skipped and why; every one has one reason, and a group of one is alone before it is alike."""
+    """Count skipped samples by reason, one reason each; groups of one count only as single samples."""
     skipped = int((~used).sum())
     return {
         "processing/skip_rate": skipped / max(len(used), 1),

@@ -1,12 +1,12 @@
-"""The weight of the KL penalty: warmed up from 0, and steered by the KL itself where a target is set.
+"""Weight of the KL penalty: warmed up from 0, then adapted to the measured KL if a target is set.
 
-At step s = 0, 1, ... of W = `kl_beta_warmup_steps`, beta is min(1, s / W) of its full value: 0 in the first step, whole
+At step s = 0, 1, ... of W = `kl_beta_warmup_steps`, beta is min(1, s / W) of its full value: 0 in the first step, full
 from step W on. With `kl_target` > 0 the full value follows the KL, smoothed over about H = `kl_horizon` steps:
 
     ema <- ema + (KL - ema) / H                        beginning with the first KL
     beta <- 1.5 beta where ema > 1.5 target,  beta / 1.5 where ema < 0.5 target,  within [0.001, 0.5]
 
-That begins after the warm-up, whose KL is small because training began and not because beta is too large.
+Adaptation starts after the warm-up: during it the KL is small because training has just started, not because of beta.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEAST, MOST = 0.001, 0.5
 
 
 class Beta:
-    """`value` is the weight of the step to come; `observe` what it led to."""
+    """Schedule of beta: `value` is the weight of the next step, `observe` takes the KL that resulted."""
 
     def __init__(self, config: GRPOConfig) -> None:
         self._config = config
@@ -33,26 +33,26 @@ class Beta:
 
     @property
     def progress(self) -> float:
-        """How much of the warm-up is done, 0 to 1."""
+        """Completed fraction of the warm-up, 0 to 1."""
         warmup = self._config.kl_beta_warmup_steps
         return min(1.0, self._step / warmup) if warmup else 1.0  # min(1, s / W)
 
     @property
     def value(self) -> float:
-        """Beta of the step to come."""
+        """Beta of the next step."""
         return self.progress * self._full
 
     def metrics(self) -> dict[str, float]:
-        """Of the step to come; `kl/beta_adjusted` is 1 or -1 where the last KL moved beta up or down, else 0."""
+        """Return metrics; `kl/beta_adjusted` is 1 or -1 if the last KL moved beta up or down, else 0."""
         metrics = {"beta": self.value, "warmup_progress": self.progress, "beta_adjusted": float(self._adjusted)}
         if self._ema is not None:
             metrics["ema"] = self._ema
         return {f"kl/{name}": number for name, number in metrics.items()}
 
     def observe(self, kl: float | None) -> None:
-        """End a step in which the mean KL was `kl` nats; None where nothing was trained, which is a step as well.
+        """End a step whose mean KL was `kl` nats; None for a step without training, which counts as well.
 
-        Raises `ValueError` for a KL that is not finite, which would stay in the mean for good.
+        Raises `ValueError` for a KL that is not finite, which would never leave the mean.
         """
         warm = self.progress == 1.0
         self._step += 1
@@ -66,16 +66,16 @@ class Beta:
             self._adjust(self._ema / self._config.kl_target)
 
     def _adjust(self, excess: float) -> None:
-        """Move beta, given the KL in units of its target."""
+        """Adjust beta, given the KL in units of its target."""
         factor = FACTOR if excess > ABOVE else 1.0 / FACTOR if excess < BELOW else 1.0
         before, self._full = self._full, min(max(self._full * factor, LEAST), MOST)
         self._adjusted = (self._full > before) - (self._full < before)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that `value` depends on, apart from the configuration."""
+        """Return everything that `value` depends on, apart from the configuration."""
         return {"step": self._step, "full": self._full, "ema": self._ema, "adjusted": self._adjusted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`."""
+        """Continue from a `state_dict`."""
         self._step, self._full = int(state["step"]), float(state["full"])
         self._ema, self._adjusted = state["ema"], int(state["adjusted"])

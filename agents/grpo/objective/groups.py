@@ -1,13 +1,13 @@
-"""Which decisions are compared with each other: the ids of their groups, from what was known before any move.
+"""Group ids of decisions that are compared with each other, from facts known before the decision.
 
-All games forked from one state share `fork`. By default a group is one seat at one step of one fork's games; with
-`use_state_stratified_groups` it is all decisions of one seat at one step in one `stratum`, such as about as much
-strength at about the same time, whatever they were forked from. Neither function sees an answer, a result or a reward,
-so that what came of a decision cannot choose what it is compared with.
+All games forked from one state share `fork`. By default a group is one seat at one step of one fork's games. With
+`use_state_stratified_groups` it is all decisions of one seat at one step in one `stratum`, such as similar strength at
+a similar time, from any fork. Neither function reads an answer, a result or a reward, so the outcome of a decision
+cannot influence its group.
 
-The mean of such a group does not depend on the decision it is subtracted from, which keeps the gradient unbiased even
-where, after the first step, the games of a fork stand differently; it is then only less telling.
-`mixed_share` says how often that is so.
+The mean of such a group does not depend on the decision it is subtracted from, so the gradient stays unbiased even
+after the first step, when the games of a fork differ; the baseline is then only less informative.
+`mixed_share` measures how often that happens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def group_ids(decisions: Sequence[GroupFacts], *, stratified: bool) -> Tensor:
 
 
 def mixed_share(decisions: Sequence[GroupFacts], ids: Tensor) -> float:
-    """Share of the groups of two or more that compare decisions made in different positions; 0 where there are none."""
+    """Return the share of groups of two or more with decisions from different positions; 0 without such groups."""
     positions: dict[int, list[int]] = {}
     for decision, group in zip(decisions, ids.tolist(), strict=True):
         positions.setdefault(group, []).append(decision.position)

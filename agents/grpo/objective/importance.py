@@ -1,12 +1,12 @@
-"""Correction for a sampler that is not the trainer: another server, another arithmetic, weights some updates old.
+"""Importance weights for a sampler that differs from the trainer: another server, other arithmetic, or older weights.
 
     w_t = pi_trainer(y_t) / pi_sampler(y_t)      both before the update, so a constant without a gradient
 
-It is kept apart from the ratio of the loss, r = pi / pi_trainer: clipping is about how far this update goes, w about
-who drew the samples. Outside [1 / importance_cap, importance_cap] w is truncated (Yao et al. 2025,
-https://fengyao.notion.site/off-policy-rl), or with `importance_mask` the token is left out of everything, sums and
-counts (as IcePop does, arXiv:2510.18855, there from the sums alone). With `loss_type` gspo a sample has one w, the
-geometric mean of its tokens'.
+It is separate from the ratio of the loss, r = pi / pi_trainer: clipping bounds this update, w corrects the sampling
+distribution. Outside [1 / importance_cap, importance_cap] w is truncated (Yao et al. 2025,
+https://fengyao.notion.site/off-policy-rl), or with `importance_mask` the token is left out of sums and counts
+(IcePop, arXiv:2510.18855, leaves it out of the sums alone). With `loss_type` gspo a sample has one w, the
+geometric mean over its tokens.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DisagreementError(RuntimeError):
 
 @dataclass(frozen=True)
 class Correction:
-    """What N tokens are worth.
+    """Importance weights of N tokens.
 
     Attributes:
         weight: [N], without a gradient.
@@ -43,7 +43,7 @@ class Correction:
 
 @torch.no_grad()
 def correction(trainer: LogProbs, sampler: LogProbs, sample: Tensor, samples: int, config: GRPOConfig) -> Correction:
-    """Weigh N tokens by what the trainer, before the update, and the sampler gave them.
+    """Compute importance weights of N tokens from the trainer, before the update, and the sampler.
 
     `sample` int64 [N] is the sample of each token, one of `samples`.
     """
@@ -51,15 +51,15 @@ def correction(trainer: LogProbs, sampler: LogProbs, sample: Tensor, samples: in
     log_weight = mean_per_part(gap, sample, samples)[sample] if config.loss_type == "gspo" else gap
     raw = log_weight.exp()
     low, high = 1.0 / config.importance_cap, config.importance_cap
-    masked = ((raw < low) | (raw > high)) & config.importance_mask  # NaN stays, for the loss to be refused
+    masked = ((raw < low) | (raw > high)) & config.importance_mask  # NaN stays, so that the step is skipped
     weight = raw if config.importance_mask else raw.clamp(low, high)
     return Correction(weight, ~masked, _metrics(raw, gap, masked))
 
 
 def check_agreement(trainer: LogProbs, sampler: LogProbs, *, at_most: float) -> None:
-    """Raise `DisagreementError` where the same weights gave a token log-probabilities further apart than `at_most`.
+    """Raise `DisagreementError` if log-probabilities under the same weights differ by more than `at_most` nats.
 
-    A mask, a temperature or a token that only one of the two has shows here long before the loss explodes.
+    A mask, temperature or token that differs between the two is found here long before the loss diverges.
     """
     gap = (trainer.demand(Source.TRAINER) - sampler.demand(Source.SAMPLER)).abs()
     if len(gap) and not bool((gap <= at_most).all()):

@@ -1,13 +1,13 @@
-"""How far the policy is from its reference: KL(pi || ref), exactly, over the ids that were allowed.
+"""Exact divergence of the policy from its reference, KL(pi || ref), over the allowed token ids.
 
     KL_t = sum over allowed a of pi(a) (log pi(a) - log ref(a))
 
-The sum has about ten terms, so nothing has to be estimated from the one id that was drawn, and its gradient is that of
-the KL. Both policies must be normalized over the same allowed ids at the same temperature; ids that are not allowed
-are absent instead of at -inf, so there is no 0 * inf here.
+The sum has about ten terms, so no estimate from the drawn id is needed, and its gradient is exact. Both policies must
+be normalized over the same allowed ids at the same temperature; ids that are not allowed are absent instead of at
+-inf, so 0 * inf does not occur.
 
-Estimators of one draw each are for reports; k1 and k2, for comparison, are in the tests alone. With l = log pi and
-q = log ref of what was drawn from pi (http://joschu.net/blog/kl-approx.html); the tests enumerate the expectations:
+Single-draw estimators are only reported; k1 and k2 exist only in the tests, for comparison. With l = log pi and
+q = log ref of a draw from pi (http://joschu.net/blog/kl-approx.html); the tests enumerate the expectations:
 
     name  estimate                      its value        its gradient, in a loss
     k1    l - q                         unbiased         zero: useless
@@ -25,7 +25,7 @@ from sparring.agents.grpo.objective.segment_ops import sum_per_part
 
 
 def exact_kl(policy: Tensor, reference: Tensor, row: Tensor, rows: int) -> Tensor:
-    """KL(policy || reference) in nats at each of `rows` steps: [rows], with the gradient of `policy`.
+    """Compute KL(policy || reference) in nats at each of `rows` steps: [rows], with the gradient of `policy`.
 
     `policy` and `reference` [A] are log-probabilities of all allowed ids; `row` int64 [A] is the step of each.
     """
@@ -33,18 +33,18 @@ def exact_kl(policy: Tensor, reference: Tensor, row: Tensor, rows: int) -> Tenso
 
 
 def kl_to_reference(policy: LogProbs, reference: LogProbs, row: Tensor, rows: int, *, weights: str) -> Tensor:
-    """`exact_kl` of log-probabilities that say whose they are: the policy's, and the reference's of these `weights`.
+    """Compute `exact_kl` of log-probabilities whose source is the policy and the reference with these `weights`.
 
-    Raises `ProvenanceError` for any others, such as a sampler's taken for a reference's.
+    Raises `ProvenanceError` for any other source, such as the sampler in place of the reference.
     """
     return exact_kl(policy.demand(Source.POLICY), reference.demand(Source.REFERENCE, weights=weights), row, rows)
 
 
 def k3(policy: Tensor, reference: Tensor) -> Tensor:
-    """Return the estimate [N] of each draw from its log-probabilities [N]: never negative, unbiased."""
+    """Return the k3 estimate [N] of draws with log-probabilities [N]: never negative, unbiased."""
     return (reference - policy).expm1() - (reference - policy)  # e^(q - l) - 1 - (q - l)
 
 
 def k3_times_ratio(policy: Tensor, reference: Tensor, old: Tensor) -> Tensor:
-    """K3 of draws from `old` [N], the log-probabilities they were drawn with: unbiased in value and gradient."""
+    """Return k3 of draws from `old` [N], the log-probabilities at sampling: unbiased in value and gradient."""
     return (policy - old.detach()).exp() * k3(policy, reference)

@@ -1,7 +1,7 @@
-"""Whose log-probabilities these are, carried along with the numbers so that no kind can be mistaken for another.
+"""Log-probabilities tagged with their source, so that one kind cannot be used in place of another.
 
-A "reference" that was really the policy which had played is a mistake that leaves no trace: the KL is near zero, the
-loss falls, and nothing holds the policy back. So whatever takes log-probabilities says which ones it wants.
+Using the policy that played as the "reference" is an error without symptoms: the KL is near zero, the loss falls, and
+nothing constrains the policy. So functions that take log-probabilities check the source.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from torch import Tensor
 
 
 class Source(Enum):
-    """Who computed log-probabilities."""
+    """Origin of log-probabilities."""
 
     POLICY = "policy"
     """The weights in training, with a gradient."""
     TRAINER = "trainer"
     """The same code as `POLICY`, before the update, without a gradient."""
     SAMPLER = "sampler"
-    """What came with the decisions, from whatever drew them."""
+    """Recorded with the decisions by the sampler that drew them."""
     REFERENCE = "reference"
     """The reference policy, by the same code as `POLICY`."""
 
 
 class ProvenanceError(ValueError):
-    """Log-probabilities of another kind, or of other weights, than are needed here."""
+    """Log-probabilities from the wrong source or of the wrong weights."""
 
 
 @dataclass(frozen=True)
 class LogProbs:
-    """Log-probabilities `values`, of any shape, by `source` under the weights called `weights` ("policy@17")."""
+    """Log-probabilities `values` of any shape, computed by `source` under the weights named `weights` ("policy@17")."""
 
     values: Tensor
     source: Source
     weights: str
 
     def demand(self, *sources: Source, weights: str | None = None) -> Tensor:
-        """Return the values if they are of one of `sources` and, where given, `weights`; else `ProvenanceError`."""
+        """Return the values; raise `ProvenanceError` unless they match `sources` and, if given, `weights`."""
         if self.source not in sources:
             wanted = " or ".join(source.value for source in sources)
             raise ProvenanceError(
@@ -50,5 +50,5 @@ class LogProbs:
         return self.values
 
     def map(self, change: Callable[[Tensor], Tensor]) -> LogProbs:
-        """The same with other values, such as a part of them."""
+        """Return a copy with `change` applied to the values."""
         return LogProbs(change(self.values), self.source, self.weights)

@@ -8,8 +8,8 @@
                                      1 / (B length)               dr_grpo (arXiv:2503.20783): a sum over a constant
 
 B, the sum of T and the constant are those of the whole batch (`Totals`), so the losses and gradients of its
-micro-batches add up to those of the batch however it is cut between samples. T_i counts decision tokens: a forced token
-has ratio 1 and gradient 0, and would do nothing but dilute the others.
+micro-batches add up to those of the batch for any split between samples. T_i counts decision tokens only: a forced
+token has ratio 1 and gradient 0, and would only dilute the others.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from sparring.configs.language import GRPOConfig
 
 @dataclass(frozen=True)
 class Terms:
-    """The loss of a micro-batch, and without gradient what it was made of, [N] each.
+    """Loss of a micro-batch and its terms [N] without gradient.
 
-    `ratio` is r_t or s_i; `cut` says where clipping left no gradient.
+    `ratio` is r_t or s_i; `cut` is true where clipping left no gradient.
     """
 
     loss: Tensor
@@ -42,7 +42,7 @@ class Terms:
 def policy_loss(tokens: Tokens, totals: Totals, config: GRPOConfig, *, beta: float) -> Terms:
     """Compute L of a micro-batch of the batch that `totals` describes; without tokens it is 0.
 
-    Raises `ProvenanceError` where log-probabilities are not what `Tokens` says, `ValueError` where they are too short.
+    Raises `ProvenanceError` for log-probabilities of the wrong source, `ValueError` below float32.
     """
     logp, old = _checked(tokens)
     sample, samples = tokens.sample, len(tokens.advantage)
@@ -64,7 +64,7 @@ def policy_loss(tokens: Tokens, totals: Totals, config: GRPOConfig, *, beta: flo
 
 
 def _checked(tokens: Tokens) -> tuple[Tensor, Tensor]:
-    """The log-probabilities now and before, known to be of the right kinds."""
+    """Return the current and the old log-probabilities, after checks of source and dtype."""
     if tokens.weight is not None and tokens.old.source is Source.SAMPLER:
         raise ProvenanceError("old log-probabilities of the sampler, and importance weights: that corrects twice")
     logp, old = tokens.logp.demand(Source.POLICY), tokens.old.demand(Source.TRAINER, Source.SAMPLER)
@@ -81,7 +81,7 @@ def _surrogate(ratio: Tensor, advantage: Tensor, config: GRPOConfig) -> Tensor:
 
 
 def _scale(count: Tensor, totals: Totals, config: GRPOConfig) -> Tensor:
-    """c_i of samples with `count` [S] decision tokens, T_i; samples weighed by their tokens, grpo's are dapo's."""
+    """Return c_i of samples with `count` [S] decision tokens T_i; grpo with `use_token_level_loss` equals dapo."""
     if config.aggregation == "dr_grpo":
         return torch.full_like(count, 1.0 / max(totals.samples * totals.length, 1))  # 1 / (B length)
     if config.aggregation == "dapo" or config.use_token_level_loss:
@@ -91,7 +91,7 @@ def _scale(count: Tensor, totals: Totals, config: GRPOConfig) -> Tensor:
 
 @torch.no_grad()
 def _cut(ratio: Tensor, advantage: Tensor, config: GRPOConfig) -> Tensor:
-    """Where the minimum is the clipped side: too likely already for a good sample, too unlikely for a bad one."""
+    """Mask where the minimum is the clipped side: ratio too high with A > 0, or too low with A < 0."""
     low = (ratio < 1.0 - config.ppo_epsilon_low) & (advantage < 0)
     high = (ratio > 1.0 + config.ppo_epsilon_high) & (advantage > 0)
     return (low | high) & config.use_ppo_clipping

@@ -1,7 +1,7 @@
-"""What an update of the policy looked like, from the terms of its loss.
+"""Metrics of a policy update, from the terms of its loss.
 
-Means are over decision tokens. Forced tokens have entropy 0 and KL 0; with them in the mean, a completion that decides
-little looks like a policy that is sure of itself, so the means over all tokens have keys of their own.
+Means are over decision tokens. Forced tokens have entropy 0 and KL 0. With them in the mean, a completion with few
+decisions looks like a confident policy, so the means over all tokens have separate keys.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sparring.agents.grpo.objective.tokens import Totals
 
 @torch.no_grad()
 def loss_metrics(parts: Sequence[Terms], totals: Totals) -> dict[str, float]:
-    """Metrics of the batch that `totals` describes, given the terms of all its micro-batches.
+    """Compute metrics of the batch that `totals` describes from the terms of all its micro-batches.
 
-    `ppo/ratio_...`, `ppo/clip_fraction`, `policy/entropy_...`, `kl/...`, all absent for a batch without a decision,
-    which `processing/empty_batches` counts. The ratio of gspo counts once for every token of its sample.
+    `ppo/ratio_...`, `ppo/clip_fraction`, `policy/entropy_...` and `kl/...` are absent for a batch without decisions,
+    which `processing/empty_batches` counts. With gspo a sample's ratio counts once per token.
     """
     counted = {"processing/empty_batches": float(totals.empty)}
     if totals.empty:

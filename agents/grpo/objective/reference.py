@@ -1,12 +1,12 @@
-"""The policy that the KL penalty holds the learner near: the base model, or a slow mean of the learner itself.
+"""Reference policy of the KL penalty: the base model, or an exponential moving average (EMA) of the learner.
 
-Only adapters are trained, so the base model is the same network with them switched off, and the mean
+Only adapters are trained, so the base model is the same network with the adapters off, and the mean
 
-    ema <- tau ema + (1 - tau) theta         after every update, beginning at the first theta
+    ema <- tau ema + (1 - tau) theta         after every update, starting at the first theta
 
-is another set of adapter weights for it. Either is put in place for the time of one scoring pass and taken out again,
-bit for bit. The base model never changes, so its log-probabilities may be kept; those of the mean are out of date one
-update later, and keeping them quietly turned it into something else before: they are refused.
+is another set of adapter weights. Either is in place for one scoring pass; then the learner's weights are restored
+bit for bit. The base model never changes, so its log-probabilities may be cached. Those of the EMA are out of date one
+update later, and cached ones would silently be another reference: `cached` refuses them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sparring.configs.language import GRPOConfig
 
 @contextmanager
 def in_place_of(parameters: Mapping[str, Parameter], weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """Give the parameters other `weights` by name, and afterwards their own again, whatever happened in between.
+    """Replace the parameters' data by `weights`, by name, and restore it on exit, also after an exception.
 
-    Nothing is copied where the types agree: the tensors change places. Do no backward pass within.
+    Tensors of the same dtype are swapped, not copied. Do not run a backward pass inside.
     """
     own = {name: parameter.data for name, parameter in parameters.items()}
     try:
@@ -39,11 +39,11 @@ def in_place_of(parameters: Mapping[str, Parameter], weights: Mapping[str, Tenso
 
 
 class Reference:
-    """The reference of a model whose trained `parameters` have names.
+    """Reference policy of a model with named trained `parameters`.
 
-    `base` names the model without them (its folder, or a hash), and `without_adapters` makes a context in which it is
-    that model. `use_ema_reference` chooses the mean, `ema_tau` how slow it is: 1 stays at the first weights forever, 0
-    is the policy itself.
+    `base` identifies the base model (its folder or a hash), and `without_adapters` returns a context in which the
+    adapters are off. `use_ema_reference` selects the EMA, with decay `ema_tau`: 1 keeps the first weights, 0 is the
+    policy itself.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class Reference:
 
     @property
     def weights(self) -> str:
-        """What its log-probabilities are called now."""
+        """Name of the current reference weights, as in `LogProbs.weights`."""
         return f"ema@{self._updates}" if self.uses_ema else f"base:{self._base}"
 
     def score(self, scorer: Callable[[], Tensor]) -> LogProbs:
-        """What `scorer`, a pass of the model, returns under the reference's weights."""
+        """Return the result of `scorer`, a pass of the model, under the reference's weights."""
         in_place = in_place_of(self._parameters, self.ema) if self.uses_ema else self._without_adapters()
         with torch.no_grad(), in_place:
             return LogProbs(scorer().detach(), Source.REFERENCE, self.weights)
 
     def cached(self, logprobs: LogProbs) -> LogProbs:
-        """Accept log-probabilities that `score` gave earlier; `ProvenanceError` for the mean's, and for others'."""
+        """Return log-probabilities of an earlier `score`; raise `ProvenanceError` for the EMA and for other sources."""
         if self.uses_ema:
             raise ProvenanceError(f"kept log-probabilities of {logprobs.weights}: the mean has moved, so score again")
         logprobs.demand(Source.REFERENCE, weights=self.weights)
@@ -81,22 +81,22 @@ class Reference:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Follow the policy after an update of it."""
+        """Update the EMA after a policy update."""
         self._updates += 1
         for name, mean in self.ema.items():
             mean.lerp_(self._parameters[name].to(mean.dtype), 1.0 - self._tau)  # tau ema + (1 - tau) theta
 
     def metrics(self) -> dict[str, float]:
-        """Whether kept log-probabilities were used since the last call."""
+        """Return whether cached log-probabilities were used since the last call, as a metric."""
         used, self._cached = self._cached, False
         return {"benchmark/used_cached_ref_logprobs": float(used)}
 
     def state_dict(self) -> dict[str, object]:
-        """The mean by parameter name (empty for the base model), and how often it followed."""
+        """Return the EMA by parameter name (empty for the base model) and the number of updates."""
         return {"ema": dict(self.ema), "updates": self._updates}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Go on from a `state_dict` of the same adapters; raises `ValueError` for others."""
+        """Continue from a `state_dict` of the same adapters; raises `ValueError` for others."""
         mean, updates = state["ema"], state["updates"]
         if not isinstance(mean, Mapping) or not isinstance(updates, int) or _shapes(mean) != _shapes(self.ema):
             raise ValueError("the reference's state is of other adapters: continue with those it was saved with")
@@ -106,7 +106,7 @@ class Reference:
 
 
 def _copy(parameter: Parameter) -> Tensor:
-    """At least float32: in a shorter type, hundredths of small changes would round to nothing."""
+    """Copy in at least float32: in a shorter dtype, the EMA's small changes would round to zero."""
     return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
 
 

@@ -1,6 +1,6 @@
-"""Sums over parts of a flat tensor: samples differ in their tokens, tokens in their allowed ids, and none is padded.
+"""Sums over parts of a flat tensor: tokens per sample and allowed ids per token vary in number, without padding.
 
-`part` int64 [N] says which of `parts` each of N values belongs to; no order is needed.
+`part` int64 [N] is the part, of `parts`, that each of N values belongs to, in any order.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from torch import Tensor
 
 
 def sum_per_part(values: Tensor, part: Tensor, parts: int) -> Tensor:
-    """Sums of `values` [N] within the parts: [parts], 0 for one without values."""
+    """Sum `values` [N] within the parts: [parts], 0 for one without values."""
     return values.new_zeros(parts).index_add(0, part, values)
 
 
 def count_per_part(part: Tensor, parts: int) -> Tensor:
-    """How many values each part has: int64 [parts]."""
+    """Count the values in each part: int64 [parts]."""
     return torch.bincount(part, minlength=parts)
 
 
 def mean_per_part(values: Tensor, part: Tensor, parts: int) -> Tensor:
-    """Means of `values` [N] within the parts: [parts], 0 for one without values."""
+    """Average `values` [N] within the parts: [parts], 0 for one without values."""
     return sum_per_part(values, part, parts) / count_per_part(part, parts).clamp(min=1)
