@@ -1,1 +1,1 @@
-"""Several processes and threads, and random numbers that do not depend on how many."""
+"""Data-parallel processes and threads, with random numbers that do not depend on their number."""

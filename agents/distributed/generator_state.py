@@ -1,8 +1,8 @@
-"""A torch generator set back to a saved state, also where the state was saved on another kind of device.
+"""Restoring a torch generator from a saved state, also one saved on another kind of device.
 
-A CPU's generator (Mersenne Twister, 5 kB) and a GPU's (Philox, 16 bytes) cannot take each other's state. A run that
-moves from one to the other goes on with other draws in any case: there the generator is seeded by the state's hash, so
-that the same state always goes on alike.
+The states of a CPU generator (Mersenne Twister, 5 kB) and a GPU generator (Philox, 16 bytes) are incompatible. A run
+that moves from one to the other continues with other draws in any case; the generator is then seeded with the state's
+hash, so that equal states continue identically.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Two independent computations at once, each on its half of the cores: an actor and a critic, the halves of a batch.
+"""Two independent computations in parallel, each on half of the cores: actor and critic, or the halves of a batch.
 
-Nothing is exchanged, so the result is the same to the last bit as one after the other. That is a better use of a second
-core than sharing each matrix product of a small network: there is one wait per minibatch instead of one per layer.
-torch releases the interpreter's lock inside its operations, so a plain thread does.
+Nothing is exchanged, so the results equal sequential ones bit for bit. For small networks this uses a second core
+better than splitting each matrix product: it waits once per minibatch instead of once per layer. torch releases the
+GIL inside its operations, so a plain thread suffices.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Second = TypeVar("Second")
 
 
 class SideBySide:
-    """`both(f, g)` calls f here and g in a thread of its own, or after f where `parallel` is false.
+    """Runner of two functions: `both(f, g)` calls f here and g in a second thread, or after f if not `parallel`.
 
-    torch's autocast, gradient mode and thread count belong to a thread: g enters its own contexts, and its operations
-    use as many threads as the maker's.
+    torch's autocast and gradient mode are per thread, so g must enter its own contexts. Its operations use as many
+    threads as those of the thread that created this object.
     """
 
     def __init__(self, *, parallel: bool) -> None:
@@ -30,7 +30,7 @@ class SideBySide:
         self._pool = ThreadPoolExecutor(1, "second-half", initializer=set_threads) if parallel else None
 
     def both(self, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-        """Results of both; an error of either is raised once neither is running any more."""
+        """Return the results of both; an error of either is raised once both have ended."""
         if self._pool is None:
             return first(), second()
         later = self._pool.submit(second)
@@ -41,6 +41,6 @@ class SideBySide:
         return result, later.result()
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         if self._pool is not None:
             self._pool.shutdown()

@@ -1,9 +1,9 @@
-"""Several processes, one run: data-parallel PPO on `torch.distributed`, started by `torchrun` or whatever acts like it.
+"""Data-parallel PPO in several processes on `torch.distributed`, started by `torchrun` or a compatible launcher.
 
-Process r of W plays N / W of the matches. All of them keep the same weights, because every minibatch's gradients, and
-the statistics by which it is judged, are added up in one flat all-reduce. Process 0 leads: it alone deals opponents,
-checks, writes files and speaks. Tensors go by gloo on the CPU and by NCCL on GPUs; a process that dies closes its
-connections, and the others notice in their next exchange. A run of one process exchanges nothing.
+Process r of W plays N / W of the matches. All processes keep the same weights: every minibatch's gradients and
+statistics are summed in one flat all-reduce. Process 0 alone assigns opponents, evaluates, writes files and prints.
+Tensors use gloo on the CPU and NCCL on GPUs. A process that dies closes its connections, and the others fail in their
+next collective. A run of one process communicates nothing.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import RunConfig
 
 NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What `torchrun` puts into the environment of every process."""
+"""Environment variables that `torchrun` sets for every process."""
 BAD_INPUT, TRY_AGAIN = 2, 75
-"""Exit codes: 75 (EX_TEMPFAIL) asks for the run to be started again."""
+"""Exit codes: after 75 (EX_TEMPFAIL) the run can be started again."""
 
 T = TypeVar("T")
 
 
 class ProcessLostError(RuntimeError):
-    """Another process of the run does not answer any more; nothing can be exchanged from now on."""
+    """Another process of the run is lost; no further communication is possible."""
 
 
 class Processes:
-    """The processes of one run as one of them sees it: `rank` of `size`, `local_rank` of `local_size` on its machine.
+    """Process group of one run: this is `rank` of `size`, and `local_rank` of `local_size` on its machine.
 
-    Every method that exchanges something is called by all processes in the same order, returns the same everywhere, and
-    raises `ProcessLostError` where one is gone. With `size` 1 they return what they were given.
+    All processes must call the collective methods in the same order. These return the same result everywhere and raise
+    `ProcessLostError` if a process is lost. With `size` 1 they return their argument.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, local_size: int = 1) -> None:
@@ -51,16 +51,16 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this process leads."""
+        """True for process 0."""
         return self.rank == 0
 
     @property
     def alone(self) -> bool:
-        """Whether there is no other."""
+        """True if this is the only process."""
         return self.size == 1
 
     def share(self, matches: int) -> Shard:
-        """The matches of this process; raises `ConfigError` where they cannot be divided evenly."""
+        """Return the shard of this process; raises `ConfigError` if `matches` is not divisible by `size`."""
         if matches % self.size:
             low, high = matches // self.size * self.size, -(-matches // self.size) * self.size
             near = f"{low} or {high}" if low else str(high)
@@ -69,20 +69,20 @@ class Processes:
         return Shard(self.rank * count, count, matches)
 
     def add_up(self, tensor: Tensor) -> Tensor:
-        """Add the other processes' tensors, of the same shape, to this one, in place; returns it."""
+        """Sum tensors of the same shape over the processes, in place, and return the sum."""
         if not self.alone:
             with _watched():
                 dist.all_reduce(tensor)
         return tensor
 
     def means(self, numbers: Sequence[float]) -> list[float]:
-        """The mean of each number over the processes."""
+        """Return the mean of each number over the processes."""
         if self.alone:
             return list(numbers)
         return (self.add_up(torch.tensor(numbers, dtype=torch.float64)) / self.size).tolist()
 
     def largest(self, number: int) -> int:
-        """The largest of the processes' numbers."""
+        """Return the largest of the processes' numbers."""
         if self.alone:
             return number
         tensor = torch.tensor(number)
@@ -91,7 +91,7 @@ class Processes:
         return int(tensor)
 
     def gather(self, tensor: Tensor, dim: int = 0) -> Tensor:
-        """All processes' tensors, of one shape, joined along `dim` in the order of their ranks."""
+        """Concatenate tensors of one shape along `dim`, in rank order."""
         if self.alone:
             return tensor
         parts = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for _ in range(self.size)]
@@ -100,11 +100,11 @@ class Processes:
         return torch.cat(parts, dim)
 
     def gather_rows(self, array: np.ndarray) -> np.ndarray:
-        """All processes' arrays, of one shape, below each other."""
+        """Concatenate arrays of one shape along the rows, in rank order."""
         return array if self.alone else self.gather(torch.from_numpy(np.ascontiguousarray(array))).numpy()
 
     def gather_items(self, items: list[T]) -> list[T]:
-        """All processes' lists, one after the other."""
+        """Concatenate the processes' lists in rank order."""
         if self.alone:
             return items
         lists: list[Any] = [None] * self.size
@@ -113,7 +113,7 @@ class Processes:
         return [item for part in lists for item in part]
 
     def broadcast(self, value: T) -> T:
-        """Send process 0's `value` to all; the others' is ignored."""
+        """Return process 0's `value` everywhere; the others' values are ignored."""
         if self.alone:
             return value
         box: list[Any] = [value]
@@ -122,7 +122,7 @@ class Processes:
         return box[0]
 
     def run_on_rank0(self, action: Callable[[], T]) -> T:
-        """Call `action` on process 0 and broadcast its result; if it raises there, the others exit quietly."""
+        """Call `action` on process 0 and broadcast its result; if it raises there, the others exit silently."""
         if self.alone:
             return action()
         if not self.first:
@@ -139,7 +139,7 @@ class Processes:
 
     @contextmanager
     def one_before_the_others(self) -> Iterator[None]:
-        """On every machine one process does this first, as what fills a cache that all of them share."""
+        """Run the body first in one process per machine, e.g. to fill a shared cache, then in the others."""
         if self.local_rank > 0:
             self.largest(0)  # waits for all processes
         try:
@@ -154,10 +154,10 @@ ALONE = Processes()
 
 @contextmanager
 def joined(config: RunConfig) -> Iterator[Processes]:
-    """The processes of the run, as the environment says; without `WORLD_SIZE`, this one alone.
+    """Connect the processes of the run from the environment; without `WORLD_SIZE`, this process alone.
 
-    All leave at the same time. Raises `ConfigError` where the environment is incomplete or a process does not connect.
-    A `ProcessLostError` from within becomes a message and `SystemExit` with code 75.
+    All leave at the same time. Raises `ConfigError` if the environment is incomplete or a process does not connect.
+    A `ProcessLostError` in the body becomes a message and `SystemExit` with code 75.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -195,7 +195,7 @@ def _join(config: RunConfig) -> Processes:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """An exchange; whatever goes wrong in one means that a process is gone."""
+    """Convert any `RuntimeError` of a collective to `ProcessLostError`."""
     try:
         yield
     except RuntimeError as error:
@@ -203,6 +203,6 @@ def _watched() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """The first sentence of an error, without the line of C++ that torch puts before it."""
+    """Return the first sentence of an error, without the C++ source location that torch puts before it."""
     line = (str(error) or type(error).__name__).splitlines()[0]
     return re.sub(r"^\[\S*\]\s*", "", line).partition(". ")[0].strip()[:200]

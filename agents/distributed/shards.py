@@ -1,7 +1,7 @@
-"""Which of a run's matches one process plays, and chance that does not depend on how many processes share them.
+"""Shards: the matches of one process, with random numbers that do not depend on the number of processes.
 
-Every process draws the random numbers of all matches from the same generator and keeps those of its own rows. So the
-course of a match, and the state of the generator, are those of one process that plays them all.
+Every process draws the random numbers of all matches from the same generator and keeps those of its own rows. So each
+match, and the state of the generator, are the same as in a run of one process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Shard:
-    """Matches `first` to `first + count`, not included, of `total`."""
+    """Matches `first` to `first + count` (exclusive) of `total`."""
 
     first: int
     count: int
@@ -23,20 +23,20 @@ class Shard:
 
     @property
     def whole(self) -> bool:
-        """Whether one process plays all of them."""
+        """True if the shard is all matches."""
         return self.count == self.total
 
     @property
     def rows(self) -> slice:
-        """Where these matches lie in something that has a row per match."""
+        """Slice of these matches in an array with one row per match."""
         return slice(self.first, self.first + self.count)
 
 
 @dataclass(frozen=True)
 class ShardedGenerator:
-    """What `generator` draws for all rows `shape`, of which those at `index` (into the flattened rows) are handed out.
+    """Generator that draws for all rows `shape` and returns those at `index` (into the flattened rows).
 
-    It takes the place of a `torch.Generator` in `draw`.
+    It replaces a `torch.Generator` in `draw`.
     """
 
     generator: torch.Generator
@@ -45,7 +45,7 @@ class ShardedGenerator:
 
     @classmethod
     def of(cls, share: Shard, generator: torch.Generator) -> ShardedGenerator | torch.Generator:
-        """Noise for the matches of `share`, one row each; the generator itself where that is all of them."""
+        """Make a generator for the matches of `share`, one row each; if these are all matches, return `generator`."""
         if share.whole:
             return generator
         index = torch.arange(share.first, share.first + share.count, device=generator.device)
@@ -58,7 +58,7 @@ def draw(
     generator: torch.Generator | ShardedGenerator | None,
     device: torch.device,
 ) -> Tensor:
-    """Draw `kind` (`torch.randn` or `torch.rand`) of that `shape`; a `ShardedGenerator` gives its rows of all rows."""
+    """Draw `kind` (`torch.randn` or `torch.rand`) of that `shape`; a `ShardedGenerator` returns its rows only."""
     if not isinstance(generator, ShardedGenerator):
         return kind(shape, generator=generator, device=device)
     rows, index = len(generator.shape), generator.index

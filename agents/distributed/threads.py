@@ -1,4 +1,4 @@
-"""How training and evaluation use the machine: how many threads, how memory is kept."""
+"""Thread counts, determinism and memory settings of training and evaluation."""
 
 from __future__ import annotations
 
@@ -12,36 +12,35 @@ from sparring.configs.core.device import usable_cores
 
 
 def make_deterministic() -> None:
-    """Have torch sum in a fixed order from now on, at some cost on an accelerator; a CPU does so anyway.
+    """Make torch sum in a fixed order, at some cost on an accelerator; a CPU does so anyway.
 
-    The dogfight's kernels need nothing: a thread plays one match and adds to nothing that another one adds to.
+    The dogfight's kernels need no setting: each thread plays one match, and no two threads add to the same value.
     """
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for, read when it starts
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by cuBLAS, read at its start
     torch.use_deterministic_algorithms(True)
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to reuse large freed blocks: page faults on fresh ones cost up to a quarter of an update."""
+    """Configure glibc to reuse large freed blocks: page faults on new blocks take up to a quarter of an update."""
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD: blocks below 32 MiB come from the heap,
-        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which is never given back
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: which never shrinks
 
 
 def backend(device: torch.device, local_size: int) -> str:
-    """What `torch.distributed` sends tensors by: NCCL where each of this machine's processes has a GPU of its own."""
+    """Return the `torch.distributed` backend: NCCL if each process of this machine has its own GPU, else gloo."""
     own = device.type != "cpu" and torch.cuda.device_count() >= local_size
     return "cpu:gloo,cuda:nccl" if own else "gloo"
 
 
 def set_threads(threads: int, local_size: int = 1) -> int:
-    """Set the CPU threads: `threads` of them, or by default every core this process may use; returns their number.
+    """Set the number of CPU threads, by default one per usable core, and return it.
 
     The default is divided evenly among the `local_size` processes that train together on this machine.
 
-    By default torch takes half of them and the simulator all: actor and critic are learned side by side, each on half.
-    The products of small networks gain nothing from being shared out, for the threads wait for each other after every
-    one of them.
+    By default torch takes half of them and the simulator all: actor and critic are trained in parallel, each on half.
+    Splitting the matrix products of small networks gains nothing, because threads synchronize after every product.
     """
     count = threads or max(usable_cores() // local_size, 1)
     torch.set_num_threads(threads or max(count // 2, 1))

@@ -1,7 +1,7 @@
 """The language models of a rollout in one process: one base model, and a set of adapter weights for each player.
 
-The learner's weights come with every plan; a frozen checkpoint's are read from its file when it is first met, and the
-base model is the network with its adapters off. A player's weights are put in place while it decides.
+The learner's weights come with every plan. A frozen checkpoint's are read from its file at first use, and the base
+model is the network with its adapters off. A player's weights are in place while it decides.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sparring.envs.game import text_game
 from sparring.envs.text import RolloutPlan
 
 MOST_FROZEN = 64
-"""Frozen players whose weights are kept in memory."""
+"""Number of frozen players whose weights are kept in memory."""
 NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
-"""What two of the league's players are called among the adapters."""
+"""Adapter names of two of the league's players."""
 
 
 class AdapterRolloutWorker:
-    """Plays plans with the model that `config` names; see `agents.grpo.rollouts.worker.RolloutPlayer`."""
+    """Rollout player with the model that `config` names; see `agents.grpo.rollouts.worker.RolloutPlayer`."""
 
     def __init__(self, config: GRPORunConfig) -> None:
         self._config = config.model
@@ -56,7 +56,7 @@ class AdapterRolloutWorker:
         return batch
 
     def close(self) -> None:
-        """End the simulators' threads."""
+        """Stop the simulators' threads."""
         self._rollouts.close()
 
     def _backend_of(self, name: str) -> TransformersBackend:
@@ -72,7 +72,7 @@ class AdapterRolloutWorker:
         return self._backends[name]
 
     def _as(self, name: str) -> AbstractContextManager[Any]:
-        """The model as the player of that name, for a while; a checkpoint is read when it is first met."""
+        """Return a context in which the model plays as `name`; a checkpoint is read at first use."""
         if name not in NAMES and name not in self._adapters.names:
             found = load_adapter(Path(self._paths[name]), self._adapters.model)
             self._adapters.add(name, found.weights, found.shape)

@@ -1,4 +1,4 @@
-"""Having prompts answered by their players, some of which may not be able to answer for every game."""
+"""Batched decisions of the players, with failures confined to the games that they concern."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.text import Prompt
 
 Fail = Callable[[set[int], str], None]
-"""Is given games that cannot go on, and the cause."""
+"""Callback for games that cannot continue, with the cause."""
 Decided = list[tuple[Prompt, Decision]]
 
 
 def decide_all(backend_of: Callable[[str], Backend], prompts: Sequence[Prompt], fail: Fail) -> Decided:
-    """What all players decide, player by player; a game that failed with one is no longer shown to the next."""
+    """Return the decisions of all players, one player after another; a failed game is skipped by the players after it."""
     failed: set[int] = set()
 
     def note(games: set[int], why: str) -> None:
@@ -30,10 +30,10 @@ def decide_all(backend_of: Callable[[str], Backend], prompts: Sequence[Prompt], 
 
 
 def decide_batch(player: Callable[[], Backend], prompts: Sequence[Prompt], fail: Fail) -> Decided:
-    """What `player` decides for its `prompts`.
+    """Return the decisions of `player` for its `prompts`.
 
-    Games with a prompt that it cannot read are given to `fail` with the cause, and the others are asked for again;
-    where it cannot be asked at all, so are all of them. A decision does not depend on which others there are.
+    Games with an unreadable prompt are passed to `fail` with the cause, and the other prompts are submitted again. On
+    any other `InputError` all games fail. A decision does not depend on the other prompts of the batch.
     """
     if not prompts:
         return []

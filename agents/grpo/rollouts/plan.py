@@ -1,7 +1,7 @@
-"""What a rollout will be, decided before it is played: plain data, so that any process can play it, or play it again.
+"""Rollout plans, drawn before the games are played: plain data, so that any process can play or repeat them.
 
-A group is one position, forked into several games. Its seed decides what leads to the position and every draw after
-the fork; who sits where is decided here, too, so that a league may change while games are being played.
+A group is one position, forked into several games. Its seed fixes the moves up to the position and every draw after
+the fork. The seating is fixed here, too, so the league may change while games are played.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.text import GroupPlan, RolloutPlan
 
 Draw = Callable[[np.random.Generator], Opponents]
-"""Draws the players to sit with a hero."""
+"""Function that draws the opponents of a hero."""
 SELF_PLAY = Opponents((), ())
 
 
@@ -32,9 +32,9 @@ def draw_plan(
     league: League,
     folder: Path,
 ) -> RolloutPlan:
-    """The plan of step number `step`; the same arguments give the same plan. Heroes take turns at the seats.
+    """Draw the plan of step number `step`; equal arguments give equal plans. Heroes rotate over the seats.
 
-    `seats` is how many play a game, `folder` the league's, in which its checkpoints lie.
+    `seats` is the number of seats in a game, `folder` the league's folder with its checkpoints.
     """
     rng = np.random.default_rng([seed, step])
     groups = []
@@ -54,7 +54,7 @@ def draw_plan(
 
 
 def _course(config: GRPOConfig, rng: np.random.Generator) -> dict[str, int]:
-    """Where a group's games begin, how long they go on, and what their draws begin from."""
+    """Draw the warm-up phases, the years played and the seed of a group's games."""
     opening = rng.random() < config.rollout_no_warmup_chance
     phases = int(rng.integers(1, max(config.rollout_warmup_phases, 1) + 1))
     long = rng.random() < config.rollout_long_horizon_chance

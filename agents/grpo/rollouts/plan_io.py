@@ -9,12 +9,12 @@ from sparring.envs.text import GroupPlan, RolloutPlan
 
 
 def write_plan(plan: RolloutPlan) -> dict[str, Any]:
-    """Dicts, lists, text and numbers."""
+    """Return the plan as dicts, lists, text and numbers."""
     return asdict(plan)
 
 
 def read_plan(plain: dict[str, Any]) -> RolloutPlan:
-    """The plan that `write_plan` was given; a file has turned its tuples into lists."""
+    """Invert `write_plan`; lists from a file become tuples again."""
     groups = tuple(GroupPlan(**_tuples(group)) for group in plain["groups"])
     paths = tuple((name, path) for name, path in plain["paths"])
     return RolloutPlan(plain["step"], plain["policy_version"], plain["samples"], groups, paths)

@@ -1,7 +1,7 @@
-"""Games of a `TextTask` played to their end: every decision of the learner with its reward, and how the games ended.
+"""Games of a `TextTask` played to their end: the learner's decisions with rewards, and the results.
 
-A step at a time: models are asked once for all games and seats at the same time, and the task carries everything out
-together. A player that cannot answer fails its game; the others go on, and the failure is counted.
+In each step the models decide once for all games and seats, and the task applies all decisions together. A player that
+cannot answer fails its game; the others continue, and the failure is counted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from sparring.envs.text import GameEnding, GroupFacts, RolloutPlan, TextTask
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A decision of the learner: in which game, seat and step of the rollout, and what it knew.
+    """Decision of the learner, with its game, seat and step of the rollout and the facts `before` it.
 
-    `lines` is how many a complete answer has.
+    `lines` is the number of lines in a complete answer.
     """
 
     decision: Decision
@@ -35,7 +35,7 @@ class DecisionRecord:
 
 @dataclass
 class RolloutBatch:
-    """What one plan became: `rewards` float64 [len(turns)]."""
+    """Result of one plan: `rewards` float64 [len(turns)]."""
 
     plan: RolloutPlan
     turns: list[DecisionRecord]
@@ -46,13 +46,13 @@ class RolloutBatch:
     seconds: float
     alerts: list[str] = field(default_factory=list)
     cache: dict[str, float] = field(default_factory=dict)
-    """What reading prompts cost, `cache/...`, of the process that played."""
+    """Prompt cache metrics, `cache/...`, of the process that played."""
     game_metrics: dict[str, float] = field(default_factory=dict)
-    """What the game says of it, in names of its own."""
+    """Metrics of the game, under its own names."""
 
 
 class Rollouts:
-    """Plays plans on `task`; `backend_of` has a model for the name of every player that is asked."""
+    """Player of plans on `task`; `backend_of` returns the model of a player by name."""
 
     def __init__(self, task: TextTask, backend_of: Callable[[str], Backend]) -> None:
         self.task, self._decide = task, partial(decide_all, backend_of)
@@ -87,5 +87,5 @@ class Rollouts:
         )
 
     def close(self) -> None:
-        """Release what the task holds."""
+        """Release the task's resources."""
         self.task.close()

@@ -1,4 +1,4 @@
-"""What a rollout looked like, in numbers: games, answers, reading; names are listed in docs/metrics.md."""
+"""Metrics of a rollout: games, answers and prompt cache; the names are listed in docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparring.agents.llm.backend import STOP
 
 
 def rollout_metrics(batch: RolloutBatch) -> dict[str, float]:
-    """Metrics of a batch, those of its game last."""
+    """Return the metrics of a batch, those of its game last."""
     groups = batch.plan.groups
     metrics = {
         "benchmark/trajectories": float(sum(len(groups[ending.group].heroes) for ending in batch.endings)),
@@ -24,7 +24,7 @@ def rollout_metrics(batch: RolloutBatch) -> dict[str, float]:
 
 
 def _extraction(batch: RolloutBatch) -> dict[str, float]:
-    """Lines asked for and got: all of them, unless a model that has no constraint failed."""
+    """Count requested and extracted lines; they differ only if an unconstrained model failed."""
     expected = sum(turn.lines for turn in batch.turns)
     good = [turn for turn in batch.turns if turn.decision.finish_reason == STOP]
     extracted = sum(len(turn.decision.chosen) for turn in good)

@@ -1,8 +1,8 @@
 """Rollouts played by other processes while this one trains, a fixed number of steps ahead.
 
-The batch of step t is played with the weights after step t - depth, whichever worker is how fast, so that a run is the
-same every time; depth 0 plays in this process when asked. Plans and weights of what is under way are kept: a worker
-that dies is replaced and its plan played again, and a training state holds them, so that a resumed run goes on alike.
+The batch of step t is played with the weights after step t - depth, regardless of worker speed, so runs are
+reproducible; depth 0 plays in this process on demand. Unfinished plans and their weights are kept: a worker that dies
+is replaced and its plan played again, and a training state holds them, so a resumed run continues identically.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparring.configs.schema import GRPORunConfig
 
 MOST_DEATHS = 3
 PATIENCE = 2.0
-"""Seconds that are waited for a batch to be taken in which is no longer wanted."""
+"""Seconds that `close` waits for the collecting thread to finish."""
 
 
 class InProcess:
-    """Depth 0: plays when the batch is asked for."""
+    """Depth 0: each batch is played in `next`."""
 
     def __init__(self, config: GRPORunConfig, make: MakePlayer) -> None:
         self._player = make(config)
@@ -35,7 +35,7 @@ class InProcess:
         self.tasks.append(task)
 
     def next(self) -> RolloutBatch:
-        """The batch of the oldest task."""
+        """Play the oldest task and return its batch."""
         task = self.tasks.pop(0)
         return self._player.play(task.plan, task.weights)
 
@@ -45,10 +45,10 @@ class InProcess:
 
 
 class Workers:
-    """`config.grpo.workers` processes, each with a player of its own; `alert` hears of those that die.
+    """Pool of `config.grpo.workers` processes, each with its own player; `alert` gets a line for each that dies.
 
-    A thread takes in what they have played and gives them their next plans, so that they never wait for the trainer
-    while a plan is there. What is said and raised is said and raised in `next`, in the trainer's own thread.
+    A thread collects finished batches and hands out the next plans, so workers never wait for the trainer while a
+    plan is pending. Alerts and exceptions surface in `next`, in the trainer's thread.
     """
 
     def __init__(self, config: GRPORunConfig, make: MakePlayer, alert: Callable[[str], None]) -> None:
@@ -73,9 +73,9 @@ class Workers:
         self._ring.send(None)
 
     def next(self) -> RolloutBatch:
-        """The batch of the oldest task, once it has been played.
+        """Wait for the batch of the oldest task and return it.
 
-        Raises `InputError` for what a worker refused, or if workers keep dying of it; `RolloutError` for its faults.
+        Raises `InputError` if a worker refused its input or workers keep dying, `RolloutError` for a fault in a worker.
         """
         step = self.tasks[0].plan.step
         with self._changed:
@@ -88,7 +88,7 @@ class Workers:
             return self._done.pop(step)
 
     def close(self) -> None:
-        """End the collecting, then the workers, also those that hold it up."""
+        """Stop the collecting thread, then all workers, including busy ones."""
         self._ring.close()
         self._collector.join(timeout=PATIENCE)
         for worker in self._workers:
@@ -98,7 +98,7 @@ class Workers:
         return Worker(self._context, self._config, self._make)
 
     def _keep_collecting(self) -> None:
-        """Until the bell is closed, or something went wrong that is the trainer's to raise."""
+        """Collect batches until the bell is closed or an error occurs, which `next` raises."""
         while self._error is None and not self._ring.closed:
             busy = {worker.pipe: worker for worker in self._workers if worker.step is not None}
             ready = wait([self._bell, *busy])
@@ -109,13 +109,13 @@ class Workers:
                     if pipe is not self._bell:
                         self._collect(busy[pipe])
                 self._hand_out()
-            except Exception as error:  # whatever it is, the trainer ends with it
+            except Exception as error:  # any error ends the trainer
                 self._error = error
             with self._changed:
                 self._changed.notify_all()
 
     def _rung(self) -> bool:
-        """Whether there is a new task; else the bell was closed."""
+        """Return True for a new task, False if the bell was closed."""
         try:
             self._bell.recv()
         except (EOFError, OSError):
@@ -123,7 +123,7 @@ class Workers:
         return True
 
     def _hand_out(self) -> None:
-        """Give the idle workers the jobs that no worker plays yet."""
+        """Hand pending jobs to idle workers."""
         started = {worker.step for worker in self._workers}
         with self._changed:
             waiting = [
@@ -149,7 +149,7 @@ class Workers:
             self._done[step] = answer
 
     def _replace(self, worker: Worker, step: int) -> None:
-        """Another process for one that died, unless its plan seems to be the reason."""
+        """Replace a worker that died; raise `InputError` once its plan has killed `MOST_DEATHS` of them."""
         self._deaths[step] = self._deaths.get(step, 0) + 1
         cause = worker.cause_of_death()
         worker.end()

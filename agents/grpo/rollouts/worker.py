@@ -1,7 +1,7 @@
 """A process that plays rollouts for the trainer, and the pipe to it.
 
-It computes as the trainer does: with as many threads, in a fixed order if that is asked for. Bad input that is refused
-there is the trainer's to say; a fault there ends the run with its name and the traceback of that process.
+It uses the trainer's thread count and, if configured, deterministic algorithms. The trainer reports bad input that the
+worker refuses; a fault in the worker ends the run with its name and the traceback of that process.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from sparring.configs.schema import GRPORunConfig
 from sparring.envs.text import RolloutPlan
 
 LAST_WORDS = 10.0
-"""Seconds that a process which no longer answers has to end by itself, so that its exit code tells why."""
+"""Seconds that an unresponsive process has to exit by itself, so that its exit code shows the cause."""
 
 
 class RolloutPlayer(Protocol):
-    """Plays plans with given weights."""
+    """Player of plans with given weights."""
 
     def play(self, plan: RolloutPlan, weights: bytes) -> RolloutBatch:
-        """Play a plan; `weights` are the learner's, packed."""
+        """Play a plan; `weights` are the learner's packed weights."""
         ...
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release its resources."""
         ...
 
 
@@ -50,18 +50,18 @@ class RolloutJob:
 
 
 class RolloutError(RuntimeError):
-    """A fault in a worker process; the message names it, and a note has the traceback there."""
+    """Fault in a worker process; the message names it, and a note has the traceback of that process."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a worker has no batch: one line, and the traceback unless it was bad input that was refused."""
+    """Reason why a worker has no batch: one line, and the traceback, empty for refused input."""
 
     line: str
     traceback: str = ""
 
     def of(self, step: int) -> InputError | RolloutError:
-        """What to raise for it in the trainer."""
+        """Return the exception to raise in the trainer."""
         if not self.traceback:
             return InputError(self.line)
         error = RolloutError(f"rollout of step {step}: {self.line}")
@@ -70,7 +70,7 @@ class Failure:
 
 
 class Worker:
-    """A process and the pipe to it; `step` is what it plays, None while it waits."""
+    """Worker process and the pipe to it; `step` is the step it plays, None while it is idle."""
 
     def __init__(self, context: Any, config: GRPORunConfig, make: MakePlayer) -> None:
         self.pipe, theirs = context.Pipe()
@@ -78,11 +78,11 @@ class Worker:
         with _signals_held():
             self.process.start()
         theirs.close()
-        self._at_exit = Finalize(None, self.process.kill, exitpriority=1)  # for who leaves without `end`
+        self._at_exit = Finalize(None, self.process.kill, exitpriority=1)  # if `end` is never called
         self.step: int | None = None
 
     def give(self, task: RolloutJob) -> None:
-        """Let it play; if it is dead, `recv` will tell."""
+        """Send a job to the worker; if it is dead, `recv` raises."""
         self.step = task.plan.step
         try:
             self.pipe.send(task)
@@ -90,13 +90,13 @@ class Worker:
             return
 
     def cause_of_death(self) -> str:
-        """How a process ended that no longer answers; asked before `end`, whose own signal would hide it."""
+        """Return how an unresponsive process ended; call it before `end`, whose signal would hide the cause."""
         self.process.join(timeout=LAST_WORDS)
         code = self.process.exitcode
         return "without an answer, still running" if code is None else f"with exit code {code}"
 
     def end(self) -> None:
-        """Close the pipe, which ends it, and see to it that it is gone."""
+        """Close the pipe, which stops the worker, and kill it if it does not exit within a second."""
         self.pipe.close()
         self.process.join(timeout=1.0)
         if self.process.is_alive():
@@ -106,7 +106,7 @@ class Worker:
 
 
 def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer) -> None:
-    """What a worker process does until its pipe closes; it leaves signals to the trainer, from its first moment on."""
+    """Play jobs until the pipe closes; signals are blocked from the start, so the trainer handles them."""
     set_threads(config.threads)
     if config.deterministic:
         make_deterministic()
@@ -118,21 +118,21 @@ def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer) -> None:
             try:
                 player = player or make(config)
                 answer = player.play(task.plan, task.weights)
-            except Exception as error:  # whatever it is, the trainer ends with it
+            except Exception as error:  # any error ends the trainer
                 answer = _failure(error)
             pipe.send(answer)
     except (EOFError, OSError):
-        pass  # the trainer has closed the pipe, or is gone
+        pass  # the trainer has closed the pipe or exited
     if player:
         player.close()
 
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Block interruption; a process that is started within is never interrupted.
+    """Block SIGINT and SIGTERM; a process started inside inherits the mask.
 
-    The resource tracker of multiprocessing is started first: it would otherwise be started with the first other
-    process, and then let signals in.
+    The resource tracker of multiprocessing is started first: otherwise it would start with the first worker and
+    unblock the signals.
     """
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
