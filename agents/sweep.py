@@ -1,8 +1,8 @@
-"""A sweep: several runs launched by Hydra's launchers, side by side here (joblib) or as jobs of a cluster (submitit).
+"""Sweeps: several runs launched by Hydra, in parallel on this machine (joblib) or as cluster jobs (submitit).
 
-A sweep has a folder beside the runs': a configuration, a log and an outcome per job. Hydra is told nothing but the
-numbers of the jobs; what they are was composed and checked before. A run that fails is one line of the table at the
-end, and no other run notices. Repeating a sweep with its name continues the runs that are not done.
+A sweep has its own folder next to the run folders, with a configuration, a log and an outcome per job. Hydra receives
+only job numbers; the configurations are composed and validated before. A failed run is one line of the final table
+and does not affect other runs. Repeating a sweep under the same name continues the runs that are not done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DONE, NEVER = "done", "did not end"
 
 
 def sweep(arguments: Sequence[str]) -> int:
-    """Launch what `arguments` say, wait for all of it, print how it went; returns 0 if every run is done, else 1."""
+    """Launch the sweep of `arguments`, wait, print the outcomes; return 0 if every run is done, else 1."""
     wanted = read_sweep(arguments)
     _check_plugins()
     first = wanted.runs[0]
@@ -50,7 +50,7 @@ def sweep(arguments: Sequence[str]) -> int:
 
 
 def job(config: Any) -> None:
-    """Do run number `config.job` of the sweep in `config.folder`, and write down how it went; never raises."""
+    """Train run number `config.job` of the sweep in `config.folder` and write its outcome; errors are recorded."""
     folder, number = Path(config.folder), int(config.job)
     run = from_plain(yaml.safe_load(_file(folder, number, "yaml").read_text(encoding="utf-8")))
     with _file(folder, number, "log").open("a", encoding="utf-8", buffering=1) as log, redirect_stdout(log):
@@ -59,7 +59,7 @@ def job(config: Any) -> None:
 
 
 def table(varied: Sequence[str], outcomes: Sequence[dict[str, Any]]) -> list[str]:
-    """The lines of the summary: what was varied, the run's name, how it ended, how far it came and how well it did."""
+    """Return the summary's lines: the varied options, the run's name, outcome, updates and result."""
     rows: list[tuple[str, ...]] = [("", "run", "outcome", "updates", "result")]
     for what, outcome in zip(varied, outcomes, strict=True):
         rows.append((what, *(str(outcome.get(key, "")) for key in rows[0][1:])))
@@ -68,7 +68,7 @@ def table(varied: Sequence[str], outcomes: Sequence[dict[str, Any]]) -> list[str
 
 
 def _write(folder: Path, name: str, wanted: Sweep) -> None:
-    """A configuration per job, each a run with a name of its own."""
+    """Write one configuration per job, each with its own run name."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, run in enumerate(wanted.runs):
         run.name = f"{name}-{number}"
@@ -77,7 +77,7 @@ def _write(folder: Path, name: str, wanted: Sweep) -> None:
 
 
 def _launch(folder: Path, wanted: Sweep) -> None:
-    """Let Hydra's launcher do the jobs, and wait for them."""
+    """Run the jobs with Hydra's launcher, and wait for them."""
     options = [f"hydra.launcher.{key}={json.dumps(value)}" for key, value in wanted.options.items()]
     quiet = ["hydra/hydra_logging=none", "hydra/job_logging=none", "hydra.output_subdir=null"]
     jobs = ",".join(str(number) for number in range(len(wanted.runs)))
@@ -104,7 +104,7 @@ def _train(run: RunConfig) -> dict[str, Any]:
 
 
 def _result(run: RunConfig) -> dict[str, Any]:
-    """How far the run came, and its mean win rate or return as its last checkpoint says."""
+    """Return the updates done and the mean win rate or return, from the run's last checkpoint."""
     from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 
     folder = RunFolder(ROOT / run.checkpoint_dir / run.name)

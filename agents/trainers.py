@@ -1,6 +1,6 @@
-"""Train as a configuration says: choose the trainer by `config.trainer`, open the run's session, and fit.
+"""Training from a configuration: choose the trainer by `config.trainer`, open the run's session, and fit.
 
-Torch and the trainer are imported only when `train` is called, so that a mistyped option is answered before they load.
+Torch and the trainer are imported only in `train`, so that a mistyped option is reported before they load.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ PLACES = {
     "clone": ("sparring.agents.llm.cloning.trainer:CloneTrainer", FIT),
     "sb3": ("sparring.agents.ppo.trainer:PPOTrainer", "sparring.agents.baselines.sb3:fit"),
 }
-"""The trainer and the loop of every `trainer=`."""
+"""Trainer class and training loop of every `trainer=`."""
 EXTRAS = {"grpo": "llm", "clone": "llm", "sb3": "sb3"}
-"""The optional dependencies of all but the first, which alone learns in several processes."""
+"""Optional dependencies of all trainers but ppo; only ppo supports several processes."""
 
 
 def train(config: RunConfig, claim: FolderClaim | None = None) -> Path:
-    """Train as `config` says, which must have passed `configs.validate`; return the path of the final policy.
+    """Train with `config`, which must have passed `configs.validate`; return the path of the final policy.
 
-    A relative `checkpoint_dir` lies in the repository. A run whose folder exists is continued; `claim` is that folder
-    if it is locked already. Raises `InputError` where the machine or the folder does not allow what the configuration
-    asks, and `SystemExit` where the run is stopped or the guard ends it (`agents.run.fit`).
+    A relative `checkpoint_dir` is resolved in the repository. A run whose folder exists is continued; `claim` is that
+    folder if it is locked already. Raises `InputError` if the machine or the folder does not support the
+    configuration, and `SystemExit` if the run is stopped or the guard ends it (`agents.run.fit`).
     """
     make, fit = load_trainer(config.trainer)
     from sparring.agents.distributed.processes import joined
@@ -46,8 +46,8 @@ def train(config: RunConfig, claim: FolderClaim | None = None) -> Path:
 
 
 def load_trainer(name: str) -> tuple[Any, Any]:
-    """Import the trainer and the loop of that name; raises `InputError` where they cannot be used here."""
-    # Threads that spin while they wait make training ten times slower on a machine that does anything else.
+    """Import the trainer and the loop `name`; raises `InputError` if they cannot be used here."""
+    # Busy-waiting threads make training ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if name in EXTRAS and os.environ.get("WORLD_SIZE", "1") != "1":
         other = ", or use trainer=ppo" if name == "sb3" else ""

@@ -1,10 +1,10 @@
-"""The "256h/0b" family: separate actor and critic, `hidden` wide, with `blocks` pre-norm residual blocks.
+"""Network family "256h/0b": separate actor and critic, `hidden` wide, with `blocks` pre-norm residual blocks.
 
 Without blocks a trunk is two layers of ReLU (or tanh); with blocks it is one such layer and then, for each block,
-x + Linear(ReLU(Linear(LayerNorm(x)))). Actions lie continuous first, then binary: independent Gaussians whose log
-standard deviations do not depend on the state, independent Bernoullis whose action value is 0.0 or 1.0, and at last,
-if there is one, a choice among `categorical` things by its number. Gaussian actions are raw: only the environment
-clamps them. Densities are written out by hand because acting on small batches is bound by the number of operations.
+x + Linear(ReLU(Linear(LayerNorm(x)))). An action has, in this order: independent Gaussians with state-independent log
+standard deviations, independent Bernoullis with values 0.0 or 1.0, and optionally the index of one of `categorical`
+choices. Gaussian actions are raw: only the environment clamps them. Densities are written out, without
+`torch.distributions`, because acting on small batches is bound by the number of operations.
 B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A for `action_size`.
 """
 
@@ -41,9 +41,9 @@ class Residual(nn.Module):
 
 
 class ActorCritic(nn.Module):
-    """Policy pi(a | s) and value V(s) as two networks that share nothing.
+    """Policy pi(a | s) and value V(s) as two networks without shared weights.
 
-    `categorical` is the number of things to choose from, 0 where there is no such choice. `seed` draws the initial
+    `categorical` is the number of choices, 0 for none. `seed` draws the initial
     weights without touching the global random state.
     """
 
@@ -61,7 +61,7 @@ class ActorCritic(nn.Module):
         self.obs_dim, self.continuous, self.binary, self.categorical = obs_dim, continuous, binary, categorical
         self.config = config
         generator = torch.Generator().manual_seed(seed)
-        # Gain 0.01: the first policy hardly depends on the state, so its entropy is that of log_std_init everywhere.
+        # Gain 0.01: the initial policy hardly depends on the state, so log_std_init sets its entropy everywhere.
         self.actor = mlp(obs_dim, continuous + binary + categorical, config, head_gain=0.01, generator=generator)
         self.critic = mlp(obs_dim, 1, config, head_gain=1.0, generator=generator)
         self.log_std = nn.Parameter(torch.full((continuous,), config.log_std_init))
@@ -69,12 +69,12 @@ class ActorCritic(nn.Module):
 
     @property
     def action_size(self) -> int:
-        """A: the numbers of one action."""
+        """A: the length of one action."""
         return self.continuous + self.binary + (self.categorical > 0)
 
     @property
     def shape(self) -> dict[str, Any]:
-        """A plain dict from which `from_shape` builds a network that takes this one's weights."""
+        """Plain dict from which `from_shape` builds a network that accepts this one's weights."""
         sizes = (self.obs_dim, self.continuous, self.binary)
         return network_shape(*sizes, self.config, categorical=self.categorical)
 
@@ -90,7 +90,7 @@ class ActorCritic(nn.Module):
     def act(
         self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | ShardedGenerator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Actions [B, A] and their log-probabilities [B] for observations [B, D]; `generator` on the same device.
+        """Return actions [B, A] and log-probabilities [B] for observations [B, D]; `generator` is on the same device.
 
         A deterministic action is the Gaussian's mean, the likelier side of the Bernoulli and the likeliest choice.
         """
@@ -103,7 +103,7 @@ class ActorCritic(nn.Module):
         return torch.cat([actions, chosen], dim=-1), log_prob + choice_log_probability(choice, chosen)
 
     def value(self, obs: Tensor) -> Tensor:
-        """V(s), float32 [B], for observations [B, D]."""
+        """Return V(s), float32 [B], for observations [B, D]."""
         return self.critic(obs).float().squeeze(-1)
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,7 +116,7 @@ class ActorCritic(nn.Module):
         return log_prob, entropy(output, self.log_std) - (choice.exp() * choice).sum(-1)
 
     def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The actor's means and logits [B, C + binary], and the log-probabilities of the choice [B, categorical]."""
+        """Return means and logits [B, C + binary], and the log-probabilities of the choice [B, categorical]."""
         output = self.actor(obs).float()
         if not self.categorical:
             return output, None
@@ -138,7 +138,7 @@ class ActorCritic(nn.Module):
 def network_shape(
     obs_dim: int, continuous: int, binary: int, config: NetworkConfig, *, categorical: int = 0
 ) -> dict[str, Any]:
-    """The `ActorCritic.shape` of a network with these sizes."""
+    """Return the `ActorCritic.shape` of a network with these sizes."""
     sizes = {"obs_dim": obs_dim, "continuous": continuous, "binary": binary}
     return sizes | ({"categorical": categorical} if categorical else {}) | asdict(config)
 
@@ -146,7 +146,7 @@ def network_shape(
 def mlp(
     inputs: int, outputs: int, config: NetworkConfig, *, head_gain: float, generator: torch.Generator
 ) -> nn.Sequential:
-    """One trunk of the family with a linear head: [..., inputs] to [..., outputs]."""
+    """Build one trunk of the family with a linear head: [..., inputs] to [..., outputs]."""
     hidden, activation = config.hidden, ACTIVATIONS[config.activation]
     layers: list[nn.Module] = [linear(inputs, hidden, generator), activation()]
     if config.blocks == 0:
@@ -187,7 +187,7 @@ def log_probability(output: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
 
 
 def entropy(output: Tensor, log_std: Tensor) -> Tensor:
-    """Entropy [...] in nats of the distribution given by the actor's output [..., A]."""
+    """Return the entropy [...] in nats of the distribution given by the actor's output [..., A]."""
     _, logit = _split(output, log_std)
     logit = logit.contiguous()  # softplus of a strided view takes four times as long
     gaussian = (log_std + 0.5 + HALF_LOG_TWO_PI).sum(-1)  # log std + log(2 pi e) / 2
@@ -196,9 +196,9 @@ def entropy(output: Tensor, log_std: Tensor) -> Tensor:
 
 
 def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
-    """Draw a choice [B, 1], its number as a float, from its log-probabilities [B, K]: the largest of them plus noise.
+    """Draw a choice [B, 1], an index as a float, from log-probabilities [B, K].
 
-    With Gumbel noise, -log(-log u), that is a sample of the categorical distribution.
+    The argmax after adding Gumbel noise, -log(-log u), is a sample of the categorical distribution.
     """
     if deterministic:
         return log_probs.argmax(-1, keepdim=True).float()
@@ -209,7 +209,7 @@ def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator
 
 
 def choice_log_probability(log_probs: Tensor, chosen: Tensor) -> Tensor:
-    """Log-probability [B] of what was `chosen` [B, 1] under the log-probabilities [B, K]."""
+    """Return the log-probability [B] of the index `chosen` [B, 1] under log-probabilities [B, K]."""
     return log_probs.gather(-1, chosen.long()).squeeze(-1)
 
 

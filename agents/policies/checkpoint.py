@@ -1,9 +1,9 @@
-"""Policies as files: written whole or not at all, verified when read, and never a vehicle for code.
+"""Policy checkpoints: files that are written atomically, verified when read, and contain no code.
 
-One file carries what it takes to play again: weights, network shape, the contract with the environment (observation
-and action sizes, rules, version) and a summary of the training. `torch.load(weights_only=True)` reads it anywhere.
-`manifest.json` beside it records each file's SHA-256; a file listed there is checked against it, and every file is
-checked by the CRCs inside it, because neither torch nor a disk notices a flipped bit in a weight.
+A file holds everything needed to play: weights, network shape, the contract with the environment (observation and
+action sizes, rules, version) and a training summary. `torch.load(weights_only=True)` reads it. `manifest.json` in the
+same folder records SHA-256 hashes; a listed file must match its hash, and every file is checked by its internal CRCs,
+because neither torch nor a disk detects a flipped bit in a weight.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unp
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
-"""1: as today, but no policy looks into the mirror. 2: the contract says whether it does."""
+"""1: no policy uses mirrored observations. 2: the contract key `mirror` states whether it does."""
 MANIFEST = "manifest.json"
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
-"""What every contract says; `Game.contract_keys` are those of one game."""
+"""Keys of every contract; `Game.contract_keys` are those of one game."""
 
 
 class CheckpointError(InputError):
-    """A checkpoint that cannot be used; the message is one line naming the file and what is wrong."""
+    """Checkpoint that cannot be used; the message is one line with the file and the problem."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded policy: the network in evaluation mode, its contract with the environment, how it was trained."""
+    """Loaded policy: the network in evaluation mode, its contract with the environment, a training summary."""
 
     network: ActorCritic
     contract: dict[str, Any]
@@ -48,16 +48,16 @@ class Checkpoint:
 def save_checkpoint(
     path: Path, network: ActorCritic, *, contract: Mapping[str, Any], training: Mapping[str, Any]
 ) -> None:
-    """Write `network` and what belongs to it to `path`, and its SHA-256 into the folder's manifest.
+    """Write `network`, contract and training summary to `path`, and its SHA-256 to the folder's manifest.
 
-    `contract` is the task's, `training` any plain summary; equal arguments give equal bytes. A crash leaves the old
-    file or the new one. Raises `ValueError` where the contract lacks a key or disagrees with the network's obs_dim.
+    `training` is any plain data; equal arguments give equal bytes. A crash leaves the old file or the new one. Raises
+    `CheckpointError` if the contract lacks a key or disagrees with the network's shape.
     """
     _check_contract(path, contract, network.shape)
     header = {"format": FORMAT, "format_version": FORMAT_VERSION}
     belongings = {"shape": network.shape, "contract": contract, "training": training}
     data = pack(header | belongings | {"weights": network.state_dict()})
-    # The old hash goes first: between the two writes a file is unlisted rather than listed with another's hash.
+    # The old hash is removed first, so a crash between the writes leaves a file unlisted, not with a wrong hash.
     _edit_manifest(path, None)
     write_atomically(path, data)
     _edit_manifest(path, sha256(data))
@@ -66,9 +66,9 @@ def save_checkpoint(
 def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
     """Read, verify and rebuild the policy in `path` on `device`.
 
-    A policy of an old version of its environment is read as well; `agents.policies.env_version` says whether it plays.
+    A policy of an old version of its environment is read as well; `agents.policies.env_version` decides if it can play.
     Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
-    weights, shape and contract do not belong together.
+    weights, shape and contract do not match.
     """
     content = _read(path, device)
     version = content.get("format_version")
@@ -139,7 +139,7 @@ def _read_manifest(path: Path) -> dict[str, str]:
 
 
 def _edit_manifest(path: Path, digest: str | None) -> None:
-    """List `path` with `digest`, or with None take it off the list."""
+    """List `path` with `digest`, or remove it if `digest` is None."""
     manifest = path.parent / MANIFEST
     entries = _read_manifest(manifest)
     if digest is None and path.name not in entries:

@@ -1,8 +1,8 @@
-"""Policies of an environment version that is no longer registered: refused, unless they are asked to play all the same.
+"""Policies of an environment version that is no longer registered: refused unless explicitly admitted.
 
 A classic policy of `sparring/Dogfight-v0` observes the same 46 or 59 floats as one of v1, so `admitted` gives it the
-contract of today. Under challenge rules v0 showed other numbers in [15], [18], [53] and [54] of a frame and in the
-first frames of a match; a policy that learned from them is always refused.
+current contract. Under challenge rules v0 had other values in [15], [18], [53] and [54] of a frame and in the first
+frames of a match; a policy trained on them is always refused.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from sparring.configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_
 from sparring.envs.game import Game, game_of
 
 SAME_OBSERVATIONS = ("classic",)
-"""Rules under which both versions show a policy the same numbers."""
+"""Rules under which both versions give a policy the same observations."""
 
 
 class OldVersionError(InputError):
-    """A policy of an environment version that is no longer registered; the message is one line with what to do."""
+    """Policy of an environment version that is no longer registered; the message is one line with the remedy."""
 
 
 def game_of_policy(contract: Mapping[str, Any]) -> Game | None:
-    """Return the game that a policy's contract is with, in whatever version; None where it is none of ours."""
+    """Return the game of a policy's contract, in any version; None for an unknown game."""
     return game_of(current_id(str(contract.get("id"))))
 
 
 def is_old(contract: Mapping[str, Any]) -> bool:
-    """Return whether a policy's contract is with a version of its environment that is no longer registered."""
+    """Return whether a policy's contract is with an environment version that is no longer registered."""
     return is_retired(str(contract.get("id")))
 
 
 def old_version_message(path: Path | str, contract: Mapping[str, Any] | None = None) -> str:
-    """Return why the policy in `path` is refused, and what to do; with its `contract`, whether it can play at all."""
+    """Return why the policy in `path` is refused and the remedy; `contract` decides whether it can play at all."""
     old = RETIRED[DOGFIGHT_V0]
     line = f"{path}: was trained under {DOGFIGHT_V0}, whose {old.reason}"
     if contract is not None and not _can_play(contract):
@@ -43,9 +43,9 @@ def old_version_message(path: Path | str, contract: Mapping[str, Any] | None = N
 
 
 def admitted(contract: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
-    """Return the contract under which the policy in `path` plays today: its own, with an old id and version replaced.
+    """Return the contract under which the policy in `path` plays now: its own, with an old id and version replaced.
 
-    Raises `OldVersionError` for an old policy that observed other numbers than today's environment shows.
+    Raises `OldVersionError` for an old policy whose observations differ from those of the current environment.
     """
     if not is_old(contract):
         return dict(contract)

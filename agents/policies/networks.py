@@ -1,4 +1,4 @@
-"""A network from its shape: which family it is of, the shape says."""
+"""Networks built from their shape, which also determines the family."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparring.envs.game import game_of, load
 
 
 def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
-    """Return the shape of the network that learns under `contract`: the game's own kind, or an `ActorCritic`."""
+    """Return the network shape for `contract`: the game's own family, or `ActorCritic`."""
     game = game_of(contract["id"])
     if game and game.network_shape:
         return dict(load(game.network_shape)(config))
@@ -20,9 +20,9 @@ def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, A
 
 
 def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
-    """Build what `shape`, a network's own, describes, with initial weights drawn from `seed`.
+    """Build the network that `shape` describes, with initial weights drawn from `seed`.
 
-    Everything but Diplomacy's order network is an `ActorCritic`; that one has the same interface.
+    It is an `ActorCritic`, or Diplomacy's order network, which has the same interface.
     """
     if "family" not in shape:
         return ActorCritic.from_shape(shape, seed=seed)

@@ -1,10 +1,10 @@
-"""A policy that gives an order to each of its units in Diplomacy, and a value: small, factored, and never illegal.
+"""Diplomacy policy with one order per unit, and a value: small, factored over units, and always legal.
 
-An encoder lets every province see its neighbours a few times (`blocks` rounds). Each unit then scores its K = 37
-choices (`envs/diplomacy/orders/order_choices.py`) by dot products with the provinces that they are about. What the
-board rules out has probability zero, which follows from the observation alone. Units choose independently, so log-
-probabilities and entropies add up over them. B is a batch of observations, D = P x 62 their size
-(`envs/diplomacy/observation.py`, flat), U = 17 the most units of a power, P = 75 provinces, H `hidden`.
+An encoder passes messages between neighbouring provinces for `blocks` rounds. Each unit then scores its K = 37 choices
+(`envs/diplomacy/orders/order_choices.py`) by dot products with their target provinces. Illegal choices have probability
+zero, computed from the observation alone. Units choose independently, so log-probabilities and entropies are sums over
+units. B is a batch of observations, D = P x 62 their size (`envs/diplomacy/observation.py`, flat), U = 17 the most
+units of a power, P = 75 provinces, H `hidden`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ OBS_DIM = math.prod(SHAPE)
 
 
 class Encoder(nn.Module):
-    """What a province is worth knowing, [B, P, H], from observations [B, P, 62]; `rounds` of looking at the neighbours.
+    """Province features [B, P, H] from observations [B, P, 62], after `rounds` of messages between neighbours.
 
-    Which province it is, an observation says by its row alone: each row has a vector of its own here.
+    The observation identifies a province only by its row, so each row has a learned embedding (`place`).
     """
 
     near: Tensor
@@ -47,7 +47,7 @@ class Encoder(nn.Module):
         self.others = nn.ModuleList(linear(hidden, hidden, generator, gain=1.0) for _ in range(rounds))
 
     def forward(self, seen: Tensor) -> Tensor:
-        """[B, P, 62] to [B, P, H]."""
+        """Map [B, P, 62] to [B, P, H]."""
         h = F.relu(self.input(seen) + self.place)
         for own, others in zip(self.own, self.others, strict=True):
             h = h + F.relu(own(h) + others(self.near @ h))
@@ -64,7 +64,7 @@ class Actor(nn.Module):
         self.ask = linear(hidden, 3 * hidden, generator, gain=0.1)
 
     def forward(self, seen: Tensor, places: Tensor, targets: Tensor) -> Tensor:
-        """`places` [B, U] are the units' provinces, `targets` [B, U, 24] those to move to, then to support into."""
+        """Score choices from units' provinces `places` [B, U] and `targets` [B, U, 24] of moves, then supports."""
         h = self.encoder(seen)
         hidden = h.shape[-1]
         mine = h.gather(1, places.unsqueeze(-1).expand(-1, -1, hidden))
@@ -85,12 +85,12 @@ class Critic(nn.Module):
         self.head = linear(hidden, 1, generator, gain=1.0)
 
     def forward(self, seen: Tensor) -> Tensor:
-        """[B, P, 62] to [B, 1]."""
+        """Map [B, P, 62] to [B, 1]."""
         return self.head(self.encoder(seen).mean(1))
 
 
 class OrderNetwork(nn.Module):
-    """The interface of `agents.policies.actor_critic.ActorCritic`; an action is a choice number a unit, as a float."""
+    """Order policy with the interface of `ActorCritic`; an action is one choice index per unit, as a float."""
 
     goals: Tensor
     reach: Tensor
@@ -110,14 +110,14 @@ class OrderNetwork(nn.Module):
 
     @property
     def shape(self) -> dict[str, Any]:
-        """A plain dict from which `build_network` makes a network that takes this one's weights."""
+        """Plain dict from which `build_network` makes a network that accepts this one's weights."""
         return order_network_shape(self.config)
 
     @torch.no_grad()
     def act(
         self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | ShardedGenerator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Choices [B, U] and the log-probability [B] of all of them together, for observations [B, D]."""
+        """Return choices [B, U] and their joint log-probability [B] for observations [B, D]."""
         log_probs, present = self._answer(obs)
         if deterministic:
             chosen = log_probs.argmax(-1)
@@ -127,11 +127,11 @@ class OrderNetwork(nn.Module):
         return chosen.float(), _total(log_probs, chosen, present)
 
     def value(self, obs: Tensor) -> Tensor:
-        """V(s), float32 [B], for observations [B, D]."""
+        """Return V(s), float32 [B], for observations [B, D]."""
         return self.critic(obs.unflatten(1, SHAPE)).float().squeeze(-1)
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probability and entropy [B] of choices [B, U]."""
+        """Return the log-probability of choices [B, U] and the entropy, [B] each."""
         log_probs, present = self._answer(obs)
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         return _total(log_probs, actions.long(), present), (entropy * present).sum(-1)
@@ -143,7 +143,7 @@ class OrderNetwork(nn.Module):
         """There is none."""
 
     def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities [B, U, K] of every choice, and which units are there [B, U]."""
+        """Return log-probabilities [B, U, K] of every choice, and the mask of present units [B, U]."""
         seen = obs.unflatten(1, SHAPE)
         rows = rows_of(seen)
         places, present = units_of(rows)
@@ -154,7 +154,7 @@ class OrderNetwork(nn.Module):
         return scores.masked_fill(~legal, -1e9).log_softmax(-1), present
 
     def _legal(self, rows: Tensor, goals: Tensor, reach: Tensor, present: Tensor) -> Tensor:
-        """Which choices the board allows, bool [B, U, K]; holding always."""
+        """Return the mask of legal choices, bool [B, U, K]; holding is always legal."""
         ours = (rows >= 0).float()
         near = torch.zeros_like(ours)
         flat, counted = reach.flatten(1), (reach >= 0).flatten(1) & present.repeat_interleave(SIDES, dim=1)
@@ -167,12 +167,12 @@ class OrderNetwork(nn.Module):
 
 
 def order_network_shape(config: NetworkConfig) -> dict[str, Any]:
-    """The `OrderNetwork.shape` of these options."""
+    """Return the `OrderNetwork.shape` of these options."""
     return {"family": FAMILY, "obs_dim": OBS_DIM, "continuous": 0, "binary": 0} | asdict(config)
 
 
 def _total(log_probs: Tensor, chosen: Tensor, present: Tensor) -> Tensor:
-    """Sum over the units that are there."""
+    """Sum the log-probabilities of the chosen orders over the present units."""
     return (log_probs.gather(-1, chosen.unsqueeze(-1)).squeeze(-1) * present).sum(-1)
 
 

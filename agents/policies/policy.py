@@ -1,10 +1,10 @@
-"""A policy: observations in, actions out. It is what a checkpoint becomes when it is to play, not to learn.
+"""Policy: a checkpoint loaded for playing, which maps observations to actions.
 
-A policy carries the contract it was trained under and refuses matches it does not fit: other rules, another length of a
-step, observations it has never seen. One difference is harmless. The 46 floats of a policy trained without the physics
-parameters are the first 46 of the 59, so it plays among policies that see all 59 by looking at the first 46.
+A policy has the contract it was trained under and refuses matches with other rules, another step length or unknown
+observations. One difference is allowed: a policy trained without the physics parameters observes 46 floats, the first
+46 of 59, so in matches with all 59 it uses only those.
 
-A policy of an old version of the environment plays only where that was asked for (`agents.policies.env_version`).
+A policy of an old environment version plays only if that is configured (`agents.policies.env_version`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from sparring.envs.game import load
 
 OBSERVATION_KEYS = ("obs_dim", "observe_physics")
 ACTION_KEYS = ("continuous", "binary")
-"""How a policy draws its actions; the game only asks how many there are."""
+"""Numbers of actions of each kind; matches constrain only their sum."""
 
 
 class PolicyError(InputError):
-    """A policy that cannot play these matches; the message is one line naming it and what differs."""
+    """Policy that cannot play these matches; the message is one line with its name and the difference."""
 
 
 class Policy:
-    """A network that plays under `contract`; `name` is what messages and tables call it.
+    """Network that plays under `contract`; `name` identifies it in messages and tables.
 
     Deterministic actions are the Gaussian's mean and the likelier side of the Bernoulli; otherwise actions are sampled
-    with a generator of the policy's own, seeded with `seed`.
+    with the policy's own generator, seeded with `seed`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Policy:
         self._generator.manual_seed(seed)
 
     def check(self, contract: Mapping[str, Any]) -> None:
-        """Return if the policy can play matches of this contract, else raise `PolicyError` naming what differs."""
+        """Raise `PolicyError`, with the difference, unless the policy can play matches of this contract."""
         if is_old(self.contract):
             raise PolicyError(old_version_message(self.name, self.contract))
         for key, wanted in contract.items():
@@ -84,7 +84,7 @@ class Policy:
 
     @torch.no_grad()
     def act(self, obs: Tensor) -> Tensor:
-        """Actions [B, A] for observations [B, D] of matches that passed `check`."""
+        """Return actions [B, A] for observations [B, D] of matches that passed `check`."""
         seen = obs[:, : self.network.obs_dim]
         if self._mirror is None:
             return self._answer(seen)
@@ -99,6 +99,6 @@ class Policy:
         return all(self.contract[key] == contract[key] for key in OBSERVATION_KEYS)
 
     def _sees_less(self, contract: Mapping[str, Any]) -> bool:
-        """Whether the matches show what this policy sees, and the physics parameters after it."""
+        """Return whether the matches only add the physics parameters to this policy's observations."""
         fewer = self.contract["obs_dim"] < contract["obs_dim"]
         return fewer and contract["observe_physics"] and not self.contract["observe_physics"]

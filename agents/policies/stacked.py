@@ -1,8 +1,8 @@
-"""Many frozen actors in one batched forward: opponent k answers row k of the observations.
+"""Batched forward of many frozen actors: opponent k acts on row k of the observations.
 
-The weights of the K slots are stacked, so a linear layer of all slots is one batched product, x_k W_k^T + b_k, and the
-number of different opponents costs no Python loop. Which snapshot sits in which slot is a copy of weights; nothing is
-rebuilt. The layers are those of the actor in `network.py`, walked in order.
+The weights of the K slots are stacked, so a linear layer of all slots is one batched product, x_k W_k^T + b_k, without
+a Python loop over opponents. Changing the snapshot of a slot copies weights and rebuilds nothing. The layers are those
+of `ActorCritic.actor`, applied in order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class StackedActors:
     def act(
         self, obs: Tensor, *, generator: torch.Generator | ShardedGenerator | None = None, deterministic: bool = False
     ) -> Tensor:
-        """Actions [K, M, A] for observations [K, M, D]; row k is answered by slot k."""
+        """Return actions [K, M, A] for observations [K, M, D]; slot k acts on row k."""
         output = self._forward(self.template.actor, "actor", obs).float()
         return sample(output, self.weights["log_std"], deterministic=deterministic, generator=generator)
 
@@ -75,5 +75,5 @@ class StackedActors:
 
 
 def _stored(weight: Tensor) -> Tensor:
-    """How a slot keeps a weight: matrices as [inputs, outputs], vectors as [1, outputs] to broadcast over M."""
+    """Convert a weight to slot layout: matrices [inputs, outputs], vectors [1, outputs] to broadcast over M."""
     return weight.T if weight.dim() == 2 else weight.unsqueeze(0)

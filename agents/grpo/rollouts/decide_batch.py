@@ -15,7 +15,7 @@ Decided = list[tuple[Prompt, Decision]]
 
 
 def decide_all(backend_of: Callable[[str], Backend], prompts: Sequence[Prompt], fail: Fail) -> Decided:
-    """Return the decisions of all players, one player after another; a failed game is skipped by the players after it."""
+    """Return the decisions of all players, one player after another; later players skip failed games."""
     failed: set[int] = set()
 
     def note(games: set[int], why: str) -> None:
