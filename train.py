@@ -1,10 +1,10 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
 Composes and checks the configuration, claims the run's folder, then calls `agents.trainers.train`.
-`--multirun +run=quickstart seed=1,2,3` does a run per combination of values (agents/sweep.py).
+`--multirun +run=quickstart seed=1,2,3` trains one run per combination of values (agents/sweep.py).
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
-Exit codes: 0 done, 1 the guard ended the run (`guard_report.json` says why), 2 bad input or a package missing (one line
-on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost.
+Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
+line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from runpy import run_path
 
-if __name__ == "__main__":  # Run as a script, perhaps before anything is installed.
+if __name__ == "__main__":  # Run as a script, maybe before installation.
     run_path(str(Path(__file__).parent / "configs" / "installed.py"))["check_installed"]("train.py")
 
 import yaml
@@ -61,14 +61,14 @@ def _run(arguments: Sequence[str]) -> int:
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
         return 0
-    with _claim(config) as claim:  # answers what it refuses before torch and Warp load
+    with _claim(config) as claim:  # refuses bad input before torch and Warp load
         say(LOADING, shown=config.logger.progress and _first())
         train(config, claim)
     return 0
 
 
 def _claim(config: RunConfig) -> AbstractContextManager[FolderClaim | None]:
-    """The run's folder; of several processes the first claims it later, when all are connected."""
+    """Claim the run's folder; of several processes the first does so later, when all are connected."""
     return FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()
 
 

@@ -1,7 +1,7 @@
-"""Who plays the seven powers of Diplomacy, from what a person writes: `dumbbot`, or `FRANCE=final.pt,dumbbot`.
+"""Players of the seven powers of Diplomacy, read from text: `dumbbot`, or `FRANCE=final.pt,dumbbot`.
 
-A player is a bot by its name or a policy by its file, a path, a run's name or final.pt; one without a power plays all
-powers that no other one plays. Names are read and files looked for without torch.
+A player is a bot, given by its name, or a policy, given by a path, a run's name or final.pt. One without a power plays
+all powers that have no other player. Names and files are resolved without torch.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from sparring.agents.play.diplomacy_matches import Seat
 
 POLICIES = replace(GAME, language_models=False)
-"""Diplomacy without the players that are language models."""
+"""Diplomacy without language models as players."""
 STEWARD = "dumbbot"
-"""Gives a policy's retreats and winter orders, which it does not give itself, where no bot plays the other powers."""
+"""Bot for the retreats and adjustments of a policy, which orders neither, where no bot plays the other powers."""
 
 
 def read_cast(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Names of the seven players in the powers' order, and the name given without a power, empty where none is.
+    """Return the seven players in the order of powers, and the name without a power (empty if none).
 
     Raises `InputError` for a power that is unknown, named twice, or left without a player.
     """
@@ -66,9 +66,9 @@ def _complete(named: dict[str, str], rest: str) -> tuple[str, ...]:
 
 
 def find_cast(names: Sequence[str]) -> list[Player]:
-    """The bots and files that are meant; raises `UnknownNameError`, with the choices.
+    """Return the bots and files that `names` mean.
 
-    Raises `InputError` for the run of a language model, and for its files.
+    Raises `UnknownNameError` with the choices, and `InputError` for a language model's run or files.
     """
     cast = []
     for name in names:
@@ -87,6 +87,6 @@ def _check_policy(name: str, run: Path | None) -> None:
 
 
 def load_seats(players: Sequence[Player]) -> list[Seat]:
-    """Bots as they are, and the networks of files, each read once; raises `InputError` for what cannot play."""
+    """Return bots unchanged and the networks of files, each read once; raises `InputError` for unusable files."""
     networks = {path: load_policy(path) for path in players if isinstance(path, Path)}
     return [player if isinstance(player, str) else networks[player] for player in players]

@@ -1,12 +1,11 @@
 """Evaluate bots, policies and language models in Diplomacy: `python eval/run.py --ckpt bot:dumbbot`.
 
-One power is played by one player and six by another, each power equally often; a game without a winner at the end of
-the last year, which is that of the checkpoint's training unless --last-year names one, is a draw. Says for either side
-solos, draws and losses, the shares by draw size and by sum of squares, centres, survival and rank, with 95 % intervals,
-and writes them beside the checkpoint or where --out says, and with --replay a game to watch. Where a server or Ctrl-C
-ends the games of a language model, the rounds that are whole are written, with `partial` in the files' names, and
-stderr says how many games these are. Exit codes: 0 done, 2 bad input or a server that fails (on stderr), 130 stopped
-with Ctrl-C.
+One player has one power and another the other six, each power equally often. A game without a winner after the last
+year (--last-year, else that of the checkpoint's training) is a draw. Prints for each side solos, draws, losses, shares
+by draw size and by sum of squares, centres, survival and rank, with 95 % intervals. Writes them beside the checkpoint
+or to --out, and with --replay a game to watch. If a server fails or Ctrl-C stops a language model, complete rounds are
+written to files named `partial`, and their number of games is printed on stderr.
+Exit codes: 0 done, 2 bad input or a failing server (on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def _run(arguments: Sequence[str]) -> int:
 def _load(
     options: DiplomacyOptions, found: Player | None, device: str, rivals: Mapping[str, Path]
 ) -> LanguagePlayer | ActorCritic | None:
-    """Load who --ckpt means, None for bots; raises `InputError` for who cannot play, and for options it is not for."""
+    """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
     player = None
     if found is not None:
         temperature = options.temperature or 0.0
@@ -88,9 +87,9 @@ def _load(
 
 
 def _publish(options: DiplomacyOptions, found: Player | None, played: Played) -> None:
-    """Print the results, and write them where --out says, else beside the checkpoint.
+    """Print the results, and write them to --out, else beside the checkpoint.
 
-    Those of a part of the games have names of their own, and so never take the place of those of all.
+    Partial results have names of their own, and so never replace complete ones.
     """
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
@@ -106,7 +105,7 @@ def _publish(options: DiplomacyOptions, found: Player | None, played: Played) ->
 
 
 def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
-    """The line about games that were cut off."""
+    """Return the message about games that were cut off."""
     done = played.records[0].games if played.records else 0
     kept = "the table is of these" if done else "nothing is written"
     lost = "games of one round are played side by side, and those under way are lost"
@@ -114,7 +113,7 @@ def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
 
 
 def _show_league(options: DiplomacyOptions, text: str) -> int:
-    """Print a run's fixed references, and write them where --out says."""
+    """Print a run's fixed references, and write them to --out."""
     name, league = _read_league(text)
     make_folders([options.out])
     markdown, data = references_markdown(name, league), references_json(name, league)
@@ -123,7 +122,7 @@ def _show_league(options: DiplomacyOptions, text: str) -> int:
 
 
 def _read_league(text: str) -> tuple[str, League]:
-    """A run's name and its league, the run given by its name or folder."""
+    """Return a run's name and league, given its name or folder."""
     from sparring.curriculum.league.file import LeagueFile
 
     folder = find_folder(text, holding=LEAGUE)

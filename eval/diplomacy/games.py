@@ -1,4 +1,4 @@
-"""Play the games of bots and policies, and what is kept of games; those of language models are in `language.py`."""
+"""Games of bots and policies, and what is kept of them; `language.py` plays those of language models."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class Played:
-    """What came of the cells, and the game to watch: its phases, its seven players, and what its odds are."""
+    """Records of the cells, and the game to watch: its phases, seven players and a note on its odds."""
 
     records: list[PowerRecord]
     phases: list[Phase] = field(default_factory=list)
     players: list[str] = field(default_factory=list)
     note: str = ""
     about: dict[str, Any] = field(default_factory=dict)
-    """What the results say of a language model."""
+    """Description of a language model, for the results."""
     cut: BaseException | None = None
-    """What ended the games before all were played; the records are of those that were."""
+    """Cause of an early end; the records are then of the games played."""
 
 
 def play_bots(options: DiplomacyOptions, network: ActorCritic | None, device: str, threads: int) -> Played:
-    """Bots, or a policy, against six bots of a kind."""
+    """Play bots, or a policy, against six equal bots."""
     from sparring.agents.play.diplomacy_matches import play_against
     from sparring.envs.diplomacy.records.history import WatchedBatch
     from sparring.eval.diplomacy.single_power import play_cell, record
@@ -52,7 +52,7 @@ def play_bots(options: DiplomacyOptions, network: ActorCritic | None, device: st
 
 
 def make_batch(options: DiplomacyOptions, games: int, watched: int, device: str, threads: int) -> DiplomacyBatch:
-    """A batch with its kernels loaded; with --replay one that keeps what happens in the game `watched`."""
+    """Return a batch with its kernels loaded; with --replay it records the game `watched`."""
     from sparring.envs.diplomacy.batch import DiplomacyBatch
     from sparring.envs.diplomacy.records.history import WatchedBatch
 

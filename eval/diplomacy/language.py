@@ -1,9 +1,9 @@
-"""Language models against opponents in Diplomacy, alone and six times, in games of all pairs at once.
+"""Language models against opponents in Diplomacy, as one power and as six, in games of all pairs at once.
 
-Asking a language model is slow and asking it for many at a time is not, so games are played side by side, in rounds
-just large enough to keep the model busy. Each round has as many games of every pair, with every power played as often:
-what ends the evaluation, be it a server or Ctrl-C, costs the round under way, and the rounds before it are a fair
-comparison by themselves. Games of equal number have the same draws in every pair, whatever the rounds.
+A language model is slow for one decision at a time and fast for many, so games run in parallel, in rounds just large
+enough to keep the model busy. Each round has equally many games of every pair and power. A failing server or Ctrl-C
+loses only the current round, and the rounds before it are a fair comparison by themselves. Games of equal number have
+the same random draws in every pair, whatever the rounds.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.single_power import PowerRecord, record
 
 Cells = Sequence[tuple[str, str]]
-"""Who plays alone, and who plays the other six."""
+"""Pairs: player of one power, player of six."""
 Ends = tuple[Tensor, Tensor]
-"""How games ended, pair by pair: owners of the centres [C, G, 34] and years [C, G]."""
+"""Final states of games by pair: owners of the centres [C, G, 34] and years [C, G]."""
 
 
 def cells_of(opponents: Sequence[str], protocol: str = "both") -> list[tuple[str, str]]:
-    """The policy alone, six of it, or either, against every opponent."""
+    """Pair the policy, alone, as six, or both, with every opponent."""
     alone, six = protocol in ("both", "alone"), protocol in ("both", "six")
     return [pair for name in opponents for pair in ((POLICY, name),) * alone + ((name, POLICY),) * six]
 
 
 def rounds_of(games: int, cells: int, at_a_time: int) -> list[range]:
-    """Games 0 to `games` - 1 cut into rounds, each of the fewest sevens that make `at_a_time` in all `cells`."""
+    """Split games 0 to `games` - 1 into rounds of the fewest sevens that make `at_a_time` over all `cells`."""
     size = NUM_POWERS * -(-at_a_time // (NUM_POWERS * cells))
     return [range(begin, min(begin + size, games)) for begin in range(0, games, size)]
 
 
 def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str, threads: int) -> Played:
-    """Play all games, or as many rounds as are whole when a model fails or Ctrl-C comes, which is then in `cut`.
+    """Play all games; if a model fails or on Ctrl-C, keep the complete rounds and put the cause in `cut`.
 
-    With --replay the first game with the last opponent is kept, one with the policy alone if there is.
+    With --replay, keep the first game against the last opponent, with the policy alone if there is one.
     """
     cells, played = cells_of(options.opponents, options.protocol or "both"), Played([])
     ends: list[Ends] = []
@@ -73,7 +73,7 @@ def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str
 def _rounds(
     options: DiplomacyOptions, player: LanguagePlayer, cells: Cells, played: Played, machine: tuple[str, int]
 ) -> Iterator[Ends]:
-    """Play round after round; the game to watch is in the first and goes to `played`."""
+    """Play all rounds; the game to watch is in the first and is stored in `played`."""
     years = len(cells) * options.games * (options.last_year - FIRST_YEAR + 1)
     with tqdm(total=years, unit="game-year", disable=options.quiet) as bar:
         for games in rounds_of(options.games, len(cells), player.at_a_time):
@@ -96,7 +96,7 @@ def _play_round(
     played: Played,
     watched: int,
 ) -> None:
-    """Play the games of one batch to their ends, and keep the one that is watched."""
+    """Play the games of one batch to their ends, and record the watched one."""
     keeper = OddsKeeper(watched, knowing_odds(player)) if isinstance(batch, WatchedBatch) else None
     before = bar.n
 
@@ -113,12 +113,12 @@ def _play_round(
 
 
 def knowing_odds(player: LanguagePlayer) -> dict[str, TransformersBackend]:
-    """The player's models in this process, which can say how likely an order was."""
+    """Return the models in this process, which give the probabilities of orders."""
     return {name: backend for name, backend in player.models.items() if isinstance(backend, TransformersBackend)}
 
 
 def served(player: LanguagePlayer) -> dict[str, dict[str, float]]:
-    """What a server was asked, what it cost and how often it failed; nothing of models in this process."""
+    """Return a server's metrics: requests, cost, failures; nothing for models in this process."""
     metrics: dict[str, float] = {}
     for backend in player.models.values():
         if isinstance(backend, EndpointBackend):
@@ -127,20 +127,20 @@ def served(player: LanguagePlayer) -> dict[str, dict[str, float]]:
 
 
 def _ends(batch: DiplomacyBatch, cells: int) -> Ends:
-    """Copies of how the games of a batch ended."""
+    """Copy the final states of the games of a batch."""
     owner, year = batch.owner.to("cpu", copy=True), batch.year.to("cpu", copy=True)
     return owner.view(cells, -1, owner.shape[1]), year.view(cells, -1)
 
 
 def _records(options: DiplomacyOptions, cells: Cells, ends: Sequence[Ends]) -> list[PowerRecord]:
-    """What came of each cell in all rounds."""
+    """Return the record of each cell over all rounds."""
     owner, year = (torch.cat(parts, dim=1) for parts in zip(*ends, strict=True))
     shown = [(_shown(options, one), _shown(options, six)) for one, six in cells]
     return [record(one, six, owner[cell], year[cell], by_power=True) for cell, (one, six) in enumerate(shown)]
 
 
 def _advance(bar: Any, batch: DiplomacyBatch, before: int) -> None:
-    """Count a game's years, all of them once it is over, so that the bar ends with the games."""
+    """Advance the bar by years; a finished game counts all, so that the bar ends with the games."""
     over = int((batch.done > 0).sum())
     years = int((batch.year[batch.done == 0].long() - FIRST_YEAR).sum())
     bar.set_postfix_str(f"{over} of {batch.num_games} games over", refresh=False)
@@ -148,5 +148,5 @@ def _advance(bar: Any, batch: DiplomacyBatch, before: int) -> None:
 
 
 def _shown(options: DiplomacyOptions, name: str) -> str:
-    """What tables call a player."""
+    """Return a player's name in tables."""
     return (options.ckpt or name) if name == POLICY else name

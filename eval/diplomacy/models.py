@@ -1,9 +1,9 @@
-"""Who `--ckpt` means in Diplomacy, made ready to play: a policy's network, or a language model's backends.
+"""Player of `--ckpt` in Diplomacy, ready to play: a policy's network, or a language model's backends.
 
-A language model is an adapter on the model that its run's config.yaml names, a model's folder, tiny or smollm2, or one
-on a server. Beside an adapter the model plays as it is without it, and with the adapters that --opponents names, as
-in self-play of GRPO. So an adapter meets only adapters of the same base model, and of the same prompts, since all are
-shown positions in one way; what cannot meet is refused with what to do instead.
+A language model is an adapter on the model named in its run's config.yaml, a model's folder, tiny or smollm2, or one
+on a server. With an adapter, its base model alone and the adapters in --opponents can play too, as in self-play of
+GRPO. Adapters play only adapters of the same base model and the same prompts, since all get positions in one format.
+Other pairs are refused, with an alternative.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 INSTEAD = "play each against the same bots and compare the tables"
 POLICY = "--ckpt"
-"""What the evaluated model is called among the players, as no run can be; `BASE_MODEL` is its model without adapter."""
+"""Name of the evaluated model among the players, which no run can have; `BASE_MODEL` has no adapter."""
 
 
 @dataclass(frozen=True)
 class LanguagePlayer:
-    """A language model that can play: backends by player's name, and what it is shown."""
+    """Language model that can play: backends by player's name, and prompt rules."""
 
     models: Mapping[str, Backend]
     rules: PromptRules
     about: dict[str, Any]
-    """What results say of it: its model, and how its adapter was trained."""
+    """Its description in results: model, and training of the adapter."""
     at_a_time: int
-    """How many games it takes, each with one question, to keep it busy."""
+    """Number of games, with one prompt each, that keep it busy."""
 
 
 def load(
@@ -56,9 +56,9 @@ def load(
     settings: Settings | None = None,
     rivals: Mapping[str, Path] | None = None,
 ) -> LanguagePlayer | ActorCritic:
-    """What was found, ready to play, an adapter also against `rivals`, adapters by opponents' names.
+    """Load `found`, ready to play, an adapter also against `rivals`, adapters by opponents' names.
 
-    Raises `InputError` for what cannot play Diplomacy or does not fit together.
+    Raises `InputError` for players that cannot play Diplomacy or are incompatible.
     """
     given = settings or {}
     if isinstance(found, str):
@@ -89,7 +89,7 @@ def load_policy(path: Path) -> ActorCritic:
 
 
 def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:
-    """The model on a server, which is asked and tried at once."""
+    """Return the model on a server, which is probed at once."""
     from sparring.agents.llm.endpoint.backend import open_endpoint
     from sparring.envs.diplomacy.text.prompts import PromptRules
     from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
@@ -102,7 +102,7 @@ def _served_model(url: str, temperature: float, settings: Settings) -> LanguageP
 
 
 def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -> LanguagePlayer:
-    """A model without an adapter, which is its own base model."""
+    """Load a model without adapter: its own base model."""
     from sparring.agents.llm.models.load import load_model
 
     model, tokenizer = load_model(config, device=device)
@@ -113,7 +113,7 @@ def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -
 def _adapted_model(
     path: Path, content: dict[str, Any], temperature: float, device: str, rivals: Mapping[str, Path]
 ) -> LanguagePlayer:
-    """The adapter on its model, the model as it is without it, and other adapters on it."""
+    """Load the adapter on its model, the model without it, and other adapters on it."""
     from sparring.agents.llm.models.load import check_packages, load_model
 
     check_packages()
@@ -141,7 +141,7 @@ def _player(
     temperature: float,
     about: dict[str, Any],
 ) -> LanguagePlayer:
-    """A backend for every name in `playing`, all on one model."""
+    """Make a backend for every name in `playing`, on one model."""
     from sparring.agents.llm.decoding.constraint import Constraint
     from sparring.agents.llm.transformers_backend import TransformersBackend
     from sparring.envs.diplomacy.text.prompts import PromptRules
@@ -156,9 +156,9 @@ def _player(
 
 
 def find_rivals(options: DiplomacyOptions, found: Player | None) -> dict[str, Path]:
-    """The files of --opponents that are neither bots nor the base model; `found` is who --ckpt means.
+    """Find the files of --opponents that are neither bots nor the base model; `found` is --ckpt's player.
 
-    Raises `InputError` for what is not there, and for what is seen to be no adapter without reading it.
+    Raises `InputError` for missing files, and for non-adapters recognized without reading them.
     """
     rivals = {name: _find(name) for name in options.rivals}
     for name, rival in rivals.items():
@@ -174,9 +174,9 @@ def find_rivals(options: DiplomacyOptions, found: Player | None) -> dict[str, Pa
 def load_rivals(
     rivals: Mapping[str, Path], adapters: Adapters, own: AdapterFile, config: LanguageModelConfig
 ) -> dict[str, dict[str, Any]]:
-    """Put every rival into `adapters` under its path; returns what their trainings say, by opponents' names.
+    """Add every rival to `adapters` under its path; return their training metadata by opponents' names.
 
-    `own` is --ckpt's adapter and `config` its run's model. Raises `InputError` for a rival that cannot meet it.
+    `own` is --ckpt's adapter and `config` its run's model. Raises `InputError` for incompatible rivals.
     """
     trainings = {}
     for name, path in rivals.items():

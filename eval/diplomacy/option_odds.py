@@ -1,4 +1,4 @@
-"""What language models thought of the orders they gave in one game, phase by phase, for the page of its replay."""
+"""Probabilities of the orders that language models gave in one game, by phase, for the page of its replay."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sparring.envs.text import Prompt
 
 MOST = 5
-"""Alternatives that are named; the others are summed up."""
+"""Alternatives listed; the others are summed up."""
 
 
 class OddsKeeper:
-    """Asks the models of one `game` for their odds while it is played: `watch` and `after_phase` of `play_games`.
+    """Collect the odds of one `game` while it is played: callbacks `watch` and `after_phase` of `play_games`.
 
-    `models` are those that know them; one on a server does not.
+    `models` are those that compute odds; one on a server does not.
     """
 
     def __init__(self, game: int, models: Mapping[str, TransformersBackend]) -> None:
@@ -28,17 +28,17 @@ class OddsKeeper:
         self._phases: list[list[Odds]] = [[]]
 
     def watch(self, prompt: Prompt, decision: Decision) -> None:
-        """Hear of a decision."""
+        """Record a decision."""
         if prompt.game == self._game and prompt.player in self._models:
             lines = self._models[prompt.player].odds(prompt, decision)
             self._phases[-1] += [_told(prompt.seat, line) for line in lines]
 
     def after_phase(self) -> None:
-        """Go on to the next phase."""
+        """Start the next phase."""
         self._phases.append([])
 
     def added(self, phases: Sequence[Phase]) -> list[Phase]:
-        """The game's phases with the odds of those in which there are any."""
+        """Return the game's phases, with odds where there are any."""
         found: list[Phase] = []
         for number, phase in enumerate(phases):
             odds = self._phases[number] if number < len(self._phases) else []
@@ -47,7 +47,7 @@ class OddsKeeper:
 
 
 def note(temperature: float) -> str:
-    """What the odds are, for people."""
+    """Return a note on the odds."""
     return (
         "Exact: over all legal options of this line, given the lines before, at temperature "
         f"{temperature or 1.0:g}{'' if temperature else '; in the game the likeliest token was taken each time'}."

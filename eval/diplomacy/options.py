@@ -55,7 +55,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True, kw_only=True)
 class DiplomacyOptions(CommonOptions):
-    """What is to be played."""
+    """Options of a Diplomacy evaluation."""
 
     bot: str | None
     ladder: bool
@@ -64,18 +64,18 @@ class DiplomacyOptions(CommonOptions):
     games: int
     last_year: int
     last_year_given: bool
-    """Whether it was on the command line; else it is not settled before who is evaluated was found."""
+    """True if on the command line; else it is set once the evaluated player is found."""
     temperature: float | None
-    """Of language models; None where it was not given, which is 0."""
+    """Of language models; None if not given, which means 0."""
     protocol: str | None
-    """Of language models: alone against six, six against one, or both, which is None, too."""
+    """Of language models: alone against six, six against one, or both; None means both."""
     settings: Settings
     """Of a language model without an adapter, or on a server."""
     replay: Path | None
 
     @property
     def language_only(self) -> list[str]:
-        """Those that were given and are for language models alone, as on the command line."""
+        """Given options that only language models have, named as on the command line."""
         given = {
             "temperature": self.temperature is not None,
             "protocol": self.protocol is not None,
@@ -85,18 +85,18 @@ class DiplomacyOptions(CommonOptions):
 
     @property
     def rivals(self) -> list[str]:
-        """Opponents that are neither bots nor the base model, and so may be adapters."""
+        """Opponents that are neither bots nor the base model: possibly adapters."""
         return [name for name in self.opponents if name not in (*BOTS, BASE_MODEL)]
 
     @property
     def cells(self) -> list[tuple[str, str]]:
-        """Who plays alone, and who plays the other six."""
+        """Pairs: player of one power, player of six."""
         ones = self.opponents if self.ladder else [self.bot or self.ckpt or ""]
         return [(one, six) for one in ones for six in self.opponents]
 
 
 def read_options(arguments: Sequence[str]) -> DiplomacyOptions:
-    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    """Read the command line; raises `InputError` with one line naming the error, and exits after --help."""
     parser = _parser()
     values = parser.read(arguments)
     if values["league"]:
@@ -136,7 +136,7 @@ def _check_who(options: DiplomacyOptions) -> None:
 
 
 def _check_shared(games: int) -> None:
-    """Raise `InputError` for games that do not give every power as many, with the next number that does."""
+    """Raise `InputError`, with the next valid number, for games that do not divide equally among powers."""
     if games % NUM_POWERS:
         least = max(games, NUM_POWERS)
         whole = min(least + -least % NUM_POWERS, MOST_GAMES)

@@ -1,8 +1,8 @@
-"""A recorded game of Diplomacy as a self-contained HTML page: the map as SVG, and what happened as JSON.
+"""Recorded game of Diplomacy as a self-contained HTML page: the map as SVG, and the events as JSON.
 
-The page (`replay.html`) carries everything in itself and asks the network for nothing. All geometry is worked
-out here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page show the same; the page draws it
-and moves from phase to phase.
+The page (`replay.html`) contains everything and makes no network requests. All geometry is computed here, by
+`envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page agree; the page draws it and moves from phase
+to phase.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ TEMPLATE = Path(__file__).with_name("replay.html")
 
 
 def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = "") -> str:
-    """The page of a recorded game; `players` are the seven powers' in their order, "" where unknown.
+    """Return the page of a recorded game; `players` are those of the seven powers in order, "" if unknown.
 
-    `note` says what the phases' odds are, where they have any. Neither the title nor a player's name can end its
-    element or start another.
+    `note` describes the odds of phases, if any. Titles and players' names cannot end their element or start
+    another.
     """
     if len(players) != codes.NUM_POWERS:
         raise ValueError(f"{len(players)} players: name all {codes.NUM_POWERS}, power by power")
     title = title or f"{cast(players)} · {result(phases)}"
     data = json.dumps(encode(phases, players, title, note), ensure_ascii=True, separators=(",", ":"))
-    # In the HTML of a script element only "<" matters; & and > are escaped to be plainly inert.
+    # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
     inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = {"title": html.escape(f"{title} · Sparring replay"), "data": inert, "map": map_svg()}
     parts |= {"css": _css(), "view": f"0 0 {WIDTH} {HEIGHT}"}
@@ -51,7 +51,7 @@ def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", no
 
 
 def cast(players: Sequence[str]) -> str:
-    """Who plays, in a few words: each player with its powers."""
+    """Summarize the lineup: each player with its powers."""
     players = [player or UNKNOWN for player in players]
     names = list(dict.fromkeys(players))
     if len(names) == 1:
@@ -63,7 +63,7 @@ def cast(players: Sequence[str]) -> str:
 
 
 def encode(phases: Sequence[Phase], players: Sequence[str], title: str, note: str = "") -> dict[str, Any]:
-    """What the page's script reads."""
+    """Return the data for the page's script."""
     drawing, board = standard_drawing(), standard_board()
     noted = {"note": note} if note else {}
     return noted | {
@@ -85,14 +85,14 @@ def encode(phases: Sequence[Phase], players: Sequence[str], title: str, note: st
 def write_replay(
     path: str | Path, phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = ""
 ) -> None:
-    """Write the page of a recorded game to `path`, whole or not at all; its folder is made where it is missing."""
+    """Write the page of a recorded game to `path`, atomically; a missing folder is created."""
     text = page(phases, players=players, title=title, note=note)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_atomically(Path(path), text)
 
 
 def map_svg() -> str:
-    """The board as the inside of an SVG element; land that a centre's owner colours has its code in `data-code`."""
+    """Return the content of the board's SVG element; land coloured by a centre's owner has `data-code`, its code."""
     return "\n".join(_map_parts())
 
 
@@ -119,12 +119,12 @@ def _map_parts() -> Iterator[str]:
 
 
 def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
-    """What the page shows of a phase; of the last one, which nothing comes after, the position alone."""
+    """Return the page's data of a phase; for the last one, without a successor, only the position."""
     done = deeds(phase, after) if after else []
     made = {id(mark.deed): mark for mark in marks(phase, done)}
     odds = {(line["power"], line["text"]): _odds(line) for line in phase.get("odds", [])}
     told = [_deed(made[id(deed)]) | odds.pop((deed.power, deed.text), {}) for deed in done]
-    # What is left was written and nothing was done, as by WAIVE.
+    # The remaining orders had no effect, such as WAIVE.
     idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
     return {
         "name": phase["name"],
@@ -138,20 +138,20 @@ def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
 
 
 def _odds(line: Odds) -> dict[str, Any]:
-    """Probabilities to a hundredth of a per cent."""
+    """Round probabilities to 0.01 %."""
     others = [[text, round(share, 4)] for text, share in line["others"]]
     more, share = line["rest"]
     return {"p": round(line["probability"], 4), "others": others, "rest": [more, round(share, 4)]}
 
 
 def _units(units: Sequence[int]) -> list[list[int]]:
-    """Units as [location, power, whether a fleet]."""
+    """Units as [location, power, 1 for a fleet else 0]."""
     powers = codes.NUM_POWERS
     return [[unit_location(u, place), (u - 1) % powers, int(u > powers)] for place, u in enumerate(units) if u]
 
 
 def _deed(mark: OrderMark) -> dict[str, Any]:
-    """A deed and its mark; what is empty is left out."""
+    """Return an outcome and its mark, without empty fields."""
     deed = mark.deed
     told = {
         "power": deed.power,
@@ -172,7 +172,7 @@ def _deed(mark: OrderMark) -> dict[str, Any]:
 
 
 def _path(points: np.ndarray) -> str:
-    """Points [n, 2] as an SVG path that is not closed, to a tenth of a unit, each after the first by its difference."""
+    """Return points [n, 2] as an open SVG path, to a tenth of a unit; after the first they are differences."""
     tenths = np.rint(10 * points).astype(int)
     steps = [f"{_tenth(x)} {_tenth(y)}" for x, y in np.diff(tenths, axis=0)]
     return f"M{_tenth(tenths[0, 0])} {_tenth(tenths[0, 1])}l{' '.join(steps)}".replace(" -", "-")
@@ -187,7 +187,7 @@ def _points(points: np.ndarray) -> list[list[float]]:
 
 
 def _css() -> str:
-    """The palette as CSS variables."""
+    """Return the palette as CSS variables."""
     colors = {name: getattr(palette, name.upper().replace("-", "_")) for name in _SHARED}
     return " ".join(f"--{name}: {palette.css(color)};" for name, color in colors.items())
 

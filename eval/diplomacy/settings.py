@@ -1,8 +1,8 @@
-"""The configuration of a player: what `--set` says of a language model or its server, and what its run says.
+"""Configuration of a player: options of `--set` for a language model or its server, and those of its run.
 
-Games whose last year is not given end when those of the training did: a policy that learned in games to 1910 has never
-seen 1911, and what it got there is not comparable with its training. A policy's own file says its last year; for an
-adapter or a model's folder the configuration of its run does.
+Games without a given last year end with that of the training: a policy trained in games to 1910 has no experience of
+1911, and its results there are not comparable with its training. The last year is in a policy's own file; for an
+adapter or a model's folder it is in the configuration of its run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 
 def read_settings(words: Sequence[str]) -> Settings:
-    """`model.compact=false endpoint.model=NAME` as options and values; raises `InputError` for others."""
+    """Parse `model.compact=false endpoint.model=NAME`; raises `InputError` for other options."""
     found: dict[str, dict[str, Any]] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -44,7 +44,7 @@ def read_settings(words: Sequence[str]) -> Settings:
 
 
 def configured(settings: Settings) -> GRPORunConfig:
-    """The configuration that settings make; raises `InputError` for unknown options and wrong values."""
+    """Build a configuration from settings; raises `InputError` for unknown options and wrong values."""
     config = from_plain({"trainer": "grpo", "env": {"id": ENV_ID}, **settings})
     validate(config)
     assert isinstance(config, GRPORunConfig)
@@ -52,7 +52,7 @@ def configured(settings: Settings) -> GRPORunConfig:
 
 
 def model_of(config: LanguageModelConfig, settings: Settings) -> LanguageModelConfig:
-    """A model's own options, and those that were set; raises `InputError` for those of a server."""
+    """Override a model's options by `settings`; raises `InputError` for those of a server."""
     if "endpoint" in settings:
         raise InputError("--set endpoint: is for servers; give --ckpt its address, such as http://127.0.0.1:8000/v1")
     asked = configured(settings).model
@@ -60,12 +60,12 @@ def model_of(config: LanguageModelConfig, settings: Settings) -> LanguageModelCo
 
 
 def run_of(found: Path) -> Path:
-    """Return the folder of the run to which a player's file or a model's folder belongs, if it belongs to any."""
+    """Return the folder of the run that a player's file or a model's folder belongs to, if any."""
     return found if found.is_dir() and found.name != MODEL_FOLDER else found.parent
 
 
 def has_config(run: Path) -> bool:
-    """Return whether a folder is a run's, with its configuration in it."""
+    """Return whether a folder is a run's and holds its configuration."""
     return holds(RunFolder(run).config.is_file)
 
 
@@ -82,9 +82,9 @@ def config_of(run: Path) -> LanguageModelConfig:
 
 
 def last_year_of(found: Path) -> int | None:
-    """Return the last year of a file or folder as `find_player` finds it, None where it says none.
+    """Return the last year of a file or folder from `find_player`, None if it has none.
 
-    Raises `InputError` for one that is no year.
+    Raises `InputError` for an invalid year.
     """
     contract = None if found.is_dir() else content_of(found).get("contract")
     said = contract.get("last_year") if isinstance(contract, dict) else None

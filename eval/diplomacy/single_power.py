@@ -1,9 +1,9 @@
-"""What came of games of Diplomacy in which one player has one power and another the other six, for either side.
+"""Results of games of Diplomacy in which one player has one power and another the other six, for each side.
 
-Game i of a cell gives the one seat i % 7, so with a multiple of seven games every power is played equally often. The
+In game i of a cell the single player has seat i % 7, so a multiple of seven games plays every power equally often. The
 unit of the statistics is the game. Counts (solos, draws, losses, survival of a single power) have Wilson's interval,
-the rest Student's t over games. Of the six, what a power of theirs got on average is given; a solo is theirs if any of
-them got it, and a draw if any of them is left.
+the rest Student's t over games. Figures of the six are means per power; a solo is theirs if any of them wins alone,
+and a draw if any of them survives.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from sparring.eval.stats.tables import wilson
 
 @dataclass(frozen=True)
 class Side:
-    """What one side got, a mean over games."""
+    """Results of one side, means over games."""
 
     solos: Estimate
-    """Share of the games that were won alone by the one, or by one of the six."""
+    """Share of games won alone by the one, or by one of the six."""
     draws: Estimate
     """Share of the games without a winner in which the side has a centre left."""
     losses: Estimate
@@ -37,12 +37,12 @@ class Side:
     survival: Estimate
     """Share of the side's powers with a centre at the end."""
     rank: Estimate
-    """Place among the powers by centres, 1 to 7; those with as many share the better one."""
+    """Rank among the powers by centres, 1 to 7; equal powers share the better rank."""
 
 
 @dataclass(frozen=True)
 class PowerRecord:
-    """What came of the games of one player against six of another, or of itself."""
+    """Results of one player against six of another, or of itself."""
 
     one: str
     six: str
@@ -53,9 +53,9 @@ class PowerRecord:
     year: float
     """Mean year in which a game ended."""
     alone_by_power: tuple[Side, ...] = ()
-    """Of the games in which the one had that power; empty where not requested."""
+    """Results of the one by its power; empty unless requested."""
     together_by_power: tuple[Side, ...] = ()
-    """What that power got where it was among the six."""
+    """Results of each power among the six."""
 
 
 def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> PowerRecord:
@@ -72,9 +72,9 @@ def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> PowerReco
 
 
 def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:
-    """What came of a cell's games that have been played to their end, `one` in seat i % 7 of game i.
+    """Return the record of a cell's finished games, `one` in seat i % 7 of game i.
 
-    `owner` [G, 34] are the owners of the centres and `year` [G] the games' last years.
+    `owner` [G, 34] holds the owners of the centres and `year` [G] the games' last years.
     """
     owner, games = owner.cpu(), len(owner)
     mine = torch.arange(games).unsqueeze(1) % NUM_POWERS == torch.arange(NUM_POWERS)
@@ -86,7 +86,7 @@ def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = 
 
 
 def side(owner: Tensor, seats: Tensor) -> Side:
-    """What the powers `seats` bool [G, 7], as many in every game, got in games that ended with `owner` [G, 34]."""
+    """Return results of the powers `seats` bool [G, 7], equally many per game, for final `owner` [G, 34]."""
     games = len(owner)
 
     def pick(scores: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def side(owner: Tensor, seats: Tensor) -> Side:
 
 
 def _of_power(owner: Tensor, seats: Tensor, power: int) -> Side:
-    """The games in which that power is one of `seats`, and it alone."""
+    """Return results of that power in the games where it is one of `seats`."""
     games = seats[:, power]
     only = torch.zeros_like(seats)
     only[:, power] = True
@@ -116,10 +116,10 @@ def _of_power(owner: Tensor, seats: Tensor, power: int) -> Side:
 
 
 def _share(happened: Tensor) -> Estimate:
-    """How often it happened, of bool [G]."""
+    """Return the share of True in bool [G], with its interval."""
     return Estimate(float(happened.double().mean()), wilson(int(happened.sum()), len(happened)))
 
 
 def _mean(scores: Tensor, *, least: float = 0.0, most: float = 1.0) -> Estimate:
-    """The mean of [G, n] and its interval over games."""
+    """Return the mean of [G, n] and its interval over games."""
     return mean_estimate(scores.mean(dim=1).numpy(), least=least, most=most)

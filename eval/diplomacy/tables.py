@@ -32,7 +32,7 @@ _SIX = "Solos are those of any of the six, and a draw is theirs if any of them i
 
 
 def to_markdown(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
-    """Both sides of every cell, and of a policy how it did with each power."""
+    """Return both sides of every cell, and a policy's results by power."""
     by_six = sorted(records, key=lambda record: options.opponents.index(record.six) if not about else 0)
     one = [(record.one, record.six, record.alone) for record in records]
     six = [(record.six, record.one, record.together) for record in by_six]
@@ -50,7 +50,7 @@ def to_markdown(options: DiplomacyOptions, records: Sequence[PowerRecord], about
 
 
 def to_json(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Mapping[str, Any]) -> str:
-    """The records and how they were played; equal ones give equal bytes."""
+    """Return records and conditions; equal input gives equal bytes."""
     names = ("games", "last_year", "seed", "device", "command")
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "diplomacy"}
     content |= {name: getattr(options, name) for name in names}
@@ -62,12 +62,12 @@ def to_json(options: DiplomacyOptions, records: Sequence[PowerRecord], about: Ma
 
 
 def games_of(options: DiplomacyOptions, records: Sequence[PowerRecord]) -> int:
-    """Games of every pair that were played: fewer than were asked for where they were cut off."""
+    """Return the games played per pair, fewer than requested if they were cut off."""
     return records[0].games if records else options.games
 
 
 def references_markdown(name: str, league: League) -> str:
-    """The players of a league that do not change, and the gap from the base model to the best checkpoint."""
+    """Return a league's fixed references, and the gap from the base model to the best checkpoint."""
     rows = [
         [row.figure, f"{row.elo:+.0f}" if row.change is None else f"{row.elo:.0f}", _change(row.change), str(row.games)]
         for row in reference_table(league)
@@ -76,7 +76,7 @@ def references_markdown(name: str, league: League) -> str:
 
 
 def references_json(name: str, league: League) -> str:
-    """The same as JSON."""
+    """Return the same as JSON."""
     content = {"schema_version": SCHEMA_VERSION, "kind": "fixed_references", "run": name}
     rows = [asdict(row) for row in reference_table(league)]
     return json.dumps(content | {"rows": rows}, indent=1, allow_nan=False) + "\n"
@@ -87,7 +87,7 @@ def _change(change: float | None) -> str:
 
 
 def _plain(record: PowerRecord) -> dict[str, Any]:
-    """A record; sides by power under the powers' names, where there are any."""
+    """Return a record as a dict, with any sides by power keyed by power."""
     plain = asdict(record)
     for name in ("alone_by_power", "together_by_power"):
         sides = plain.pop(name)
@@ -97,7 +97,7 @@ def _plain(record: PowerRecord) -> dict[str, Any]:
 
 
 def _about(about: Mapping[str, Any]) -> list[str]:
-    """Which language model it was, and how it played."""
+    """Return a line on the language model and its decoding."""
     if not about:
         return []
     how = f"at temperature {about['temperature']:g}" if about["temperature"] else "the likeliest token each time"
@@ -107,7 +107,7 @@ def _about(about: Mapping[str, Any]) -> list[str]:
 
 
 def _served(metrics: Mapping[str, float]) -> str:
-    """How often a server's answer had to be filled up."""
+    """Return how often the fallback replaced a server."""
     if not metrics:
         return ""
     decisions, fallbacks = (int(metrics[f"endpoint/{name}"]) for name in ("decisions", "fallbacks"))
@@ -125,7 +125,7 @@ def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:
 
 
 def _by_power(options: DiplomacyOptions, record: PowerRecord) -> list[str]:
-    """How a policy did with each power, alone or among its six."""
+    """Return a policy's results by power, alone or as six."""
     alone = record.one == options.ckpt
     sides = record.alone_by_power if alone else record.together_by_power
     if not sides:
@@ -141,7 +141,7 @@ def _values(side: Side, columns: Mapping[str, str]) -> list[str]:
 
 
 def _cells(side: Side, columns: Mapping[str, str]) -> list[str]:
-    """Each figure and its interval."""
+    """Return each figure with its interval."""
     found = []
     for name in columns.values():
         estimate = getattr(side, name)
