@@ -1,1 +1,1 @@
-"""Configuration: dataclasses (`schema.py`) are the truth, YAML files hold deltas."""
+"""Configuration: dataclasses in `schema.py`; YAML files hold differences."""

@@ -1,6 +1,6 @@
-"""The text behind `python train.py --help`: the runs with their purpose, every option with its default and range.
+"""Text of `python train.py --help`: the runs with their purpose, every option with its default and range.
 
-Both come from where they are defined, the run files and the schema, so the text cannot fall behind them.
+Both are read from their definitions, the run files and the schema, so the text stays current.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Trains the run NAME and writes a folder under checkpoints/. Every option below c
 
 
 def help_text() -> str:
-    """Usage, runs and options, ready to print."""
+    """Return usage, runs and options as text."""
     width = max(map(len, runs()))
     chosen = [f"  {name:<{width}}  {purpose}" for name, purpose in runs().items()]
     return "\n".join([HEAD, "runs", *chosen, "", "options: key=default, what it may be", *_option_lines()])
@@ -56,7 +56,7 @@ def _option_lines() -> list[str]:
 
 
 def _only(key: str) -> str:
-    """Which games, or which trainers, an option is for, if it is not for all."""
+    """Return the games or trainers of an option, empty if all have it."""
     kinds = owners(key)
     policies = [kind for kind in RUNS if "ppo" in kind.trainers]
     if len(kinds) == len(RUNS) or kinds == policies:

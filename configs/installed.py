@@ -1,6 +1,6 @@
-"""Are the packages there? Asked by the scripts before they import any, so that a missing one is answered in one line.
+"""Check of installed packages, run by scripts before other imports, so that a missing one gives a one-line error.
 
-Nothing but the standard library is imported here.
+Only the standard library is imported here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PACKAGES = {
     "warp-lang": "warp",
     "sparring": "sparring",
 }
-"""What pyproject.toml depends on, then the project itself, and the name each is imported by."""
+"""Dependencies in pyproject.toml, then the project itself: package to import name."""
 
 
 def check_installed(script: str) -> None:
-    """Leave with exit code 2 and a line that names the first package this Python lacks, if there is one."""
+    """Exit with code 2 and a line naming the first package missing from this Python, if any."""
     missing = next((package for package, module in PACKAGES.items() if find_spec(module) is None), None)
     if missing:
         fix = "run `make setup`, then `source .venv/bin/activate`"

@@ -27,7 +27,7 @@ LANGUAGE_TRAINERS = ("grpo", "clone")
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
-    """Return the kind of run that `trainer` and `env.id` choose; an unknown one is refused when it is read."""
+    """Return the kind of run that `trainer` and `env.id` choose; unknown ones are refused when read."""
     trainer, env = plain.get("trainer"), plain.get("env")
     if trainer in LANGUAGE_TRAINERS:
         return GRPORunConfig if trainer == "grpo" else CloneRunConfig
@@ -39,8 +39,8 @@ def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
 
 
 def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tuple[Field[Any], str]]:
-    """Yield the fields of a dataclass, found at `prefix`, that a run which `lacks` some has, with their bare keys."""
-    for option in sorted(fields(section), key=lambda one: one.name == "logger"):  # which every run has comes last
+    """Yield the fields of a dataclass at `prefix`, except those in `lacks`, with their bare keys."""
+    for option in sorted(fields(section), key=lambda one: one.name == "logger"):  # common to all runs, comes last
         if (key := f"{prefix}{option.name}") not in lacks:
             yield option, key
 
@@ -71,7 +71,7 @@ def knows(kind: type[RunConfig], key: str) -> bool:
 
 
 def siblings(kind: type[RunConfig], key: str) -> list[str]:
-    """Return the options and sections beside `key`, itself known or not, in order."""
+    """Return the options and sections beside `key`, known or not, in order."""
     group, dot, _ = key.rpartition(".")
     prefix = f"{bare(group)}{dot}"
     names = (known.removeprefix(prefix).split(".")[0] for known in declared(kind) if known.startswith(prefix))
@@ -79,7 +79,7 @@ def siblings(kind: type[RunConfig], key: str) -> list[str]:
 
 
 def owners(key: str) -> list[type[RunConfig]]:
-    """Return the kinds of run that have an option or section; none where the key is unknown."""
+    """Return the kinds of run that have an option or section; none if the key is unknown."""
     return [kind for kind in RUNS if knows(kind, key)]
 
 
@@ -89,7 +89,7 @@ def games(kinds: Sequence[type[RunConfig]]) -> list[str]:
 
 
 def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any]) -> str:
-    """Name the owner of the option `key`, which `plain` gives and its `kind` lacks, ; empty where there is none."""
+    """Name the owner of the option `key`, given in `plain` but missing from its `kind`; empty if none."""
     others, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
     same_trainer = [one for one in others if trainer in one.trainers]
     if same_trainer or (kind.game not in games(others) and knows(kind, key.split(".")[0])):

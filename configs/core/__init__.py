@@ -1,1 +1,1 @@
-"""What every room needs: errors a person can act on, files, locks, devices, status lines."""
+"""Shared basics: one-line input errors, files, locks, devices, status lines."""

@@ -1,8 +1,8 @@
-"""What an option may hold, written where the option is declared.
+"""Allowed values of an option, declared beside the option.
 
-Three ways to say it: an interval such as "(0, 1]" for numbers, a tuple of choices for names, a `Form` for any other
-text. An interval with finite or infinite ends never contains NaN, and contains infinity only where it says so, which
-none does. For a list, the rule is about each item.
+There are three kinds: an interval such as "(0, 1]" for numbers, a tuple of choices for names, a `Form` for any other
+text. An interval never contains NaN, and contains infinity only if an end is infinite and included, which none is.
+For a list, the rule applies to each item.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sparring.configs.core.errors import nearest, suggestion
 
 @dataclass(frozen=True)
 class Form:
-    """Text that matches a regular expression as a whole; `text` says the same to a person.
+    """Text that fully matches a regular expression; `text` describes it in words.
 
-    `near` has pairs of what people write and what they mean by it, for the nearest match. What is `private` may hold a
-    secret when it is wrong, and no message repeats it.
+    `near` holds pairs of a common spelling and the value meant, for the nearest match. A wrong `private` value may be a
+    secret, and no message repeats it.
     """
 
     pattern: str
@@ -29,7 +29,7 @@ class Form:
     private: bool = False
 
     def hint(self, value: object) -> str:
-        """Return "; did you mean 'x'?" for the nearest of `near`, or nothing where none is alike."""
+        """Return "; did you mean 'x'?" for the nearest of `near`, or nothing if none is similar."""
         meant = dict(self.near)
         found = nearest(str(value).lower(), meant)
         return f"; did you mean {meant[found]!r}?" if found else ""
@@ -39,22 +39,22 @@ Allowed = str | tuple[str, ...] | Form
 
 
 def option(default: Any, allowed: Allowed | None = None, *, needs: Sequence[str] = ()) -> Any:
-    """Declare a dataclass field with its default and what it may hold.
+    """Declare a dataclass field with its default and allowed values.
 
-    `needs` names what has to be given for the option to have an effect, such as "grpo.kl_beta above 0" or "a.b=true".
+    `needs` names what must be set for the option to have an effect, such as "grpo.kl_beta above 0" or "a.b=true".
     """
     return field(default=default, metadata={"allowed": allowed, "needs": tuple(needs)})
 
 
 def describe(allowed: Allowed) -> str:
-    """Say in a few words what is allowed: the interval, the choices or the form."""
+    """Return the interval, the choices or the form in a few words."""
     if isinstance(allowed, Form):
         return allowed.text
     return allowed if isinstance(allowed, str) else ", ".join(allowed)
 
 
 def complaint(value: Any, allowed: Allowed) -> str | None:
-    """Say what is wrong with `value`, or None if it is allowed."""
+    """Return why `value` is refused, None if it is allowed."""
     if isinstance(allowed, tuple):
         hint = suggestion(value, allowed)
         return None if value in allowed else f"choose from {describe(allowed)}{hint}"
@@ -65,7 +65,7 @@ def complaint(value: Any, allowed: Allowed) -> str | None:
 
 
 def inside(value: float, interval: str) -> bool:
-    """Whether `value` lies in an interval such as "[0, 1)"; a bracket includes its end, a parenthesis does not."""
+    """Test if `value` is in an interval such as "[0, 1)"; a bracket includes its end, a parenthesis does not."""
     low, high = (float(end) for end in interval[1:-1].split(","))
     above = value >= low if interval[0] == "[" else value > low
     below = value <= high if interval[-1] == "]" else value < high

@@ -1,4 +1,4 @@
-"""The machine a command runs on, as every room asks for it: its cores, and the device that a name means."""
+"""Machine that a command runs on: its usable cores, and the device that a name means."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use; where the system does not say (macOS), how many there are."""
+    """Count the cores this process may use; all cores where the system gives no number (macOS)."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def choose_device(name: str, local_rank: int = 0) -> torch.device:
-    """Find the device meant by `name`: auto (cuda where there is one), cpu, cuda or cuda:N.
+    """Return the device for `name`: auto (cuda where there is one), cpu, cuda or cuda:N.
 
     Of several processes on this machine, `local_rank` 0, 1, ..., each gets the next device unless one is named. Raises
-    `ConfigError` for any other name, and where there is no such CUDA device.
+    `ConfigError` for any other name, and for a missing CUDA device.
     """
-    import torch  # late: options are read and refused without it
+    import torch  # here, since options are read and refused without it
 
     wrong = complaint(name, DEVICE)
     if wrong:

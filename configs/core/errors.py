@@ -1,7 +1,7 @@
-"""Bad input from a person, answered in one line: what was given, what is allowed, the nearest match.
+"""Errors for bad user input, one line each: the input, what is allowed, the nearest match.
 
-Everything a person can get wrong raises an `InputError`. Command lines print its line and exit with code 2; any other
-exception is a fault of the program and keeps its traceback.
+Every user error raises an `InputError`. Command lines print its line and exit with code 2; any other exception is a
+fault of the program and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ConfigError(InputError):
 
 
 def one_line(text: str) -> str:
-    """Put `text` on one line without the middle of a long one; what a terminal would obey is written as an escape."""
+    """Put `text` on one line, cutting the middle of a long one; terminal control characters are escaped."""
     half = LONGEST // 2
     short = text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"
     joined = re.sub(r"\s*[\r\n]\s*", " ", short.strip())
@@ -37,12 +37,12 @@ def one_line(text: str) -> str:
 
 
 def nearest(name: str, choices: Iterable[str], *, likeness: float = 0.5) -> str | None:
-    """Return the one of `choices` that is most like `name`, or None where none is `likeness` (0 to 1) alike."""
+    """Return the one of `choices` most similar to `name`, None if none reaches `likeness` (0 to 1)."""
     return next(iter(difflib.get_close_matches(name, list(choices), n=1, cutoff=likeness)), None)
 
 
 def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -> str:
-    """Return "; did you mean 'x'?" for the nearest of `choices`, or nothing where none is `likeness` (0 to 1) alike."""
+    """Return "; did you mean 'x'?" for the nearest of `choices`, or nothing if none reaches `likeness` (0 to 1)."""
     found = nearest(str(name), choices, likeness=likeness)
     return f"; did you mean {found!r}?" if found else ""
 

@@ -1,7 +1,7 @@
-"""Writing a file so that a crash at any moment leaves either the old file or the new one, never half of one.
+"""Atomic file writes: a crash at any moment leaves either the old file or the new one, never a part.
 
-The bytes go to a temporary name in the same folder, reach the disk (fsync), then take the final name in one step;
-the folder is synced last, so that the name itself survives a power cut.
+The bytes go to a temporary file in the same folder, which is synced (fsync) and renamed in one step. The folder is
+synced last, so that the name itself survives a power cut.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def publish_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Make the folder `path` holding `files`, in one step; one that stands there already is gone just before.
+    """Make the folder `path` holding `files`, in one step; an existing one is removed just before.
 
-    Raises `OSError` where there is no room or no permission; then `path` is as it was.
+    Raises `OSError` without space or permission; `path` is then unchanged.
     """
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     try:
@@ -57,7 +57,7 @@ def publish_folder(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove `folder`, if it is there, so that a kill at any moment leaves it whole or gone under its name."""
+    """Remove `folder`, if it exists; a kill at any moment leaves it complete or absent under its name."""
     if not folder.exists():
         return
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
@@ -66,7 +66,7 @@ def discard(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left half written or half removed in `folder`."""
+    """Remove partly written or partly removed files of killed processes in `folder`."""
     for path in folder.glob(".*.tmp"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""JSON read field by field, so that whatever is wrong is named by its path, as in `phases[3].state.units.FRANCE[1]`."""
+"""JSON read field by field; errors name the path, as in `phases[3].state.units.FRANCE[1]`."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ _KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number
 
 
 class Field:
-    """A value and where it is."""
+    """Value and its path."""
 
     def __init__(self, value: Any, path: str = "") -> None:
         self.value, self.path = value, path
 
     def fail(self, problem: str) -> NoReturn:
-        """Refuse the value."""
+        """Raise `InputError`."""
         raise InputError(f"{self.path}: {problem}" if self.path else problem)
 
     def read(self, reader: Callable[..., T], *arguments: Any) -> T:
-        """What `reader` makes of these arguments; what it refuses is refused under this path."""
+        """Call `reader` with these arguments; its `InputError` is raised under this path."""
         try:
             return reader(*arguments)
         except InputError as error:
             self.fail(str(error))
 
     def of(self, kind: type[T]) -> T:
-        """The value, which must be of this type."""
+        """Return the value of this type."""
         if type(self.value) is not kind:
             self.fail(f"must be {_KINDS[kind]}, not {_shown(self.value)}")
         return self.value
 
     def number(self, interval: str) -> float:
-        """The value, which must be a number in this interval, such as "(0, 1]"."""
+        """Return the value, a number in this interval, such as "(0, 1]"."""
         if type(self.value) not in (int, float) or not inside(self.value, interval):
             self.fail(f"must be a number in {interval}, not {_shown(self.value)}")
         return float(self.value)
 
     def whole(self, interval: str) -> int:
-        """The value, which must be a whole number in this interval."""
+        """Return the value, a whole number in this interval."""
         if not inside(self.of(int), interval):
             self.fail(f"must be in {interval}, not {_shown(self.value)}")
         return self.of(int)
 
     def keys(self, known: Iterable[str]) -> None:
-        """Refuse keys that are not known, with the nearest that is."""
+        """Refuse unknown keys, with the nearest known one."""
         for key in self.of(dict):
             self.read(choose, "key", str(key), known)
 
     def get(self, key: str) -> Field | None:
-        """What is under a key; None where it is missing or null."""
+        """Return a key's value; None if missing or null."""
         value = self.of(dict).get(key)
         return None if value is None else Field(value, f"{self.path}.{key}" if self.path else key)
 
     def __getitem__(self, key: str) -> Field:
-        """What is under a key, which must be there."""
+        """Return the value of a required key."""
         if (field := self.get(key)) is None:
             self.fail(f"{key!r} is missing")
         return field
 
     def items(self) -> Iterator[tuple[str, Field]]:
-        """Keys and what is under them."""
+        """Yield keys and values."""
         for key in self.of(dict):
             yield str(key), Field(self.value[key], f"{self.path}.{key}")
 
     def __iter__(self) -> Iterator[Field]:
-        """Members of a list."""
+        """Yield list items."""
         for number, value in enumerate(self.of(list)):
             yield Field(value, f"{self.path}[{number}]")
 

@@ -1,8 +1,8 @@
-"""One process at a time, on one machine: a lock that dies with its owner.
+"""Lock for one process at a time on one machine, released when its owner ends.
 
-The operating system holds the lock (flock, by way of filelock) and releases it when the process that took it ends,
-however it ends. The file names the owner, for the message; it stays when the lock is released. A process forked by the
-owner has no part in the lock and cannot keep it alive after the owner's death.
+The operating system holds the lock (flock, through filelock) and releases it when the owning process ends in any way.
+The file names the owner, for the message; it stays when the lock is released. A process forked by the owner does not
+share the lock and cannot hold it after the owner's end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAUSE = 0.01
 
 
 class LockBusyError(Exception):
-    """Another process holds the lock; `owner` says which, in words."""
+    """Another process holds the lock; `owner` names it in words."""
 
     def __init__(self, owner: str) -> None:
         super().__init__(f"held by {owner}")
@@ -28,13 +28,13 @@ class LockBusyError(Exception):
 
 
 class FileLock:
-    """Held from its making until `release` or the end of the process; also a context.
+    """Lock held from construction until `release` or process end; a context manager.
 
     Waits for at most `patience` seconds, then raises `LockBusyError`. Raises `OSError` where `path` cannot be written.
     """
 
     def __init__(self, path: Path, *, patience: float = 0.0) -> None:
-        path.touch()  # filelock itself would make a missing folder
+        path.touch()  # filelock would make a missing folder
         # Without flock filelock would take a soft lock, which outlives its owner.
         self._lock = filelock.UnixFileLock(
             path, timeout=patience, poll_interval=PAUSE, thread_local=False, fallback_to_soft=False

@@ -1,6 +1,6 @@
-"""Where runs and released models lie.
+"""Locations of runs and released models.
 
-In a repository both lie in its `checkpoints/`. Where only the package is installed, runs go to `checkpoints/` in the
+In a repository both are in its `checkpoints/`. If only the package is installed, runs go to `checkpoints/` in the
 working directory, and the released models are in the package.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
-"""The folder of the package `sparring`: the repository itself where that is what was installed."""
+"""Folder of the package `sparring`: the repository itself if that is installed."""
 ROOT = PACKAGE if (PACKAGE / "pyproject.toml").is_file() else Path.cwd()
-"""What relative folders of runs are relative to."""
+"""Base of relative run folders."""
 CHECKPOINTS = ROOT / "checkpoints"
-"""The runs."""
+"""All runs."""
 SHIPPED = PACKAGE / "checkpoints"
-"""The folder whose `released/` holds the models that come with the package."""
+"""Folder whose `released/` holds the models of the package."""
