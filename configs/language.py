@@ -1,4 +1,4 @@
-"""Options of language models: the model, cloning a bot, GRPO and its league. Names are those of the literature."""
+"""Options of language models: the model, cloning a bot, GRPO and its league. Names follow the literature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sparring.configs.core.allowed import Form, option
 
 LOSS_TYPES = ("grpo", "gspo")
 AGGREGATIONS = ("grpo", "dapo", "dr_grpo")
-"""How token losses become one number: a mean per sample, over all tokens of the batch, or a sum over a constant."""
+"""Reduction of token losses: a mean per sample, over all tokens of the batch, or a sum over a constant."""
 LORA_TARGETS = ("attention", "all")
 MATCHMAKINGS = ("category", "win_rate", "rating")
 SHARED = ("self_play", "peer", "exploitable", "baseline")
@@ -38,20 +38,20 @@ PROBABILITY = "[0, 1]"
 
 @dataclass
 class LanguageModelConfig:
-    """Which model plays, what it is shown, and how it is sampled."""
+    """Model that plays, its prompts, and its sampling."""
 
     name: str = option("tiny", MODEL)
-    """tiny, smollm2, a run that cloned a bot, or the folder or hub id of a causal language model of Hugging Face's."""
+    """tiny, smollm2, a run that cloned a bot, or the folder or hub id of a Hugging Face causal language model."""
     backend: str = option("transformers", BACKENDS)
-    """transformers samples in this process; endpoint asks a server, and `name` is the tokenizer it is checked with."""
+    """transformers samples in this process; endpoint uses a server, and `name` is the tokenizer that checks it."""
     adapter: str = option("", RUN)
-    """A checkpoint whose adapter to begin from; empty begins from the model itself."""
+    """Checkpoint whose adapter to start from; empty starts from the model itself."""
     compact: bool = True
-    """The short prompt: the mask sees to it that orders are legal. The full one has instructions, too."""
+    """Short prompt, since the mask keeps orders legal. The full one adds instructions."""
     show_valid_moves: bool = False
     show_board_context: bool = True
     show_map_windows: bool = False
-    """Per unit: its neighbours, and who threatens it."""
+    """Per unit: its neighbours and its threats."""
     show_action_counts: bool = False
     temperature: float = option(0.8, "(0, 10]")
     max_prompt_tokens: int = option(2048, "[64, 1000000]")
@@ -71,22 +71,22 @@ class EndpointConfig:
 
     url: str = option("http://127.0.0.1:8000/v1", URL)
     model: str = option("", RUN)
-    """What the server calls the model; empty takes the only one it has."""
+    """Model name on the server; empty takes its only model."""
     key_env: str = option("", VARIABLE)
-    """The environment's variable that holds the key; empty sends none."""
+    """Environment variable that holds the key; empty sends none."""
     api: str = option("completions", APIS)
-    """chat is for servers that complete nothing but conversations."""
+    """chat is for servers with only chat completions."""
     structured: str = option("tokens", STRUCTURED)
-    """What keeps answers legal: a grammar of token ids (vLLM with guidance), a choice for each line, a regex for all of
-    them, or nothing."""
+    """Constraint on answers: a grammar of token ids (vLLM with guidance), a choice for each line, a regex for all of
+    them, or none."""
     logprobs: int = option(20, "[1, 10000]")
-    """How many alternatives of each token the server is asked for; vLLM's --max-logprobs bounds it."""
+    """Alternatives requested per token; vLLM's --max-logprobs bounds it."""
     concurrency: int = option(16, "[1, 1024]")
-    """Requests under way at once."""
+    """Concurrent requests."""
     timeout_seconds: float = option(120.0, "(0, 86400]")
-    """For one request."""
+    """Per request."""
     total_seconds: float = option(600.0, "(0, 86400]")
-    """For one decision, with all its lines, retries and waits."""
+    """Per decision, with all its lines, retries and waits."""
     retries: int = option(4, "[0, 100]")
 
 
@@ -101,7 +101,7 @@ class CloneConfig:
     games_per_update: int = option(16, "[1, 100000]")
     updates: int = option(600, POSITIVE)
     minutes: float = option(0.0, "[0, 100000]")
-    """Stop and anneal to the end within this time; 0 does all updates."""
+    """Stop and anneal to the end in this time; 0 runs all updates."""
     batch_tokens: int = option(16384, "[64, 100000000]")
     learning_rate: float = option(1e-3, "(0, 1]")
 
@@ -121,22 +121,22 @@ class GRPOConfig:
     rollout_warmup_phases: int = option(6, "[0, 1000]")
     """At most this many phases are played before the fork."""
     rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, "base_model"))
-    """Who plays them, in all seats."""
+    """Player of them, all seats."""
     rollout_no_warmup_chance: float = option(0.2, PROBABILITY)
     buffer_depth: int = option(3, "[0, 64]")
-    """Rollout batches prefetched by other processes while training; 0 plays them in this one."""
+    """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
     workers: int = option(1, "[1, 1024]")
     learning_rate: float = option(1e-5, "(0, 1]")
     max_grad_norm: float = option(10.0, "(0, 10000]")
     epochs: int = option(1, "[1, 100]")
     target_kl: float = option(0.2, "[0, 100]")
-    """A step ends early once the policy is this far from the one that played, in nats a token; 0 never."""
+    """A step ends early at this KL from the policy that played, in nats per token; 0 never."""
     minibatch_samples: int = option(64, "[1, 1000000]")
-    """Samples per step of the optimizer."""
+    """Samples per optimizer step."""
     loss_type: str = option("grpo", LOSS_TYPES)
     aggregation: str = option("grpo", AGGREGATIONS)
     use_token_level_loss: bool = False
-    """Weigh samples by their decision tokens instead of alike."""
+    """Weight samples by decision tokens, not equally."""
     use_ppo_clipping: bool = True
     ppo_epsilon_low: float = option(0.2, "[0, 1]")
     ppo_epsilon_high: float = option(0.5, "[0, 100]")
@@ -144,7 +144,7 @@ class GRPOConfig:
     kl_beta: float = option(0.04, "[0, 100]")
     kl_beta_warmup_steps: int = option(0, COUNT)
     kl_target: float = option(0.0, "[0, 100]")
-    """Above 0 beta follows the KL."""
+    """Above 0 beta tracks the KL."""
     kl_horizon: int = option(10, POSITIVE)
     use_ema_reference: bool = option(False, needs=["grpo.kl_beta above 0"])
     ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
@@ -152,13 +152,13 @@ class GRPOConfig:
     advantage_clip: float = option(0.0, "[0, 1000]")
     """0 does not clip."""
     scale_advantages: bool = True
-    """By the group's standard deviation; without it as in Dr. GRPO."""
+    """By the group's standard deviation; false as in Dr. GRPO."""
     use_importance_correction: bool = False
-    """Clip around what the trainer thought before the step, and weigh by how far the sampler was from that."""
+    """Clip around the trainer's probabilities before the step; weight by their ratio to the sampler's."""
     importance_cap: float = option(3.0, "[1, 1000]", needs=["grpo.use_importance_correction=true"])
-    """Of the trainer's own probability over the sampler's, where those differ; beyond it truncated."""
+    """Largest ratio of trainer's to sampler's probability, where they differ; above truncated."""
     importance_mask: bool = option(False, needs=["grpo.use_importance_correction=true"])
-    """Leave such tokens out instead."""
+    """Drop such tokens instead."""
     use_state_stratified_groups: bool = False
     use_elo_conditioned_rewards: bool = False
     elo_scale: float = option(0.5, "[0, 100]", needs=["grpo.use_elo_conditioned_rewards=true"])
@@ -175,33 +175,33 @@ class LeagueConfig:
     """Opponents of the learner, and ratings."""
 
     matchmaking: str = option("category", MATCHMAKINGS, needs=["grpo.play=league"])
-    """category: by the shares below; win_rate: self_play's share, the others by how often they are beaten; rating: by
-    how near their Elo is. `curriculum/league/matchmaking.py` has the rules."""
+    """category: by the shares below; win_rate: self_play's share, the others by the win rate against them; rating: by
+    nearness in Elo. `curriculum/league/matchmaking.py` has the rules."""
     self_play: float = option(0.30, PROBABILITY)
     peer: float = option(0.30, PROBABILITY)
     exploitable: float = option(0.35, PROBABILITY)
     baseline: float = option(0.05, PROBABILITY)
-    """Shares of the categories; together 1. The share of an empty category goes to the others in proportion."""
+    """Shares of the categories, sum 1. The share of an empty category goes to the others in proportion."""
     final_self_play: float = option(-1.0, "[-1, 1]")
     final_peer: float = option(-1.0, "[-1, 1]")
     final_exploitable: float = option(-1.0, "[-1, 1]")
     final_baseline: float = option(-1.0, "[-1, 1]")
-    """Shares at the last step, reached in a straight line; below 0 they stay."""
+    """Shares at the last step, reached linearly; below 0 they stay constant."""
     win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])
     """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
     win_rate_power: float = option(2.0, "[0, 20]", needs=["league.matchmaking=win_rate", "league.win_rate_form=hard"])
     peer_elo: float = option(100.0, "(0, 10000]")
-    """A checkpoint this near is a peer, one weaker by more exploitable."""
+    """A checkpoint this near is a peer; one further below, exploitable."""
     rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
     """Standard deviation of matchmaking=rating, in Elo."""
     rating_self_play: float = option(0.15, PROBABILITY, needs=["league.matchmaking=rating"])
-    """At least so much of it is self-play."""
+    """Minimum share of self-play."""
     cold_start_steps: int = option(10, COUNT)
-    """Bots only until then."""
+    """Only bots until then."""
     dumbbot_game_probability: float = option(0.1, PROBABILITY)
     """Of a game against six DumbBots."""
     checkpoint_every: int = option(10, POSITIVE)
-    """Steps between policies that join the league."""
+    """Steps between policies added to the league."""
     initial_elo: float = option(1000.0, "[-10000, 10000]")
     inherit: str = option("", RUN)
-    """A run whose league to begin with."""
+    """Run whose league to start with."""

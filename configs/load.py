@@ -1,8 +1,8 @@
-"""From a command line to a checked configuration: the run file, then the overrides, then the schema's defaults.
+"""Checked configuration from a command line: the run file, then the overrides, then the schema's defaults.
 
-Hydra composes; the dataclasses decide. Overrides reach Hydra as "set this, whether or not it is there", so that every
-key, typed with or without `+` or written in a file, meets one judge: `from_plain`, which refuses what the schema does
-not declare. Nothing here makes folders, changes the working directory, configures logging or creates objects.
+Hydra composes; the dataclasses validate. Overrides reach Hydra as `++key=value`, which sets existing and new keys, so
+that `from_plain` alone checks every key, typed with or without `+` or written in a file, and refuses keys outside the
+schema. Nothing here makes folders, changes the working directory, configures logging or creates objects.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
 
 
 def load(overrides: Sequence[str]) -> RunConfig:
-    """Compose and validate the configuration that a command line asks for.
+    """Compose and validate the configuration of a command line.
 
     `overrides` are `+run=NAME`, once, and any number of `key=value`, such as `env.num_envs=64` or
-    `phases.0.updates=20`. Raises `InputError`: one line that says what is wrong and what would be right.
+    `phases.0.updates=20`. Raises `InputError` with one line: the error and the fix.
     """
     overrides = _kind_of_env(overrides)
     parsed = [_parse(text) for text in overrides]
@@ -57,7 +57,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
         config = _fresh(_run_name(parsed), settings)
     else:
         config = from_plain(_compose(settings, to_plain(stored)))
-        # Where it was found: a copied folder must not lead back to the one it was copied from.
+        # A copied folder must not refer back to the original, so both come from its location.
         config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
         _check_scale_stays(stored, config)
     _validate(config, started=stored is not None)
@@ -65,7 +65,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
 
 
 def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:
-    """Load a configuration as `load` does; raises `ConfigError` where it is not of this kind of run."""
+    """Load a configuration as `load` does; raises `ConfigError` if it is of another kind of run."""
     config = load(overrides)
     if not isinstance(config, kind):
         raise ConfigError(f"trainer={config.trainer} env.id={config.env.id}: this takes only a {kind.__name__}")
@@ -73,7 +73,7 @@ def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:
 
 
 def _fresh(name: str, settings: Sequence[str]) -> RunConfig:
-    """The run file `name` at its scale, then the `settings`, which are not scaled; a started run never comes here."""
+    """Load the run file `name` at its scale, then the unscaled `settings`; only for new runs."""
 
     def composed(settings: Sequence[str], base: dict[str, Any] | None = None) -> RunConfig:
         plain = _compose(settings, base) if base else _compose(settings, {}, run=name)
@@ -82,7 +82,7 @@ def _fresh(name: str, settings: Sequence[str]) -> RunConfig:
     config = composed(settings)
     if config.scale == RunConfig.scale:
         return config
-    # Of the trainer and game that it will be: they decide which options there are.
+    # With the final trainer and game, which decide the options.
     kind = [text for text in settings if text.lstrip("+").startswith(("trainer=", "env.id=", "scale="))]
     return composed(settings, to_plain(shrink(composed(kind))))
 
@@ -106,7 +106,7 @@ def _check_scale_stays(stored: RunConfig, config: RunConfig) -> None:
 
 
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
-    """`env=gymnasium` is how one asks for the run `gymnasium`, which trains on whatever `env.id` names."""
+    """Replace `env=gymnasium` by the run `gymnasium`, which trains on the environment in `env.id`."""
     asked = [text for text in overrides if text.lstrip("+") == "env=gymnasium"]
     rest = [text for text in overrides if text not in asked]
     named = any(text.lstrip("+").startswith(("run=", "resume=")) for text in rest)
@@ -114,7 +114,7 @@ def _kind_of_env(overrides: Sequence[str]) -> list[str]:
 
 
 def runs() -> dict[str, str]:
-    """The runs that can be chosen, by name, each with the purpose its file states."""
+    """Return the available runs by name, each with its file's purpose."""
     return {path.stem: _purpose(path) for path in sorted((CONFIG_DIR / "run").glob("*.yaml"))}
 
 
@@ -141,7 +141,7 @@ def _parse(text: str) -> Override:
 
 
 def _stored(parsed: Sequence[Override]) -> RunConfig | None:
-    """The configuration of the run that `resume=` names, None where there is no such override."""
+    """Return the configuration of the run in `resume=`, None without that override."""
     given = {override.key_or_group: str(override.value()) for override in parsed}
     if not given.get("resume"):
         return None
@@ -184,12 +184,12 @@ def _run_name(parsed: Sequence[Override]) -> str:
 
 
 def _compose(settings: Sequence[str], base: dict[str, Any], *, run: str = "") -> dict[str, Any]:
-    """`base`, changed by the file of `run`, if one is named, and then by `settings`."""
+    """Return `base` with the file of `run`, if named, then `settings` applied."""
     ConfigStore.instance().store("schema", node=base)
     overrides = [*([f"+run={run}"] if run else []), *settings]
     try:
         with initialize_config_dir(version_base="1.3", config_dir=str(CONFIG_DIR)):
-            # Unresolved: what is in ${...} could be the environment's, which is no business of a configuration.
+            # Unresolved: ${...} could insert variables of the environment into a configuration.
             composed = OmegaConf.to_container(compose("config", overrides=overrides), resolve=False)
     except COMPOSING_ERRORS as error:
         if settings:
@@ -201,7 +201,7 @@ def _compose(settings: Sequence[str], base: dict[str, Any], *, run: str = "") ->
 
 
 def _check_items(settings: Sequence[str], plain: dict[str, Any]) -> None:
-    """Refuse the first of `settings` that is about an item which its list does not have."""
+    """Refuse the first of `settings` for an item missing from its list."""
     for text in (setting.lstrip("+") for setting in settings):
         node: Any = plain
         parts = text.partition("=")[0].split(".")

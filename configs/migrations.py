@@ -1,6 +1,6 @@
 """Stored configurations of earlier versions, in which every run had the sections of all trainers and games.
 
-What a kind of run does not have is dropped, whatever its value, which meant nothing. The file itself stays as it is.
+Options that a kind of run lacks are dropped with any value, since they had no effect. The file is not changed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ REMOVED = {("grpo", "first_decision_only"): False, ("grpo", "mask_replay"): True
 
 
 def migrate(plain: Any) -> Any:
-    """Return a stored configuration without the options of other kinds of run; unknown keys stay, to be refused.
+    """Return a stored configuration without the options of other kinds of run; unknown keys stay, refused later.
 
-    Raises `ConfigError` for a removed option with another value than the one that is left.
+    Raises `ConfigError` for a removed option whose value is not the remaining one.
     """
     return _kept(run_kind(plain), _without_removed(plain), "") if isinstance(plain, Mapping) else plain
 

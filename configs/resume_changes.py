@@ -1,8 +1,8 @@
-"""A run continued with other options than it was started with: which differences are harmless, and which are refused.
+"""Options changed when a run is resumed: which changes are harmless, and which are refused.
 
-Harmless is what does not change what is learned: logs, checks, saving, the length of this sitting, the machine. The
-machine's options and the number of matches make the continuation inexact, which the run says. `grpo.steps` may be
-raised where nothing but the end depends on it: GRPO's learning rate does not, the league's shares may.
+Harmless options do not change what is learned: logs, evaluation, saving, session length, the machine. The machine's
+options and the number of matches make the continuation inexact, which the run reports. `grpo.steps` may be raised if
+only the end depends on it: GRPO's learning rate does not depend on it, the league's shares may.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES = ("name", "run", "resume", "checkpoint_dir")
 
 
 def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Options that differ, by dotted key: (before, now); None where one side has no such entry.
+    """Return changed options by dotted key: (before, now); None where one side has no entry.
 
     Raises `ConfigError` naming the first that is not harmless.
     """
@@ -32,7 +32,7 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
         if key == "grpo.steps" and isinstance(before, GRPORunConfig) and isinstance(now, GRPORunConfig):
             _check_steps(before, now)
         elif not _harmless(key):
-            # A scale is usually missing where it differs; other options are there and should not be.
+            # A differing scale is usually missing; other differing options are given and should not be.
             fix = f"give scale={was}" if key == "scale" else "leave it out"
             raise ConfigError(
                 f"{key}={value}: the run was started with {was}, and what it learned depends on it; "
@@ -42,20 +42,20 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Options that differ, as `drift` gives them, whatever depends on them. What a run is called is none."""
+    """Return changed options as `drift` does, harmless or not, without those that name a run."""
     old, new = options(before), options(now)
     changed = {key: (old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key)}
     return {key: values for key, values in changed.items() if key not in NAMES}
 
 
 def moving_shares(league: LeagueConfig) -> list[str]:
-    """The options under which a league's shares are others at the last step than at the first."""
+    """Return the options that make a league's last shares differ from its first."""
     last = {name: float(getattr(league, f"final_{name}")) for name in SHARED}
     return [f"league.final_{name}" for name, end in last.items() if end >= 0.0 and end != getattr(league, name)]
 
 
 def _check_steps(before: GRPORunConfig, now: GRPORunConfig) -> None:
-    """A GRPO run may be made longer where no schedule ends with it; `max_updates` makes one shorter."""
+    """Refuse fewer GRPO steps (use `max_updates`), and more if a schedule ends there."""
     was, value = before.grpo.steps, now.grpo.steps
     started = f"grpo.steps={value}: the run was started with {was}"
     if value < was:

@@ -1,7 +1,7 @@
-"""Environment ids that are no longer registered: why, and which id takes their place.
+"""Environment ids that are no longer registered, with the reason and the replacement.
 
-A version rises when the same actions no longer lead to the same observations or rewards; what was learned under the
-one before is then not what training under the new one would have learned.
+A version rises when the same actions no longer lead to the same observations or rewards; training under the old
+version then differs from training under the new one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sparring.configs.schema import DOGFIGHT
 
 @dataclass(frozen=True)
 class Retired:
-    """What was wrong with the environment, to follow "its" or "whose", and the id to use instead."""
+    """Fault of the environment, worded to follow "its" or "whose", and the id to use instead."""
 
     reason: str
     successor: str
@@ -26,22 +26,22 @@ RETIRED = {
     )
 }
 LET_IT_PLAY = "eval/run.py --env-version 0"
-"""How an old policy plays in the new version of its environment."""
+"""Option for an old policy in its environment's new version."""
 
 
 def is_retired(env_id: str) -> bool:
-    """Return whether an id, with or without `module:` before it, was registered once and is no longer."""
+    """Return whether an id, with or without `module:` before it, was registered and is not any more."""
     return _bare(env_id) in RETIRED
 
 
 def id_message(env_id: str) -> str:
-    """Return what `env.id` answers to a retired id: the reason and the id to use."""
+    """Return the error for a retired `env.id`: the reason and the id to use."""
     old = RETIRED[_bare(env_id)]
     return f"env.id={env_id}: is no longer registered, because its {old.reason}; use env.id={old.successor}"
 
 
 def run_message(run: object, env_id: str) -> str:
-    """Return why a run, named by its folder, is not continued, and what to do instead."""
+    """Return why a run, named by its folder, cannot resume, and the alternative."""
     old = RETIRED[_bare(env_id)]
     return (
         f"{run}: was trained under {_bare(env_id)}, whose {old.reason}, and cannot be resumed under {old.successor}; "

@@ -1,12 +1,12 @@
-"""One dial for size: `scale` shrinks a run to a rehearsal in which everything still happens, in the same order.
+"""Scaling: `scale` shrinks a run to a short one in which everything still happens, in the same order.
 
 With s = scale there are two rules. Moments, counted in updates from the start of their phase, become
 
     f(0) = 0,  f(m_i) = max(round(s m_i), f(m_(i-1)) + 1)  over the distinct moments 0 < m_1 < m_2 < ...
 
-so that what coincides still does, and what comes later still comes at least one update later. Intervals and sizes
-become round(sqrt(s) x), not below a floor; an interval that fits into the run still does, and 0, which is never, stays
-0. The root leaves enough matches to an update, and few interruptions to a short run. Everything else stays as it is.
+so that equal moments stay equal, and later moments stay at least one update later. Intervals and sizes become
+round(sqrt(s) x), not below a floor; an interval that fits into the run still does, and 0, which means never, stays 0.
+The root keeps enough matches per update, and few interruptions in a short run. Everything else is unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sparring.configs.schema import (
 )
 
 MOMENTS = ("max_updates", "grpo.steps", "grpo.kl_beta_warmup_steps", "league.cold_start_steps", "clone.updates")
-"""Of runs of language models; other runs have theirs in phases: `updates`, every `at`, the end of every `over`."""
+"""Moments of language-model runs; others have them in phases: `updates`, every `at`, the end of every `over`."""
 INTERVALS = {
     "checkpoint_every": 1,
     "ppo.warmup_updates": 1,
@@ -39,7 +39,7 @@ INTERVALS = {
     "evaluation.regimes_every": 1,
     "league.checkpoint_every": 1,
 }
-"""In updates, with their floors; a number that is below its floor stays."""
+"""In updates, with floors; a number below its floor is unchanged."""
 SIZES = {
     "env.num_envs": 8,
     "ppo.rollout_steps": 512,
@@ -50,14 +50,14 @@ SIZES = {
     "grpo.minibatch_samples": 8,
     "clone.games_per_update": 2,
 }
-"""With their floors: 512 steps are nearly half of the dogfight's longest match, so that matches come to an end."""
+"""With floors: 512 steps are nearly half of the dogfight's longest match, so that matches finish."""
 POWERS = 7
 PLAYED_BY_ALL_POWERS = ("env.num_envs", "evaluation.games")
 """In Diplomacy these are multiples of `POWERS`."""
 
 
 class ScaleClock:
-    """Moments of a long run or phase -> moments of the short one: strictly increasing, and 0 stays 0."""
+    """Map from moments of a long run or phase to those of the short one: strictly increasing, 0 stays 0."""
 
     def __init__(self, scale: float, moments: Iterable[int]) -> None:
         self._short = {0: 0}
@@ -71,9 +71,9 @@ class ScaleClock:
 
 
 def shrink(config: RunConfig) -> RunConfig:
-    """Return `config` at its `scale`, which keeps its value; the option's range must have been checked.
+    """Return `config` at its `scale`, which keeps its value; its range must have been checked.
 
-    Only options that the kind of run has change.
+    Only options of the kind of run change.
     """
     small = deepcopy(config)
     if isinstance(small, PPORunConfig):
@@ -97,7 +97,7 @@ def _shrink_steps(config: RunConfig) -> None:
 
 
 def _phases(config: PPORunConfig) -> tuple[list[PhaseConfig], int]:
-    """The phases, each on a clock of its own, and `max_updates`, a moment of the phase in which it comes."""
+    """Return the phases, each on its own clock, and `max_updates`, a moment of the phase it falls in."""
     phases: list[PhaseConfig] = []
     begin, limit, done = 0, 0, 0
     for phase in config.phases:
@@ -112,9 +112,9 @@ def _phases(config: PPORunConfig) -> tuple[list[PhaseConfig], int]:
 
 
 def _moments(phase: PhaseConfig) -> set[int]:
-    """The moments of a phase, in updates from its start, its end among them.
+    """Return the moments of a phase, including its end, in updates from its start.
 
-    A share of self-play that changes needs a second update to do so, which is a moment, too.
+    A changing share of self-play needs a second update, which is a moment, too.
     """
     moments = {phase.updates}
     moments |= {entry.at for entries in (phase.stages, phase.events) for entry in entries}
@@ -135,21 +135,21 @@ def _phase(phase: PhaseConfig, clock: ScaleClock) -> PhaseConfig:
 
 
 def _level(entry: RandomizationConfig, clock: ScaleClock) -> RandomizationConfig:
-    """A level reached in as many of its steps as there are updates for them."""
+    """Shorten a level, with at most one step per update."""
     at = clock[entry.at]
     over = clock[entry.at + entry.over] - at
     return replace(entry, at=at, over=over, steps=min(entry.steps, over or entry.steps))
 
 
 def _interval(long: RunConfig, short: RunConfig, key: str) -> int:
-    """An interval in the `short` run, whose moments are set; what happens in the `long` run happens in this, too."""
+    """Return an interval of the `short` run, whose moments are set; events of the `long` run still happen."""
     value, span = _get(long, key), _span(long, key)
     small = min(max(_nearest(math.sqrt(long.scale) * value), INTERVALS[key]), value)
     return min(small, _span(short, key)) if value <= span else small
 
 
 def _span(config: RunConfig, key: str) -> int:
-    """The longest interval after which the option's event happens in a run; after the first snapshot, another one."""
+    """Return the longest interval at which the option's event happens in a run; twice for snapshots."""
     if isinstance(config, PPORunConfig):
         if key == "self_play.snapshot_every":
             fought = (phase.updates for phase in config.phases if min(phase.scripted_start, phase.scripted_end) < 1.0)
@@ -169,12 +169,12 @@ def _size(config: RunConfig, key: str) -> int:
 
 
 def _nearest(number: float) -> int:
-    """Halves go up, unlike with `round`."""
+    """Round halves up, unlike `round`."""
     return math.floor(number + 0.5)
 
 
 def _known(config: RunConfig, keys: Iterable[str]) -> list[str]:
-    """Those of `keys` that the run has."""
+    """Return `keys` that the run has."""
     return [key for key in keys if knows(type(config), key)]
 
 

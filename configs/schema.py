@@ -1,8 +1,7 @@
-"""Every option of a training run, as dataclasses: names, types, defaults and what each may hold.
+"""Options of a training run, as dataclasses: names, types, defaults and allowed values.
 
-This file is the truth; YAML files under `run/` hold only what differs from here. `option(default, allowed)` states an
-option's range or choices next to it. `trainer` and `env.id` choose the kind of run among `RUNS`, and with it the
-options there are.
+Every option is defined here; YAML files under `run/` hold only differences. `option(default, allowed)` declares an
+option's range or choices beside it. `trainer` and `env.id` choose the kind of run among `RUNS`, and so its options.
 """
 
 from __future__ import annotations
@@ -88,15 +87,15 @@ class RewardConfig:
     shaping: float = option(0.0, WEIGHT)
     """Weight of the potential-based term, gamma * phi' - phi."""
     exposure: float = option(0.0, PROBABILITY)
-    """How much of the potential's aim counts only where a shot would get past the rear armour."""
+    """Part of the potential's aim that counts only where a shot would pass the rear armour."""
 
 
 @dataclass
 class EnvConfig:
-    """What is played, and how many at once."""
+    """Environment, and number of copies."""
 
     id: str = option(DOGFIGHT, ENV_ID)
-    """The dogfight, Diplomacy, or any environment of Gymnasium's (`env=gymnasium env.id=CartPole-v1`)."""
+    """The dogfight, Diplomacy, or any Gymnasium environment (`env=gymnasium env.id=CartPole-v1`)."""
     num_envs: int = option(256, "[1, 1000000]")
 
 
@@ -107,11 +106,11 @@ class DogfightEnvConfig(EnvConfig):
     rules: str = option("classic", RULES)
     action_repeat: int = option(10, "[1, 120]")
     bot_rate: str = option("tick", BOT_RATES)
-    """tick: bots decide 120 times a second; agent: once a step. Under challenge rules always agent, whatever is set."""
+    """tick: bots decide 120 times a second; agent: once per step. Challenge rules always use agent."""
     spawn: str = option("random", SPAWNS)
     observe_physics: bool = True
     mirror: bool = False
-    """Show every match with the opponent on the right, mirrored where it is not, so that little is learned twice."""
+    """Show every match with the opponent on the right, mirrored where needed, so that less is learned twice."""
     reward: RewardConfig = field(default_factory=RewardConfig)
 
 
@@ -121,12 +120,12 @@ class DiplomacyEnvConfig(EnvConfig):
 
     id: str = option(DIPLOMACY, ENV_ID)
     last_year: int = option(1910, "[1901, 30000]")
-    """A game of Diplomacy ends after it."""
+    """A game of Diplomacy ends with it."""
 
 
 @dataclass
 class GymnasiumEnvConfig(EnvConfig):
-    """Copies of any environment of Gymnasium's, whose numbers may be of any size."""
+    """Copies of any Gymnasium environment, with values of any size."""
 
     id: str = option("CartPole-v1", ENV_ID)
     normalize_obs: bool = False
@@ -159,26 +158,26 @@ class PPOConfig:
     gae_lambda: float = option(0.95, PROBABILITY)
     clip: float = option(0.2, "(0, 1]")
     value_clip: float = option(0.2, "[0, 1000]")
-    """0 switches value clipping off."""
+    """0 disables value clipping."""
     value_coefficient: float = option(0.5, "[0, 1000]")
     entropy_coefficient: float = option(0.0, PROBABILITY)
     final_entropy_fraction: float = option(1.0, PROBABILITY)
     max_grad_norm: float = option(0.5, "(0, 1000]")
     target_kl: float = option(0.05, "[0, 100]")
-    """0 switches the stop off."""
+    """0 disables the stop."""
     adaptive_kl: float = option(0.0, "[0, 100]")
-    """Above 0 the learning rate follows the KL instead of the clock: down by 1.5 when an update's mean KL is over twice
+    """Above 0 the learning rate follows the KL, not the schedule: down by 1.5 when an update's mean KL is over twice
     this, up by 1.5 when it is under half of it."""
     log_ratio_clamp: float = option(20.0, "(0, 80]")
     precision: str = option("auto", PRECISIONS)
-    """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device has it natively, else fp32."""
+    """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 if native on the device, else fp32."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
 
 
 @dataclass
 class StageConfig:
-    """From update `at` of its phase on, these bots are the current ones. `weights` defaults to equal shares."""
+    """These bots are current from update `at` of the phase on. `weights` defaults to equal shares."""
 
     at: int = option(0, COUNT)
     bots: list[str] = field(default_factory=list, metadata={"allowed": LABEL})
@@ -188,18 +187,18 @@ class StageConfig:
 
 @dataclass
 class RandomizationConfig:
-    """From update `at` of its phase on: a level or a regime, reached in `steps` equal moves over `over` updates."""
+    """From update `at` of its phase on: a level or a regime, reached in `steps` equal steps over `over` updates."""
 
     at: int = option(0, COUNT)
     level: str = option("none", (*LEVELS, *REGIMES))
     over: int = option(0, COUNT)
-    """0 reaches the level at once."""
+    """0 sets the level at once."""
     steps: int = option(4, "[1, 1000]")
 
 
 @dataclass
 class EventConfig:
-    """Something done once, before update `at` of its phase: a named snapshot, then a log-std reset, or one of them."""
+    """Actions once before update `at` of its phase: a named snapshot, then a log-std reset, or one of them."""
 
     at: int = option(0, COUNT)
     snapshot: str = option("", SNAPSHOT)
@@ -213,68 +212,68 @@ class PhaseConfig:
     name: str = option("curriculum", LABEL)
     updates: int = option(100, POSITIVE)
     stages: list[StageConfig] = field(default_factory=list)
-    """Until the first of them: whatever the previous phase ended with."""
+    """Before the first: the bots at the end of the previous phase."""
     floor: float = option(0.05, "[0, 0.2]")
-    """Share of the scripted matches kept for each bot already met that is not in the current stage (0 forgets them)."""
+    """Share of the scripted matches kept for each earlier bot that is not in the current stage (0 drops them)."""
     scripted_start: float = option(1.0, PROBABILITY)
     scripted_end: float = option(1.0, PROBABILITY)
     """Share of matches against bots at the phase's first and last update; the rest is self-play."""
     randomization: list[RandomizationConfig] = field(default_factory=list)
-    """Until the first of them: whatever the previous phase ended with; the first phase begins with none."""
+    """Before the first: the level at the end of the previous phase; the first phase starts with none."""
     events: list[EventConfig] = field(default_factory=list)
     advance: str = option("on_update", ADVANCES)
     """on_update, or on_success: a stage ends early once every current bot's win rate reaches `success`."""
     success: float = option(0.9, "(0, 1]")
     adaptive: float = option(0.0, PROBABILITY)
-    """How far the shares of a stage's bots follow the measured loss rates (0 keeps the stage's weights)."""
+    """Degree to which shares of a stage's bots follow measured loss rates (0 keeps its weights)."""
 
 
 @dataclass
 class SelfPlayConfig:
-    """The pool of frozen snapshots and how opponents are drawn from it."""
+    """Pool of frozen snapshots and the draw of opponents from it."""
 
     snapshot_every: int = option(50, POSITIVE)
     promotion: str = option("always", PROMOTIONS)
     """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
-    newest snapshot finds it `promotion_elo` stronger; else it is due again `snapshot_every` updates later."""
+    newest snapshot finds it `promotion_elo` stronger; else due again `snapshot_every` updates later."""
     promotion_elo: float = option(50.0, "(0, 1000]")
     promotion_games: int = option(400, "[2, 1000000]")
-    """At most this many; undecided by then is not promoted."""
+    """Upper limit; undecided by then is not promoted."""
     pool_size: int = option(30, "[1, 10000]")
     eviction: str = option("oldest", EVICTIONS)
     """oldest, or weakest (lowest rating); the newest is never evicted."""
     sampling: str = option("hard", SAMPLINGS)
     """hard: 1 - p + 0.1; variance: p (1 - p) + 0.01, where p is the learner's win rate against the snapshot."""
     slots: int = option(4, "[1, 1000]")
-    """Different snapshots met within one rollout."""
+    """Different snapshots in one rollout."""
     deal_every: int = option(4, POSITIVE)
-    """Updates between draws of new opponents from the pool."""
+    """Updates between draws of opponents from the pool."""
     elo_k: float = option(32.0, "(0, 1000]")
 
 
 @dataclass
 class EvaluationConfig:
-    """Evaluation while training (deterministic policy, on its own matches)."""
+    """Evaluation in training (deterministic policy, on its own matches)."""
 
     every: int = option(0, COUNT)
-    """Updates between W/D/L checks against every bot already met; 0 is never."""
+    """Updates between W/D/L evaluations against all bots met; 0 is never."""
     games: int = option(100, "[2, 1000000]")
     check_bot: str = option("brawler", BOTS)
     check_every: int = option(0, COUNT)
     check_alert: float = option(0.8, PROBABILITY)
-    """Alert when the win rate against `check_bot` falls below this after it had been reached."""
+    """Alert when the win rate against `check_bot` falls below this after reaching it."""
     regimes_every: int = option(0, COUNT)
 
 
 @dataclass
 class GuardConfig:
-    """What happens when an update breaks the policy; the ladder is in `agents/run/guard.py`."""
+    """Response to an update that breaks the policy; steps are in `agents/run/guard.py`."""
 
     enabled: bool = True
     restore_kl: float = option(10.0, "[1, 1000000]")
-    """An update whose KL passes this many times `ppo.target_kl` is taken back."""
+    """An update with KL above this many times `ppo.target_kl` is undone."""
     cut: float = option(0.5, "(0, 1]")
-    """What the learning rate is multiplied by when that happens."""
+    """Factor on the learning rate in that case."""
     window: int = option(50, POSITIVE)
     """Updates within which a second broken update goes back to the last training state, and a third ends the run."""
 
@@ -296,47 +295,47 @@ class RunConfig:
     trainers: ClassVar[tuple[str, ...]] = ()
     game: ClassVar[str] = DIPLOMACY
     lacks: ClassVar[tuple[str, ...]] = ()
-    """Keys, without the numbers of items, of what its sections share with other kinds and means nothing to this one."""
+    """Keys, without item numbers, that its sections share with other kinds and that have no effect here."""
 
     run: str | None = option(None, LABEL)
     """Name of the run file chosen with +run=NAME."""
     name: str = option("", FOLDER)
-    """Folder under checkpoints/; empty makes up adjective-callsign-run."""
+    """Folder under checkpoints/; empty makes adjective-callsign-run."""
     checkpoint_dir: str = option("checkpoints", TEXT)
     trainer: str = option("ppo", TRAINERS)
-    """ppo is ours; sb3 is Stable-Baselines3's PPO on the same matches and bots, as a baseline. grpo trains a language
-    model to play Diplomacy, clone makes it imitate a bot first."""
+    """ppo is built in; sb3 is Stable-Baselines3's PPO on the same matches and bots, a baseline. grpo trains a language
+    model to play Diplomacy, clone first clones a bot into it."""
     seed: int = option(1, "[0, 2147483647]")
     device: str = option("auto", DEVICE)
-    """auto (cuda where there is one), cpu, cuda, cuda:1 ..."""
+    """auto (cuda if available), cpu, cuda, cuda:1 ..."""
     deterministic: bool = False
-    """On an accelerator, too, the same run gives the same bits, at some cost in speed; a CPU always does."""
+    """Bitwise reproducible runs on accelerators too, at some cost in speed; a CPU always is."""
     threads: int = option(0, "[0, 4096]")
     """CPU threads for torch and the simulator; 0 is every core this process may use."""
     resume: str = option("", FOLDER)
-    """Continue the run of this name, with its own configuration; a `name` that exists is continued as well."""
+    """Continue the run of this name, with its own configuration; an existing `name` is continued too."""
     checkpoint_every: int = option(50, POSITIVE)
     """Updates between training states, and between the policies step_<env steps>.pt."""
     checkpoint_minutes: float = option(10.0, "[0, 100000]")
-    """A training state at least this often, if updates are long; 0 leaves it to `checkpoint_every`."""
+    """Longest time between training states if updates are long; 0: only `checkpoint_every`."""
     keep_states: int = option(3, "[1, 1000]")
-    """Training states kept; the policies all stay."""
+    """Training states kept; all policies stay."""
     grace_seconds: float = option(25.0, "(0, 86400]")
-    """After Ctrl-C or SIGTERM the update in progress has this long to finish and be saved."""
+    """Time after Ctrl-C or SIGTERM for the current update to finish and be saved."""
     patience_seconds: float = option(1800.0, "[1, 86400]")
-    """Of several processes (torchrun), one that does not answer the others for this long is taken for dead."""
+    """Of several processes (torchrun), one that does not respond for this long counts as lost."""
     max_updates: int = option(0, COUNT)
-    """Stop after this many updates although the schedule is longer; 0 runs it whole."""
+    """Stop after this many updates even if the schedule is longer; 0 runs all."""
     scale: float = option(1.0, "(0, 1]")
-    """One dial for size: below 1 the run file's schedule and batches are shrunk when a run begins (docs/long_runs.md).
-    What is typed beside it holds as it is. A run's config.yaml has it, and the numbers that it made."""
+    """Size: below 1 the run file's schedule and batches are shrunk when a run starts (docs/long_runs.md).
+    Options typed beside it are not scaled. A run's config.yaml has it, and the resulting numbers."""
     env: EnvConfig = field(default_factory=EnvConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
 
 
 @dataclass
 class PPORunConfig(RunConfig):
-    """PPO, ours or SB3's, on any game."""
+    """PPO, own or SB3's, on any game."""
 
     trainers = ("ppo", "sb3")
 
@@ -372,7 +371,7 @@ class DiplomacyRunConfig(PPORunConfig):
 
 @dataclass
 class GymnasiumRunConfig(PPORunConfig):
-    """PPO in an environment of Gymnasium's, without opponents."""
+    """PPO in a Gymnasium environment, without opponents."""
 
     game = GYMNASIUM
     lacks = (
@@ -410,7 +409,7 @@ class GRPORunConfig(LanguageRunConfig):
 
 @dataclass
 class CloneRunConfig(LanguageRunConfig):
-    """A language model imitates a bot."""
+    """A language model clones a bot."""
 
     trainers = ("clone",)
     lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, "guard")

@@ -1,8 +1,8 @@
-"""Configurations as plain data and back: what YAML files, config.yaml and checkpoints hold.
+"""Configurations to plain data and back, as in YAML files, config.yaml and checkpoints.
 
 Pydantic reads them by the dataclasses: `trainer` and `env.id` discriminate the union of all kinds of run, extra keys
-are forbidden, and the validator of an option is what `schema.py` declares beside it. The first refusal becomes one line
-with key, value, what is allowed and the nearest name. A whole float such as 1e6 counts as an integer.
+are forbidden, and `schema.py` declares the validator of each option. The first error becomes one line with key,
+value, allowed values and the nearest name. A whole float such as 1e6 counts as an integer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SHORT.maxlevel = 3
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only, and no aliases: a few lines of them can stand for more than any memory holds."""
+    """Loader of plain data without aliases: a few lines of them can expand beyond any memory."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -49,7 +49,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """Read a stored configuration's YAML; raises `ConfigError`, whatever is wrong with it."""
+    """Read a stored configuration's YAML; raises `ConfigError` for any fault in it."""
     try:
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
@@ -67,9 +67,9 @@ def options(config: RunConfig) -> dict[str, Any]:
 
 
 def from_plain(plain: Mapping[str, Any]) -> RunConfig:
-    """Build the configuration that `plain` describes, of the kind it says; what it leaves out keeps its default.
+    """Build the configuration that `plain` describes, of its kind; missing options keep their defaults.
 
-    Raises `ConfigError` for unknown keys, options of other kinds of run, wrong types, and values that are not allowed.
+    Raises `ConfigError` for unknown keys, options of other kinds of run, wrong types, and invalid values.
     """
     if not isinstance(plain, Mapping):
         raise ConfigError(f"the configuration={_shown(plain)}: must be a mapping of options")
@@ -78,12 +78,12 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
     except ValidationError as error:
         details = error.errors(include_url=False)
         first = next((one for one in details if one["type"] in UNKNOWN), details[0])
-        raise _refusal(first, plain) from None  # pydantic's own text repeats every value, of secrets, too
+        raise _refusal(first, plain) from None  # pydantic's own text would repeat secret values
     return read
 
 
 def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
-    """Make the error for a dotted `key` that nothing declares: those `known` beside it, and the nearest anywhere."""
+    """Make the error for an undeclared dotted `key`: the `known` keys beside it, and the nearest anywhere."""
     everywhere = [*known, *(option for kind in RUNS for option in declared(kind))]
     hint = suggestion(key, everywhere, likeness=0.65)
     return ConfigError(f"unknown key {key!r}: choose from {', '.join(known)}{hint}")
@@ -97,7 +97,7 @@ def _adapter() -> TypeAdapter[Any]:
 
 
 def _form(section: Any, lacks: Sequence[str], prefix: str = "") -> Any:
-    """What pydantic reads a dataclass as: the options that the run has, none of them required, and no others."""
+    """Return a dataclass as a pydantic type: the options that the run has, all optional, and no others."""
     hints = get_type_hints(section)
     typed = {one.name: _typed(hints[one.name], one, lacks, key) for one, key in members(section, lacks, prefix)}
     form = TypedDict(section.__name__, typed, total=False)  # type: ignore[misc]
@@ -129,7 +129,7 @@ def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:
-    """Turn an error of pydantic's, placed under the tag of its kind of run, into a line of ours."""
+    """Convert a pydantic error, located under the tag of its kind of run, to a one-line error."""
     key, value = ".".join(map(str, error["loc"][1:])), error["input"]
     if error["type"] in UNKNOWN:
         return _misplaced(key, value, plain)
@@ -139,7 +139,7 @@ def _refusal(error: ErrorDetails, plain: Mapping[str, Any]) -> ConfigError:
 
 
 def _misplaced(key: str, value: Any, plain: Mapping[str, Any]) -> ConfigError:
-    """Refuse a key that this kind of run lacks: of a section that others have, its first option."""
+    """Make the error for a key that this kind of run lacks, for a section its first option."""
     kind = run_kind(plain)
     while isinstance(value, Mapping) and value and owners(inner := f"{key}.{next(iter(value))}"):
         key, value = inner, next(iter(value.values()))
@@ -150,7 +150,7 @@ def _misplaced(key: str, value: Any, plain: Mapping[str, Any]) -> ConfigError:
 
 
 def _read(kind: Any, option: Field[Any], value: Any) -> Any:
-    """Read one value by its annotation and by what its option may hold; raises `ValueError` with what is wrong."""
+    """Read one value by its annotation and its option's allowed values; raises `ValueError` with the fault."""
     optional = get_args(kind)
     if optional and value is None:
         return None
@@ -166,7 +166,7 @@ def _read(kind: Any, option: Field[Any], value: Any) -> Any:
     return read
 
 
-# Each reads one value or raises `TypeError` with what was wanted.
+# Each reads one value or raises `TypeError` naming the expected type.
 
 
 def _read_bool(value: Any) -> bool:
@@ -206,12 +206,12 @@ _READERS = {bool: _read_bool, int: _read_int, float: _read_float, str: _read_str
 
 
 def _option(key: str) -> Field[Any] | None:
-    """The field that declares an option, or the list whose item it is, in any kind of run."""
+    """Return the field that declares an option or its list, in any kind of run."""
     return next((declared(kind)[bare(key)] for kind in RUNS if bare(key) in declared(kind)), None)
 
 
 def _shown(value: object, option: Field[Any] | None = None) -> str:
-    """A value as messages have it; not what may be a secret."""
+    """Return a value for messages, hiding possible secrets."""
     allowed = option.metadata.get("allowed") if option else None
     if isinstance(allowed, Form) and allowed.private:
         return "(not shown)"
@@ -219,7 +219,7 @@ def _shown(value: object, option: Field[Any] | None = None) -> str:
 
 
 def _rule(option: Field[Any]) -> str:
-    """What the option may hold, in the words that follow its type."""
+    """Return an option's allowed values, worded to follow its type."""
     allowed = option.metadata.get("allowed")
     if isinstance(allowed, str):
         return f" in {allowed}" + ("" if option.default is MISSING else f"; the default is {option.default}")

@@ -1,8 +1,8 @@
-"""From the command line of a sweep to its runs: one for every combination of the values given.
+"""Runs of a sweep from its command line: one for every combination of the values given.
 
-`train.py --multirun +run=quickstart seed=1,2,3 ppo.clip=0.1,0.2` are six runs. How they are launched says `sweep=NAME`,
-a file under `configs/sweep/`; `hydra.launcher.KEY=VALUE` changes a line of it. Every run is composed and checked here,
-before the first one starts.
+`train.py --multirun +run=quickstart seed=1,2,3 ppo.clip=0.1,0.2` gives six runs. `sweep=NAME`, a file under
+`configs/sweep/`, sets the launcher; `hydra.launcher.KEY=VALUE` changes a line of it. Every run is composed and checked
+here, before the first one starts.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is launched, and how: `launcher` and its `options` as Hydra knows them."""
+    """Runs to launch, and how: `launcher` and `options` in Hydra's terms."""
 
     launcher: str
     options: dict[str, Any]
     runs: list[RunConfig]
-    """Their names are those that were given, the same for all, or empty."""
+    """Their names are as given, the same for all, or empty."""
     varied: list[str]
-    """What distinguishes each run, such as "seed=1 ppo.clip=0.1"."""
+    """Differing values of each run, such as "seed=1 ppo.clip=0.1"."""
 
 
 def read_sweep(arguments: Sequence[str]) -> Sweep:
-    """Read the arguments of a sweep; raises `InputError` for whatever would keep any of its runs from starting."""
+    """Read the arguments of a sweep; raises `InputError` if any of its runs could not start."""
     file = _file(arguments)
     options = dict(file["options"])
     given: list[list[str]] = []
@@ -56,17 +56,17 @@ def read_sweep(arguments: Sequence[str]) -> Sweep:
     varied = [
         " ".join(text for text, values in zip(one, given, strict=True) if len(values) > 1) for one in combinations
     ]
-    varied = [text.replace("\\", "") for text in varied]  # how the parser quotes, as in device=cuda\:1
+    varied = [text.replace("\\", "") for text in varied]  # the parser quotes, as in device=cuda\:1
     return Sweep(file["launcher"], options, runs, varied)
 
 
 def launchers() -> list[str]:
-    """The names `sweep=` may have."""
+    """Return the names for `sweep=`."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def _without_bar(config: RunConfig) -> RunConfig:
-    """The same run without a progress bar, since several would be drawn over each other."""
+    """Return the run without a progress bar, since several bars would overlap."""
     if config.resume:
         raise ConfigError(f"resume={config.resume}: a sweep begins runs; repeat it with its name= to continue them")
     return replace(config, logger=replace(config.logger, progress=False))
@@ -79,7 +79,7 @@ def _file(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _values(text: str) -> list[str]:
-    """`key=1,2` as ["key=1", "key=2"]; anything else as it is, for `load` to judge."""
+    """Split `key=1,2` into ["key=1", "key=2"]; other text is unchanged, and `load` checks it."""
     try:
         override: Override = OverridesParser.create().parse_override(text)
         if not override.is_sweep_override():

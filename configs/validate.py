@@ -1,4 +1,4 @@
-"""Is this configuration one that can run? Every option by itself first, then what concerns several at once.
+"""Validation of configurations: each option by itself first, then several at once.
 
 Keys are written as they are typed on the command line: `phases.0.stages.1.at` is the second stage of the first phase.
 """
@@ -28,13 +28,13 @@ from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.validate_language import check_idle, check_language
 
 BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
-"""The bots that a game has."""
+"""Bots of each game."""
 
 
 def validate(config: RunConfig, *, started: bool = False) -> None:
-    """Return if `config` can run, else raise `ConfigError`: one line with key, value, what is allowed and the fix.
+    """Return if `config` can run, else raise `ConfigError`: one line with key, value, allowed values and the fix.
 
-    A run that was `started` goes on with options that have no effect, since it may have been before they were refused.
+    A `started` run may have options without effect, since it may have started before they were refused.
     """
     if is_retired(config.env.id):
         raise ConfigError(id_message(config.env.id))
@@ -63,7 +63,7 @@ def _check_policies(config: PPORunConfig) -> None:
 
 
 def _check_env(config: PPORunConfig) -> None:
-    """How many games an environment plays at once."""
+    """Check the number of games played at once."""
     env = config.env
     if env.id == DOGFIGHT and env.num_envs < 2:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be at least 2, so that the learner sits on both seats")
@@ -72,7 +72,7 @@ def _check_env(config: PPORunConfig) -> None:
 
 
 def _check_games(env_id: str, evaluation: EvaluationConfig) -> None:
-    """How many games are played in an evaluation; a clone's are looked at and not played."""
+    """Check the games of an evaluation; a clone's are not played but inspected."""
     games = evaluation.games
     if env_id == DIPLOMACY and games % 7 and (evaluation.every or games != EvaluationConfig.games):
         whole = games + -games % 7

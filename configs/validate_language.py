@@ -1,4 +1,4 @@
-"""What concerns several options of language models at once; `validate.py` has checked each by itself."""
+"""Checks across several options of language models; `validate.py` has checked each by itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparring.configs.schema import DIPLOMACY, CloneRunConfig, GRPORunConfig, La
 
 
 def check_language(config: LanguageRunConfig) -> None:
-    """Refuse a run of a language model that cannot be, with one line; raises `ConfigError`."""
+    """Refuse an impossible language-model run; raises `ConfigError` with one line."""
     if config.env.id != DIPLOMACY:
         raise ConfigError(f"trainer={config.trainer}: plays {DIPLOMACY}, not env.id={config.env.id}; give that")
     if isinstance(config, CloneRunConfig):
@@ -24,9 +24,9 @@ def check_language(config: LanguageRunConfig) -> None:
 
 
 def check_idle(config: LanguageRunConfig) -> None:
-    """Refuse an option that is not its default and lacks what it needs to have an effect; raises `ConfigError`.
+    """Refuse a non-default option whose `needs` are not met; raises `ConfigError`.
 
-    What is on by default may be switched off beside its parameters: `grpo.kl_beta=0` beside its warm-up is no mistake.
+    Features on by default may be switched off beside their parameters: `grpo.kl_beta=0` beside its warm-up is valid.
     """
     for key, option in declared(type(config)).items():
         value, default = _value(config, key) if option.metadata.get("needs") else None, option.default
@@ -48,7 +48,7 @@ def _value(config: LanguageRunConfig, key: str) -> Any:
 
 
 def check_endpoint(endpoint: EndpointConfig) -> None:
-    """Refuse what no server could be asked; raises `ConfigError`."""
+    """Refuse impossible server options; raises `ConfigError`."""
     if endpoint.api == "chat" and endpoint.structured not in ("regex", "none"):
         raise ConfigError(
             f"endpoint.structured={endpoint.structured}: with endpoint.api=chat an answer is one message;"
