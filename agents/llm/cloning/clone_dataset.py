@@ -1,4 +1,4 @@
-"""What a clone learns from: the prompt and the bot's answer of every seat, a game's step being one group."""
+"""Training data of a clone: the prompt and the bot's answer of every seat, one group per step of a game."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sparring.envs.text import Demonstration, Demonstrations, TextFormat
 
 
 class CloneDataset:
-    """Groups of examples, in the tokens of `tokenizer`, from games that never end and are never seen twice."""
+    """Groups of examples, in tokens of `tokenizer`, from endless games; no position is repeated."""
 
     def __init__(self, games: Demonstrations, tokenizer: Any, text_format: TextFormat) -> None:
         self.games = games
         self._tokenizer, self._format = tokenizer, text_format
 
     def next(self) -> list[Group]:
-        """The next step of all games."""
+        """Return the next step of all games."""
         return self.examples(self.games.next())
 
     def examples(self, positions: Sequence[Sequence[Demonstration]]) -> list[Group]:
-        """The decisions as examples, in their groups; all are encoded at once."""
+        """Return the decisions as examples, in their groups; all are encoded at once."""
         flat = [decision for position in positions for decision in position]
         prompts = encode(self._tokenizer, [one.text for one in flat])
         answers = encode(self._tokenizer, [self._format.write(one.chosen) for one in flat])

@@ -1,8 +1,8 @@
-"""How well a clone plays the bot's moves, in games it never learns from and with only legal lines to choose from.
+"""Agreement of a clone with its bot in held-out games, over legal lines only.
 
-A line counts as the bot's if at each of its tokens the likeliest of those that may come next is the bot's, the lines
-before it being the bot's. Bots draw lots, so no clone can always be right: `agreement` is how often the bot, asked
-again, gives the same line.
+A line counts as the bot's if the bot's token is the likeliest allowed token at each of its steps, given the bot's
+earlier lines. Bots are random, so no clone can always be right: `agreement` is the share of lines that the bot repeats
+with other draws.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PHASES, BATCH = 4, 64
 
 @dataclass(frozen=True)
 class _Part:
-    """Decisions scored at once: their tokens, the order that each decision token belongs to, and how many orders."""
+    """Decisions scored at once: their tokens, the order of each decision token, and the number of orders."""
 
     tokens: TokenBatch
     order: Tensor
@@ -39,7 +39,7 @@ class _Part:
 
 
 class HeldOut:
-    """Decisions of `lessons.games`, four steps of each; `orders` is how many lines there are."""
+    """Held-out decisions: four steps of each game of `lessons.games`; `orders` is the number of lines."""
 
     def __init__(self, lessons: CloneDataset, tokenizer: Any, text_format: TextFormat) -> None:
         constraint, line_end = Constraint(tokenizer, text_format), encode(tokenizer, ["\n"])[0][0]
@@ -57,7 +57,7 @@ class HeldOut:
 
     @torch.no_grad()
     def check(self, model: Any) -> dict[str, float]:
-        """Share of orders that are the bot's, and nats an order over the legal ones; the bot's own agreement."""
+        """Return the share of orders that are the bot's, nats per order over legal ones, and the bot's agreement."""
         device, right, nats = next(model.parameters()).device, 0, 0.0
         for part in self._parts:
             scores = score(model, part.tokens.to(device), 1.0)
@@ -79,7 +79,7 @@ def _pairs(
 
 
 def _decision(constraint: Constraint, one: Demonstration, example: Example) -> Decision:
-    """The bot's answer as if a model had given it, with what was allowed at each step."""
+    """Return the bot's answer as a model's decision, with the ids allowed at each step."""
     steps = constraint.replay(one.menu, example.answer)
     return Decision(
         chosen=one.chosen,
@@ -92,12 +92,12 @@ def _decision(constraint: Constraint, one: Demonstration, example: Example) -> D
 
 
 def _alike(one: Demonstration) -> int:
-    """How many of the bot's lines it writes again with other draws."""
+    """Return the number of lines that the bot repeats with other draws."""
     return sum((Counter(one.chosen) & Counter(one.again)).values())
 
 
 def _part(decisions: Sequence[Decision], line_end: int) -> _Part:
-    """Count orders through all decisions, and find the one that each decision token belongs to."""
+    """Number the orders of all decisions, and find the order of each decision token."""
     tokens = collate(decisions)
     ends = [np.cumsum(one.token_ids == line_end) for one in decisions]
     begin = np.cumsum([0, *(int(end[-1]) for end in ends)])
@@ -106,6 +106,6 @@ def _part(decisions: Sequence[Decision], line_end: int) -> _Part:
 
 
 def _likeliest(scores: Scores) -> Tensor:
-    """Whether each token that was written is the likeliest of those allowed, bool [N]."""
+    """Return True where the chosen token is the likeliest of those allowed, bool [N]."""
     best = torch.full_like(scores.logp, -torch.inf).scatter_reduce(0, scores.row, scores.logps, "amax")
     return scores.logp >= best

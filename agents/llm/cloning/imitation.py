@@ -1,13 +1,12 @@
-"""Learning to write what was written: cross-entropy of the answers' next tokens, and AdamW.
+"""Imitation learning: cross-entropy of the answers' next tokens, and AdamW.
 
     loss = mean over answer tokens of -log p(token | prompt, answer so far)
 
-over the whole vocabulary and including the end tag and the end of text: what is legal is learned as well, though a
-constraint sees to it when the model plays. The learning rate rises in a straight line at first, then falls along a
-cosine to zero.
+over the whole vocabulary, including the end tag and the end of text. Legality is therefore learned as well, although a
+constraint enforces it in play. The learning rate warms up linearly, then decays along a cosine to zero.
 
-On a CPU the two halves of a batch are computed side by side and their gradients added: shared out, each of the many
-small products of such a model would have the cores wait for each other.
+On a CPU the two halves of a batch are computed in parallel and their gradients added. Splitting each of the many small
+matrix products over all cores would leave the cores waiting for each other.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from sparring.agents.llm.decoding.output_layer import all_logits, backbone
 
 BETAS, WEIGHT_DECAY, MAX_GRAD_NORM = (0.9, 0.95), 0.1, 1.0
 WARMUP = 0.03
-"""Share of the training in which the learning rate rises."""
+"""Fraction of the training in which the learning rate rises."""
 
 
 def answer_loss(model: Any, batch: Batch) -> Tensor:
-    """Cross-entropy of the answers' tokens, all together, in nats; the head is asked for these tokens alone."""
+    """Return the summed cross-entropy of answer tokens, in nats; the head is computed for these tokens only."""
     hidden = backbone(model)(
         input_ids=batch.input_ids,
         position_ids=batch.position_ids,
@@ -43,16 +42,16 @@ def answer_loss(model: Any, batch: Batch) -> Tensor:
 
 
 def learning_rate(peak: float, done: float) -> float:
-    """The rate at a share `done` of the training, 0 to 1."""
+    """Return the rate at a fraction `done` of the training, 0 to 1."""
     if done < WARMUP:
         return peak * done / WARMUP
     return peak * 0.5 * (1.0 + cos(pi * (done - WARMUP) / (1.0 - WARMUP)))
 
 
 class Imitator:
-    """A model and its optimizer; weight decay is for matrices alone.
+    """A model and its optimizer; weight decay applies to matrices only.
 
-    With `halves` two batches that are one step are computed at the same time.
+    With `halves` the two batches of a step are computed in parallel.
     """
 
     def __init__(self, model: Any, *, halves: bool = False) -> None:
@@ -66,9 +65,9 @@ class Imitator:
         self._halves = SideBySide(parallel=halves)
 
     def learn(self, batches: Sequence[Batch], rate: float) -> tuple[float, float]:
-        """One step on all answers of one or two batches; returns its loss and the norm of its gradient before clipping.
+        """Take one step on one or two batches; return its loss and the gradient norm before clipping.
 
-        A step whose gradient is not finite is left out; both numbers are then not finite, or one of them.
+        A step whose gradient is not finite is skipped; at least one of the two numbers is then not finite.
         """
         self.model.train()
         tokens = sum(int((batch.targets != IGNORED).sum()) for batch in batches)
@@ -81,7 +80,7 @@ class Imitator:
         return float(loss), float(norm)
 
     def _gradient(self, batches: Sequence[Batch], tokens: int) -> Tensor:
-        """Put the gradient of the mean over `tokens` into the weights' `grad`; returns that mean."""
+        """Store the gradient of the mean over `tokens` in the weights' `grad`; return that mean."""
         calls = [partial(self._part, batch, tokens) for batch in batches]
         parts = [calls[0]()] if len(calls) == 1 else self._halves.both(*calls)
         for weight, *gradients in zip(self._weights, *(gradients for _, gradients in parts), strict=True):
@@ -89,16 +88,16 @@ class Imitator:
         return torch.stack([loss for loss, _ in parts]).sum()
 
     def _part(self, batch: Batch, tokens: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What a batch adds to the mean over `tokens`, and to its gradient."""
+        """Return the contribution of a batch to the mean over `tokens`, and to its gradient."""
         loss = answer_loss(self.model, batch) / tokens
         return loss.detach(), torch.autograd.grad(loss, self._weights)
 
     def close(self) -> None:
-        """End the thread of the second half."""
+        """Stop the thread of the second half."""
         self._halves.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights and optimizer."""
+        """Return weights and optimizer state."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -1,13 +1,13 @@
-"""Examples packed into batches: those that share a prompt's beginning share the computation of it.
+"""Packing of examples into batches; examples with a common prompt prefix share its computation.
 
-A row of a batch is one group of examples, here the powers of one position. First comes what all their prompts begin
-with, then each example's own rest of the prompt and its answer, one after the other:
+A row of a batch is one group of examples, here the powers of one position: first the prefix that all prompts share,
+then the rest of each prompt with its answer, one after the other:
 
     [ instructions, board ][ "AUSTRIA : ..." answer ][ "ENGLAND : ..." answer ] ...
 
-Positions count on from the shared part in each branch, and a token attends to the shared part and to its own branch
-alone, so every example is computed as if it stood alone; a test holds the two together. Rows are filled up on the
-right with tokens that no token attends to.
+Positions continue from the shared part in each branch, and a token attends only to the shared part and to its own
+branch, so every example is computed as if it were alone (tested). Rows are padded on the right with tokens that no
+token attends to.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 IGNORED = -100
-"""In place of a target: nothing is learned there."""
+"""Target of tokens without a loss."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """Token ids of a prompt and of the answer that ends with the end of text."""
+    """Token ids of a prompt and of its answer, which ends with the end of text."""
 
     prompt: list[int]
     answer: list[int]
@@ -39,8 +39,8 @@ class Batch:
     Attributes:
         input_ids: int64 [B, L].
         position_ids: int64 [B, L].
-        attention_mask: float32 [B, 1, L, L], 0 where the row's token may attend to the column's, else very low.
-        targets: int64 [B, L], the answer's token that comes next, else `IGNORED`.
+        attention_mask: float32 [B, 1, L, L], 0 where the row's token may attend to the column's, else the lowest float.
+        targets: int64 [B, L], the next answer token, else `IGNORED`.
 
     """
 
@@ -50,7 +50,7 @@ class Batch:
     targets: Tensor
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device."""
+        """Return the batch on a device."""
         return Batch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
@@ -58,20 +58,20 @@ Group = Sequence[Example]
 
 
 def packed_length(group: Group) -> int:
-    """Tokens of the row that a group makes."""
+    """Return the number of tokens in the row of a group."""
     shared = shared_length(group)
     return shared + sum(len(one.prompt) + len(one.answer) - shared for one in group)
 
 
 def shared_length(group: Group) -> int:
-    """How many tokens all prompts begin with; their last token is never shared, for what follows differs."""
+    """Return the number of tokens that all prompts share; the last is never shared, since the answers differ."""
     prompts = [one.prompt[:-1] for one in group]
-    first, last = min(prompts), max(prompts)  # in the order of their tokens: what these two begin with, all do
+    first, last = min(prompts), max(prompts)  # in lexicographic order: a prefix of these two is a prefix of all
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
 
 
 def pack(groups: Sequence[Group], *, pad_id: int) -> Batch:
-    """One batch of a row for each group."""
+    """Return a batch with one row per group."""
     rows = [_row(group) for group in groups]
     size = (len(rows), max(len(row[0]) for row in rows))
     columns = (np.full(size, fill, dtype=np.int64) for fill in (pad_id, 0, -1, IGNORED))
@@ -85,7 +85,7 @@ def pack(groups: Sequence[Group], *, pad_id: int) -> Batch:
 
 
 def batches(groups: Sequence[Group], most_tokens: int) -> list[list[Group]]:
-    """Deal groups of about the same length into batches of at most `most_tokens`, filling included, or of one group."""
+    """Split groups, sorted by length, into batches of at most `most_tokens`, padding included, or of one group."""
     found: list[list[Group]] = []
     for group in sorted(groups, key=packed_length):
         if not found or (len(found[-1]) + 1) * packed_length(group) > most_tokens:
@@ -95,7 +95,7 @@ def batches(groups: Sequence[Group], most_tokens: int) -> list[list[Group]]:
 
 
 def halve(groups: Sequence[Group]) -> list[list[Group]]:
-    """Deal groups into two parts that make about as many tokens; one part where there is but one group."""
+    """Split groups into two parts of about equal tokens; a single group gives one part."""
     parts: list[list[Group]] = [[], []]
     sizes = [0, 0]
     for group in sorted(groups, key=packed_length, reverse=True):
@@ -106,7 +106,7 @@ def halve(groups: Sequence[Group]) -> list[list[Group]]:
 
 
 def _row(group: Group) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Ids, positions, branch (0 is shared) and targets of one row."""
+    """Return ids, positions, branch (0 is shared) and targets of one row."""
     shared = shared_length(group)
     ids, positions = list(group[0].prompt[:shared]), list(range(shared))
     branches, targets = [0] * shared, [IGNORED] * shared
@@ -120,7 +120,7 @@ def _row(group: Group) -> tuple[list[int], list[int], list[int], list[int]]:
 
 
 def _mask(branches: Tensor) -> Tensor:
-    """Attention mask from branches [B, L]; each token attends at least to itself, so that no row is empty."""
+    """Return the attention mask of branches [B, L]; each token attends at least to itself, so no row is empty."""
     length = branches.shape[1]
     earlier = torch.ones(length, length, dtype=torch.bool).tril()
     own = branches[:, :, None] == branches[:, None, :]

@@ -1,10 +1,10 @@
-"""Behaviour cloning: bots play, a small language model learns to write what they ordered.
+"""Behaviour cloning: bots play, and a small language model learns to write their orders.
 
-Every update plays one phase of many games side by side, turns each power's position into a prompt and its bot's orders
-into an answer, and takes an optimizer step for every batch of them; no position is seen twice. The result is a folder
-that transformers loads. The model, the games it learns from and the held-out ones each have a seed of their own; the
-order of an update's batches depends on the seed and the update's number alone. On a CPU a continued run goes on bit for
-bit, unless `clone.minutes` lets the clock decide how it is annealed.
+Every update plays one phase of many parallel games, turns each power's position into a prompt and its bot's orders into
+an answer, and takes one optimizer step per batch; no position is seen twice. The result is a folder that transformers
+loads. The model, the training games and the held-out games have separate seeds; the order of an update's batches
+depends only on the seed and the update's number. On a CPU a continued run is bit-exact, unless `clone.minutes` bases
+the learning rate on the clock.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ SEED_USES = ("model", "games", "held_out")
 class CloneTrainer:
     """Model, optimizer and games of one run.
 
-    With `halves` each batch is computed in two, on half of the threads each. `decisions` were learned from, and
-    `seconds` have been spent on it, saving apart.
+    With `halves` each batch is computed in two parts, with half of the threads each. `decisions` counts the training
+    examples; `seconds` is the time spent, without saving.
     """
 
     unit, cannot_save = "update", ""
@@ -70,27 +70,27 @@ class CloneTrainer:
 
     @property
     def final(self) -> Path:
-        """The folder of the model."""
+        """Folder of the model."""
         return self.session.folder.path / "final"
 
     @property
     def over(self) -> bool:
-        """Whether all updates, or all minutes, are done."""
+        """True once all updates or all minutes are done."""
         return self.updates_done >= self.updates or self._fraction_done() >= 1.0
 
     @property
     def env_steps(self) -> int:
-        """Decisions learned from."""
+        """Number of decisions trained on."""
         return self.decisions
 
     def _fraction_done(self, part: float = 0.0) -> float:
-        """The fraction of the training that is done after a part of the next update: of its updates or its minutes."""
+        """Return the completed fraction of the training, in updates or minutes, after a `part` of the next update."""
         clone = self.config.clone
         spent = self.seconds / (60.0 * clone.minutes) if clone.minutes else 0.0
         return min(1.0, max((self.updates_done + part) / clone.updates, spent))
 
     def restore_or_init(self, session: RunSession) -> None:
-        """Play the held-out games, and continue from the state that was found, if any."""
+        """Play the held-out games, and continue from the state in `session`, if any."""
         self.session = session
         if self.config.evaluation.every:
             games = self._games(self.config.evaluation.games, "held_out")
@@ -102,11 +102,11 @@ class CloneTrainer:
             self.load_state_dict(session.found)
 
     def nothing_left(self) -> str:
-        """Say how many updates were asked for."""
+        """Return the message of a run whose updates are all done."""
         return f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
 
     def describe(self) -> Iterator[str]:
-        """Sizes, the bot, and the machine."""
+        """Yield a line with sizes, the bot, and the machine."""
         clone, weights = self.config.clone, sum(p.numel() for p in self.model.parameters())
         limit = f"at most {clone.minutes:g} minutes, " if clone.minutes else ""
         yield (
@@ -116,7 +116,7 @@ class CloneTrainer:
         )
 
     def update(self) -> dict[str, float]:
-        """Play one phase of all games, and take a step for each batch of it."""
+        """Play one phase of all games, and take one step per batch."""
         clone, self._timer = self.config.clone, Timer()
         with self._timer.part("games"):
             groups = self.dataset.next()
@@ -144,7 +144,7 @@ class CloneTrainer:
         }
 
     def evaluate(self) -> dict[str, float]:
-        """Score held-out games, when that is due and when the training is done, and measure the speed of it all."""
+        """Score the held-out games, when due and at the end of the training; return this with the timings."""
         found = {}
         if self.held_out and (not self.updates_done % self.config.evaluation.every or self._fraction_done() >= 1.0):
             found = self.held_out.check(self.model)
@@ -156,11 +156,11 @@ class CloneTrainer:
         return found | self._timer.parts() | {"time/tokens_per_second": self._tokens / self._timer.seconds()}
 
     def advance(self) -> None:
-        """Count the time."""
+        """Add the time of the update."""
         self.seconds += self._timer.seconds()
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
-        """The loss and the speed."""
+        """Return the loss and the speed."""
         speed = metrics["time/tokens_per_second"]
         return "cloning", f"loss {metrics['train/answer_loss']:.3f}, {speed:,.0f} tokens/s"
 
@@ -171,7 +171,7 @@ class CloneTrainer:
         save_model(path, self.model, self.tokenizer, training=made)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state between two updates."""
+        """Return the state between two updates."""
         return {
             "updates": self.updates_done,
             "decisions": self.decisions,
@@ -188,11 +188,11 @@ class CloneTrainer:
         self.dataset.games.load_state_dict(content["games"])
 
     def summary(self) -> dict[str, Any]:
-        """Plain data for the manifest of a state."""
-        halves = {"halves": True} if self.halves else {}  # earlier states have no such key where there were none
+        """Return plain data for the manifest of a state."""
+        halves = {"halves": True} if self.halves else {}  # earlier states without halves lack this key
         return {"env_steps": self.decisions, **machine(self.device), "torch_threads": self.threads, **halves}
 
     def close(self) -> None:
-        """End the threads of the simulator and of the optimizer."""
+        """Stop the threads of the simulator and of the optimizer."""
         self.dataset.games.close()
         self.imitator.close()
