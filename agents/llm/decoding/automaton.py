@@ -1,8 +1,8 @@
-"""What may be written, as a graph whose edges are tokens: made from menus by `constraint.py`, and for free text here.
+"""Automata of allowed answers, with tokens as edges: built from menus by `constraint.py`, and for free text here.
 
-Free text is any tokens, up to a number of them, then the end of text. Every token of the vocabulary is allowed at every
-step, so log-probabilities are exact here too; there is an edge for each of them and each step, which is meant for
-answers of a few words.
+Free text is any tokens, up to a limit, then the end of text. Every token of the vocabulary is allowed at every step, so
+log-probabilities are exact here too. There is one edge per token and step, so this is meant for answers of a few
+words.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sparring.envs.text import FreeText, Menu, Option
 
 @dataclass(frozen=True)
 class Automaton:
-    """What may be written, for C menus, as E edges; a state is (start, count), the edges that may be taken.
+    """Allowed answers to C menus, as E edges; a state is (start, count), the range of its outgoing edges.
 
     Attributes:
-        token: int32 [E]; start, count: int64 [E], the state an edge leads to, count 0 once all is written.
+        token: int32 [E]; start, count: int64 [E], the state an edge leads to; count 0 is the end of the answer.
         chosen: int64 [E], the option in `options` that an edge completes, else -1.
         options: the options of all menus.
-        begin: int64 [C, 2], the state each of the menus begins in.
+        begin: int64 [C, 2], the initial state of each menu.
 
     """
 
@@ -36,12 +36,12 @@ class Automaton:
     begin: np.ndarray
 
     def edges(self, start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All edges of states [R], int64 [A], and the state each belongs to (0 to R - 1), int64 [A]."""
+        """Return all edges of states [R], int64 [A], and the state of each (0 to R - 1), int64 [A]."""
         return ranges(start, count)
 
 
 def with_free_text(automaton: Automaton, asked: Sequence[Menu | FreeText], vocabulary: int, end: int) -> Automaton:
-    """The automaton of `asked` with the free texts among them, in a vocabulary of so many ids; `end` ends a text."""
+    """Add the free texts of `asked` to its automaton, for `vocabulary` ids; the id `end` ends a text."""
     limits = sorted({menu.tokens for menu in asked if isinstance(menu, FreeText)})
     if not limits:
         return automaton
@@ -63,7 +63,7 @@ def with_free_text(automaton: Automaton, asked: Sequence[Menu | FreeText], vocab
 
 
 def _edges(first: int, limit: int, vocabulary: int, end: int) -> tuple[np.ndarray, ...]:
-    """Tokens, and the states they lead to: `limit` layers of the whole vocabulary, then the end of text alone."""
+    """Return tokens and their next states: `limit` layers of the whole vocabulary, then only the end of text."""
     token = np.append(np.tile(np.arange(vocabulary), limit), end)
     layer = np.arange(len(token)) // vocabulary + 1
     done = token == end

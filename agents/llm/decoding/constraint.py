@@ -1,8 +1,8 @@
-"""Legal answers alone: which tokens may come next in an answer, for many answers at once, and what was chosen.
+"""Grammar constraint: the allowed next tokens of many answers at once, and the options chosen.
 
-A `Constraint` belongs to a tokenizer. From menus it compiles an `Automaton`: a trie for the options of every line that
-an answer can come to, the last token of a line leading to the next line's trie, and after the last line the end tag and
-the end of text. Each answer is one path. `Walks` are answers under way; `Steps` is what they did, for a trainer.
+A `Constraint` belongs to a tokenizer. It compiles menus into an `Automaton`: a trie for the options of every line that
+an answer can reach, where the last token of a line leads to the next line's trie, and after the last line the end tag
+and the end of text. Each answer is one path. `Walks` are unfinished answers; `Steps` record them for a trainer.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ END = -1
 
 
 class Constraint:
-    """The legal answers in the tokens of one tokenizer. Raises `TokenizerError` where they have no single spelling."""
+    """Legal answers in tokens of one tokenizer. Raises `TokenizerError` if their tokenization is not unique."""
 
     def __init__(self, tokenizer: Any, text_format: TextFormat) -> None:
         self.lines, self._vocabulary = LineTokens(tokenizer, text_format), len(tokenizer)
 
     def compile(self, asked: Sequence[Menu | FreeText]) -> Automaton:
-        """One automaton for all of them; a text is encoded when it is first met, and then never again."""
+        """Return one automaton for all of them; each text is encoded once, when it first occurs."""
         menus = _Menus()
         first = [END if isinstance(choices, FreeText) else menus.add(choices) for choices in asked]
         return with_free_text(self._lines(menus, first), asked, self._vocabulary, int(self.lines.closing[-1]))
@@ -44,7 +44,7 @@ class Constraint:
         return self._join(tries, order, np.array(menus.goals)[order], first, menus.options)
 
     def replay(self, choices: Menu, token_ids: Sequence[int]) -> Steps:
-        """What was allowed at each step of an answer; raises `ValueError` for one that is not legal or not whole."""
+        """Return the steps of an answer with the ids allowed; raises `ValueError` if it is illegal or incomplete."""
         walks = Walks(self.compile([choices]), [0])
         for place, token in enumerate(token_ids):
             edges, _ = walks.allowed(np.zeros(1, dtype=np.int64))
@@ -60,12 +60,12 @@ class Constraint:
     def _join(
         self, tries: Tries | None, order: np.ndarray, goals: np.ndarray, first: list[int], options: list[Option]
     ) -> Automaton:
-        """Lead the leaves of tries to the menus that come next, and the last ones to the closing tokens."""
+        """Connect the leaves of tries to the next menus, and those of the last line to the closing tokens."""
         closing = self.lines.closing
         inner = 0 if tries is None else len(tries.token)
         after = np.arange(inner + 1, inner + len(closing) + 1)
         follows = np.append(np.ones(len(closing) - 1, dtype=np.int64), 0)
-        roots = np.array([[inner, 1]])  # of the end, which is menu -1
+        roots = np.array([[inner, 1]])  # root of the end, which is menu -1
         if tries is None:
             return Automaton(closing, after, follows, np.full(len(closing), -1), options, roots[first])
         roots, leaves = np.concatenate([tries.roots, roots]), np.flatnonzero(tries.leaf >= 0)
@@ -83,7 +83,7 @@ class Constraint:
 
 
 class _Menus:
-    """The lines of several menus one after the other: their options, and the menu that follows each of these."""
+    """Lines of several menus, concatenated: their options, and the menu that follows each option."""
 
     def __init__(self) -> None:
         self.options: list[Option] = []
@@ -92,7 +92,7 @@ class _Menus:
         self._seen: dict[int, int] = {}
 
     def add(self, choices: Menu) -> int:
-        """The number of the first line; the same object again adds nothing."""
+        """Return the number of the first line; the same object is added only once."""
         if id(choices) not in self._seen:
             self._seen[id(choices)] = self._walk(choices)
         return self._seen[id(choices)]
@@ -108,7 +108,7 @@ class _Menus:
         return begin if choices.lines else END
 
     def _walk_dependent(self, choices: Menu, begin: int) -> None:
-        """Every menu that an answer can come to, by its line and the slot of the line before."""
+        """Add every menu that an answer can reach, by its line and the slot of the line before."""
         numbers, waiting = {(0, -1): begin}, [(0, -1)]
         for line, last in waiting:
             menu = choices.menu(line, last)
@@ -126,7 +126,7 @@ class _Menus:
 
 @dataclass(frozen=True)
 class Steps:
-    """What one answer of T tokens did.
+    """Record of one answer of T tokens.
 
     Attributes: `token_ids` int32 [T]; `logprobs` float32 [T]; `allowed_ids` int32 [A], step by step; `allowed_counts`
     int32 [T]; `chosen`, the options.
@@ -141,10 +141,10 @@ class Steps:
 
 
 class Walks:
-    """R answers under way: the state of each, and a record of the edges they took.
+    """R unfinished answers: the state of each, and the edges taken.
 
-    `which` [R] says which of the automaton's menus each answers. `start` and `count` int64 [R] are their states;
-    count 0 means that all is written.
+    `which` [R] is the automaton's menu of each answer. `start` and `count` int64 [R] are their states; count 0 is a
+    finished answer.
     """
 
     def __init__(self, automaton: Automaton, which: Sequence[int] | np.ndarray) -> None:
@@ -153,24 +153,24 @@ class Walks:
         self._taken: list[tuple[np.ndarray, ...]] = []
 
     def allowed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Edges that may be taken by answers `rows` [r], int64 [A], and the place in `rows` of each, int64 [A]."""
+        """Return the allowed edges of answers `rows` [r], int64 [A], and the index in `rows` of each, int64 [A]."""
         return self.automaton.edges(self.start[rows], self.count[rows])
 
     def take(self, rows: np.ndarray, edges: np.ndarray, logprobs: np.ndarray | float = 0.0) -> None:
-        """Go along one of the allowed `edges` [r] in each of `rows` [r]."""
+        """Take one of the allowed `edges` [r] in each of `rows` [r]."""
         logs = np.broadcast_to(np.asarray(logprobs, dtype=np.float32), rows.shape)
         self._taken.append((rows, edges, self.start[rows], self.count[rows], logs))
         self.start[rows], self.count[rows] = self.automaton.start[edges], self.automaton.count[edges]
 
     def forced(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Take every edge that is the only one, in `rows`; yields (rows, token ids) as far as some still go on."""
+        """Take forced edges in `rows` until each answer has a choice or ends; yield (rows, token ids) per step."""
         while len(rows := rows[self.count[rows] == 1]):
             edges = self.start[rows]
             self.take(rows, edges)
             yield rows, self.automaton.token[edges]
 
     def steps(self) -> list[Steps]:
-        """The record of every answer, in their order."""
+        """Return the record of every answer, in order."""
         walks = range(len(self.count))
         rows, edges, start, count, logs = (np.concatenate(part) for part in zip(*self._taken, strict=True))
         order = np.argsort(rows, kind="stable")

@@ -1,4 +1,4 @@
-"""Dropout off for a while: what was sampled, scored twice or compared must be the same function of the weights."""
+"""Context without dropout, so that sampling, scoring and comparing use the same function of the weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def without_dropout(model: Any) -> Iterator[None]:
-    """Put `model` into evaluation mode, and back into the mode it was in; gradients flow all the same."""
+    """Put `model` into evaluation mode, and back into its previous mode on exit; gradients are still recorded."""
     training = model.training
     model.eval()
     try:

@@ -1,8 +1,8 @@
-"""What a model has read so far, for many texts at once: its keys and values, which grow by pieces of unequal length.
+"""KV cache of many texts at once, which grows by pieces of unequal length.
 
-A piece is padded on the left, so that every text's newest token is in the last column; a mask hides the padding for
-good and position ids count real tokens alone. Texts can be dropped and multiplied: a beginning that all share is
-read once. Keys and values are written into buffers with room to spare, where transformers would copy all at each step.
+A piece is padded on the left, so that every text's newest token is in the last column. A mask hides the padding, and
+position ids count only real tokens. Texts can be dropped and duplicated, so a shared prefix is read once. Keys and
+values are written into buffers with spare capacity, since transformers would copy all of them at each step.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sparring.agents.llm.decoding.output_layer import ModelError, backbone, chec
 SPARE = 1.25
 FULL = "full_attention"
 TOLERANCE = 1e-2
-"""Of what two ways of computing the same may differ, in half precision; a wrong position is off by much more."""
+"""Relative difference allowed between two computations in half precision; a wrong position gives far more."""
 
 
 class PlainLayer(DynamicLayer):
-    """Keys and values [B, H, T, D] of one layer as transformers keeps them, so that gradients pass through."""
+    """Keys and values [B, H, T, D] of one layer, stored as in transformers, so that gradients pass through."""
 
     def select(self, rows: Tensor) -> None:
         """Keep `rows` [b] of the texts, in this order; a text may be named more than once."""
@@ -34,14 +34,14 @@ class PlainLayer(DynamicLayer):
 
 
 class RoomyLayer(DynamicLayer):
-    """Keys and values [B, H, T, D] of one layer as views of larger buffers, which are started with `room` for T."""
+    """Keys and values [B, H, T, D] of one layer as views of larger buffers, with an initial capacity `room` for T."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
         self._room, self._buffers = room, [torch.empty(0)] * 2
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append keys and values [B, H, t, D]; returns all [B, H, T + t, D]."""
+        """Append keys and values [B, H, t, D]; return all [B, H, T + t, D]."""
         states, used = (key_states, value_states), self.get_seq_length()
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
@@ -59,7 +59,7 @@ class RoomyLayer(DynamicLayer):
         self._show(self.get_seq_length())
 
     def move(self, origin: Tensor, goal: Tensor, texts: int) -> None:
-        """Put the texts `origin` [b] in place of the texts `goal` [b], and keep the first `texts`."""
+        """Overwrite the texts `goal` [b] with the texts `origin` [b], and keep the first `texts`."""
         used = self.get_seq_length()
         for buffer in self._buffers:
             buffer[goal, :, :used] = buffer[origin, :, :used]
@@ -79,9 +79,9 @@ class RoomyLayer(DynamicLayer):
 
 
 class Context:
-    """B texts that `model` has read, at first one empty text; `lengths` int64 [B] are their tokens.
+    """B texts that `model` has read, initially one empty text; `lengths` int64 [B] are their token counts.
 
-    `room` is the length that buffers begin with. None: gradients pass through what is read, and no text is dropped.
+    `room` is the initial length of buffers. With None gradients pass through, and `drop` is not available.
     """
 
     def __init__(self, model: Any, *, room: int | None = None) -> None:
@@ -96,8 +96,8 @@ class Context:
     def read(self, tokens: np.ndarray, counts: np.ndarray) -> Tensor:
         """Read `counts` [B] more tokens of each text, all of them in `tokens` [sum], text by text.
 
-        Returns hidden states [B, t, D], of the newest t tokens of each text; where a text had fewer to read, the first
-        columns mean nothing.
+        Returns hidden states [B, t, D] of the newest t tokens of each text; the first columns of a text with fewer new
+        tokens are undefined.
         """
         width = int(counts.max())
         real = np.arange(width) >= width - counts[:, None]
@@ -115,7 +115,7 @@ class Context:
         ).last_hidden_state
 
     def select(self, texts: np.ndarray) -> None:
-        """Go on with `texts` [b] alone, in this order; one may be named more than once."""
+        """Keep only `texts` [b], in this order; one may be named more than once."""
         rows = self._tensor(texts)
         if self._mask.shape[1]:
             for layer in self._layers:
@@ -123,9 +123,9 @@ class Context:
         self._mask, self.lengths = self._mask[texts], self.lengths[texts]
 
     def drop(self, keep: np.ndarray) -> np.ndarray:
-        """Keep the texts where `keep` [B] is true, the last of them in place of those that go.
+        """Keep the texts where `keep` [B] is true, and move the last of them into the gaps.
 
-        Returns which text now stands at each place, int64 [b]. Far fewer are copied than by `select`.
+        Returns the text now at each index, int64 [b]. Copies far fewer texts than `select`.
         """
         kept = int(keep.sum())
         goal, origin = np.flatnonzero(~keep[:kept]), kept + np.flatnonzero(keep[kept:])
@@ -143,9 +143,9 @@ class Context:
 
 @torch.no_grad()
 def check_context(model: Any) -> None:
-    """Raise `ModelError` for a model that reads two texts by pieces and padded otherwise than each alone.
+    """Raise `ModelError` if reading two texts in padded pieces differs from reading each alone.
 
-    So do models whose positions are columns, padding included, and those that keep something else than keys and values.
+    It differs for models whose positions count padding, and for those that cache other things than keys and values.
     """
     name, config = type(plain(model)).__name__, plain(model).config
     kinds = set(getattr(config, "layer_types", None) or [FULL])

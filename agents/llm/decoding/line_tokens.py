@@ -1,9 +1,9 @@
-"""Lines of answers as token ids: each text encoded once, checked to have one spelling in tokens, and ranked.
+"""Lines of answers as token ids: each text is encoded once, checked for a unique tokenization, and ranked.
 
 The constraint joins the ids of lines instead of encoding whole answers, so that every answer has exactly one path
-and its probability is exact. That is right only where a tokenizer keeps lines apart: joined ids must be the ids of the
-joined text, and decoding must give the text back. Every text is checked when it is first met, and a tokenizer that
-fails (a space of its own before the first word, unknown words, words joined across lines) is refused.
+and its probability is exact. This requires a tokenizer that keeps lines apart: joined ids must be the ids of the joined
+text, and decoding must return the text. Every text is checked when it first occurs. A tokenizer that fails (an added
+space before the first word, unknown words, tokens across lines) is rejected.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PAD = -1
 
 
 class TokenizerError(InputError):
-    """A tokenizer that the exact constraint cannot use; the message names it and what it did."""
+    """A tokenizer that the exact constraint cannot use; the message names it and the problem."""
 
 
 class LineTokens:
-    """Token ids of every line met so far; `closing` int32 is the end tag followed by the end of text.
+    """Token ids of every line seen so far; `closing` int32 is the end tag followed by the end of text.
 
-    Attributes (T texts, the longest of L tokens): `tokens` int32 [T, L], filled up with -1; `lengths` int64 [T];
-    `rank` int64 [T], the place of each among all by its ids, so that sorting by rank sorts by ids.
+    Attributes (T texts, the longest of L tokens): `tokens` int32 [T, L], padded with -1; `lengths` int64 [T];
+    `rank` int64 [T], the rank of each by its ids, so that sorting by rank sorts by ids.
 
     """
 
@@ -46,7 +46,7 @@ class LineTokens:
         self.numbers(text_format.probes())
 
     def numbers(self, texts: Sequence[str]) -> list[int]:
-        """The rows of lines (without their line ends) in `tokens`; those not yet known are encoded at once."""
+        """Return the rows of lines (without line ends) in `tokens`; new lines are encoded together."""
         known = self._numbers
         if new := sorted({text for text in texts if text not in known}):
             self._learn(new)
@@ -66,7 +66,7 @@ class LineTokens:
         self.rank = np.argsort(np.lexsort(table.T[::-1]))
 
     def _check(self, lines: list[str], encoded: list[list[int]]) -> None:
-        """Raise `TokenizerError` unless these ids, joined in any way, stand for these lines and nothing else."""
+        """Raise `TokenizerError` unless these ids, joined, are the encoding of these lines and decode to them."""
         opening, tag = self._around
         whole, joined = self._framed("".join(lines)), [*opening, *itertools.chain(*encoded), *tag]
         if encode(self._tokenizer, [whole])[0] != joined:
@@ -81,7 +81,7 @@ class LineTokens:
             raise TokenizerError(f"tokenizer {self._name} turns {line!r} into {back!r}")
 
     def _culprit(self, lines: list[str], encoded: list[list[int]]) -> str:
-        """The first line with other tokens before the end tag or between others."""
+        """Return the first line whose tokens change between the opening and the end tag; else the first line."""
         opening, tag = self._around
         framed = encode(self._tokenizer, [self._framed(line) for line in lines])
         wrong = (
@@ -94,18 +94,18 @@ class LineTokens:
 
 
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of texts, without tokens that a tokenizer adds of its own accord."""
+    """Return the token ids of texts, without the special tokens that a tokenizer adds."""
     options = {"return_attention_mask": False, "return_token_type_ids": False}
     return tokenizer(list(texts), add_special_tokens=False, **options)["input_ids"] if texts else []
 
 
 def beginning(tokenizer: Any) -> list[int]:
-    """The token that this tokenizer puts before every text, if it does."""
+    """Return the token that this tokenizer puts before every text, if any."""
     bare, whole = encode(tokenizer, ["A"])[0], tokenizer("A")["input_ids"]
     first = tokenizer.bos_token_id
     return [first] if first is not None and whole[:1] == [first] and bare[:1] != [first] else []
 
 
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    """The text of token ids, to the letter."""
+    """Return the exact text of token ids."""
     return tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -1,10 +1,10 @@
-"""How likely a model found every option of every line of an answer it gave: exact, line by line.
+"""Exact probability of every option of every line of an answer.
 
     p(option | prompt, lines before) = product over its tokens of  exp(z_a / t) / sum_b exp(z_b / t)
 
-with b over the ids allowed at that token. The options of a line are the leaves of a trie, so its forks are read, each
-after the prompt, the lines before and the tokens that lead to it, and what they have in common is read once. All forks
-have a distribution of their own, so the options of a line sum to 1.
+with b over the ids allowed at that token. The options of a line are the leaves of a trie. Each fork of the trie is read
+after the prompt, the lines before and the tokens that lead to it; shared prefixes are read once. Every fork is
+normalized, so the probabilities of a line's options sum to 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparring.envs.text import Option
 
 @dataclass(frozen=True)
 class LineOdds:
-    """One line of an answer: what was chosen, and all its `options` with their probabilities float64 [n]."""
+    """One line of an answer: the chosen option, and all `options` with their probabilities float64 [n]."""
 
     chosen: Option
     options: tuple[Option, ...]
@@ -33,20 +33,20 @@ class LineOdds:
 
     @property
     def of_chosen(self) -> float:
-        """The probability of what was chosen."""
+        """Probability of the chosen option."""
         return float(self.probabilities[self.options.index(self.chosen)])
 
 
 @dataclass
 class _Forks:
-    """States with more than one edge: the text before each, its first edge, and its logs' place among all."""
+    """States with more than one edge: the text before each, its edges, and the number of log-probabilities."""
 
     texts: list[np.ndarray] = field(default_factory=list)
     edges: list[np.ndarray] = field(default_factory=list)
     logs: int = 0
 
     def add(self, text: Sequence[int], start: int, count: int) -> int:
-        """The place of the new fork's first log-probability."""
+        """Add a fork; return the index of its first log-probability."""
         place, self.logs = self.logs, self.logs + count
         self.texts.append(np.array(text, dtype=np.int64))
         self.edges.append(np.arange(start, start + count))
@@ -63,9 +63,9 @@ def line_odds(
     temperature: float,
     batch_size: int,
 ) -> list[LineOdds]:
-    """The odds of each line of an answer `token_ids` to `prompt_ids` under the first of the automaton's choices.
+    """Return the odds of each line of the answer `token_ids` to `prompt_ids`, for the automaton's first menu.
 
-    `temperature` is above 0; `batch_size` forks are read at once.
+    `temperature` must be above 0; `batch_size` forks are read at once.
     """
     forks, lines = _Forks(), []
     text, rest = prompt_ids.tolist(), token_ids.tolist()
@@ -80,11 +80,11 @@ def line_odds(
 
 
 _Leaf = tuple[Option, tuple[int, ...]]
-"""An option and the places of the log-probabilities that lead to it."""
+"""An option and the indices of the log-probabilities that lead to it."""
 
 
 def _leaves(automaton: Automaton, forks: _Forks, text: list[int], start: int, count: int) -> list[_Leaf]:
-    """Every option of the line that begins in this state, its forks added to `forks`; none after the last line."""
+    """Return every option of the line that starts in this state, none after the last; add its forks to `forks`."""
     found: list[_Leaf] = []
     waiting: list[tuple[int, int, list[int], tuple[int, ...]]] = [(start, count, text, ())]
     while waiting:
@@ -101,7 +101,7 @@ def _leaves(automaton: Automaton, forks: _Forks, text: list[int], start: int, co
 
 
 def _follow(automaton: Automaton, tokens: list[int], start: int, count: int) -> tuple[int, int]:
-    """The edge that completes the line that `tokens` begin with, and how many of them it took."""
+    """Return the edge that completes the first line of `tokens`, and the length of that line."""
     for length, token in enumerate(tokens, start=1):
         edge = start + automaton.token[start : start + count].tolist().index(token)
         if automaton.chosen[edge] >= 0:
@@ -111,7 +111,7 @@ def _follow(automaton: Automaton, tokens: list[int], start: int, count: int) -> 
 
 
 def _logs(model: Any, automaton: Automaton, forks: _Forks, temperature: float, batch_size: int) -> np.ndarray:
-    """Log-probabilities float64 [sum of all forks' edges]."""
+    """Return log-probabilities float64 [sum of all forks' edges]."""
     parts = [np.zeros(0)]
     for begin in range(0, len(forks.texts), batch_size):
         _, hidden = read_texts(model, forks.texts[begin : begin + batch_size], CacheCounts())
@@ -126,7 +126,7 @@ def _logs(model: Any, automaton: Automaton, forks: _Forks, temperature: float, b
 
 
 def _odds(chosen: Option, leaves: list[_Leaf], logs: np.ndarray) -> LineOdds:
-    """The options of a line, likeliest first."""
+    """Return the options of a line, likeliest first."""
     values = np.exp([logs[list(way)].sum() for _, way in leaves])
     order = np.argsort(-values, kind="stable")
     return LineOdds(chosen, tuple(leaves[place][0] for place in order), values[order])

@@ -1,7 +1,7 @@
-"""The last layer of a language model, asked for some tokens alone: logit of token i = h . W[i] (+ b[i]).
+"""Output layer of a language model, computed for some tokens only: logit of token i = h . W[i] (+ b[i]).
 
-Of 49,000 logits a step of an answer needs those of about ten allowed tokens, so that no logits over the vocabulary and
-no mask of minus infinities are ever made. A model whose head does more than a product (soft caps, scales) is refused.
+A step of an answer needs about ten of 49,000 logits, those of the allowed tokens. No logits over the vocabulary and
+no mask of minus infinities are computed. A model whose head does more than a product (soft caps, scales) is rejected.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ class ModelError(InputError):
 
 
 def plain(model: Any) -> Any:
-    """The causal language model itself, beneath peft's wrapping."""
+    """Return the causal language model without the peft wrapper."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def backbone(model: Any) -> Any:
-    """The part that makes hidden states."""
+    """Return the part that computes hidden states."""
     inner = plain(model)
     return getattr(inner, inner.base_model_prefix)
 
 
 def allowed_logits(model: Any, hidden: Tensor, ids: Tensor, row: Tensor) -> Tensor:
-    """Logits float32 [A] of tokens `ids` [A], each after the hidden state `row` [A] of `hidden` [N, D]."""
+    """Return logits float32 [A] of tokens `ids` [A], each for the hidden state `row` [A] of `hidden` [N, D]."""
     head = plain(model).get_output_embeddings()
     logits = (hidden.float()[row] * head.weight[ids].float()).sum(-1)
     bias = getattr(head, "bias", None)
@@ -39,7 +39,7 @@ def allowed_logits(model: Any, hidden: Tensor, ids: Tensor, row: Tensor) -> Tens
 
 
 def all_logits(model: Any, hidden: Tensor) -> Tensor:
-    """Logits float32 [N, V] of the whole vocabulary after `hidden` [N, D]."""
+    """Return logits float32 [N, V] of the whole vocabulary for `hidden` [N, D]."""
     return plain(model).get_output_embeddings()(hidden).float()
 
 
@@ -55,7 +55,7 @@ def check_finite(model: Any) -> None:
 
 
 def check_computed(model: Any, values: Tensor) -> None:
-    """Raise `ModelError` where `values` that the model computed are not finite, naming its weights if it is them."""
+    """Raise `ModelError` if computed `values` are not finite, naming the weights if these are the cause."""
     if not bool(torch.isfinite(values).all()):
         check_finite(model)
         raise ModelError(f"{type(plain(model)).__name__}: computes what is not finite although its weights are")
@@ -63,7 +63,7 @@ def check_computed(model: Any, values: Tensor) -> None:
 
 @torch.no_grad()
 def check_head(model: Any) -> None:
-    """Raise `ModelError` unless the model's own logits are the plain product that `allowed_logits` takes them for."""
+    """Raise `ModelError` unless the model's own logits are the plain product that `allowed_logits` computes."""
     inner, name = plain(model), type(plain(model)).__name__
     head = inner.get_output_embeddings() if hasattr(inner, "get_output_embeddings") else None
     if head is None or not hasattr(inner, getattr(inner, "base_model_prefix", "") or " "):

@@ -1,8 +1,8 @@
-"""Prompts read into a model, what they share only once: beginnings, and texts that are equal.
+"""Prefill of prompts; shared prefixes and equal texts are read once.
 
-Keys and values depend on nothing but the tokens before them, so what is shared is the same to the bit as if each text
-had been read alone, up to the rounding that the size of a batch brings. Nothing is kept from one batch to the next:
-weights may change in between, and a beginning that was read under old ones would be wrong.
+Keys and values depend only on the tokens before them, so sharing gives the same values as reading each text alone, up
+to rounding that depends on the batch size. Nothing is kept between batches: the weights may change, and a prefix read
+under old ones would be wrong.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sparring.agents.llm.decoding.kv_cache import Context
 from sparring.agents.llm.decoding.prefix_sharing import levels
 
 ROOM = 48
-"""Tokens of an answer for which there is room at once."""
+"""Initial capacity for tokens of an answer."""
 
 
 @dataclass
 class CacheCounts:
-    """What reading prompts cost, in tokens: those wanted in the cache, and those found there instead of being read."""
+    """Cost of reading prompts, in tokens: those requested, and those found in the cache instead of being read."""
 
     total_queries: int = 0
     total_hits: int = 0
@@ -32,15 +32,15 @@ class CacheCounts:
     batches: int = 0
 
     def metrics(self) -> dict[str, float]:
-        """The metrics `cache/...`; `hit_rate` is the share of wanted tokens that were found."""
+        """Return the metrics `cache/...`; `hit_rate` is the share of requested tokens that were found."""
         rate = self.total_hits / self.total_queries if self.total_queries else 0.0
         return {"cache/hit_rate": rate, **{f"cache/{name}": float(value) for name, value in asdict(self).items()}}
 
 
 def read_texts(model: Any, texts: Sequence[np.ndarray], counts: CacheCounts) -> tuple[Context, Tensor]:
-    """A context that has read `texts` (R arrays of token ids, none empty), and the hidden state after each, [R, D].
+    """Read `texts` (R arrays of token ids, none empty); return the context and the last hidden states [R, D].
 
-    Adds to `counts` what was wanted and what was found.
+    Adds the requested and the found tokens to `counts`.
     """
     numbers: dict[bytes, int] = {}
     which = np.array([numbers.setdefault(text.tobytes(), len(numbers)) for text in texts])

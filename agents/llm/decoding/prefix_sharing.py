@@ -1,8 +1,8 @@
-"""Texts that begin alike, cut into levels so that what they share is read once: a tree of at most three levels.
+"""Prefix sharing: texts cut into a tree of at most three levels, so that shared prefixes are read once.
 
-First what all have in common, then a beginning for each group of neighbours in the alphabet of token ids (the powers of
-one game see the same board), then every text's own rest. Groups are cut where neighbours share less than some number
-of tokens, the one that leaves the fewest tokens to read, padding counted.
+The levels are the prefix of all texts, then a prefix for each group of neighbours in the order of token ids (the powers
+of one game see the same board), then the rest of every text. Groups are cut where neighbours share fewer tokens than a
+threshold, chosen to leave the fewest tokens to read, padding included.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 WORTH = 0.9
-"""A tree that leaves more than this share of the tokens to read is not worth its further steps."""
+"""A tree must leave less than this share of the tokens to read; otherwise its extra steps do not pay."""
 LEAST = 16
-"""Fewer tokens that all have in common are not worth a step of their own."""
+"""Least length of a prefix of all texts; a shorter one does not pay for a separate step."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Pieces of text to be read next.
+    """Pieces of text that are read next.
 
-    `tokens` int64 [sum of `counts`] are theirs, `counts` [g] of each; `parent` [g] says which piece of the level before
-    each goes on from.
+    `tokens` int64 [sum of `counts`] holds `counts` [g] tokens of each; `parent` [g] is the piece of the level before
+    that each continues.
     """
 
     tokens: np.ndarray
@@ -33,9 +33,9 @@ class Level:
 
 
 def levels(texts: Sequence[np.ndarray], most: np.ndarray) -> list[Level]:
-    """How to read R `texts`: one to three levels, the last with one piece for each text, in their order.
+    """Return one to three levels for R `texts`, the last with one piece per text, in order.
 
-    `most` int64 [R] says how many tokens of each text may come before the last level; fewer than the text has.
+    `most` int64 [R] limits the tokens of each text before the last level; it is below the text's length.
     """
     rows, lengths = np.arange(len(texts)), np.array([len(text) for text in texts])
     order = np.array(sorted(rows.tolist(), key=lambda row: texts[row].tobytes()))
@@ -52,7 +52,7 @@ def levels(texts: Sequence[np.ndarray], most: np.ndarray) -> list[Level]:
 
 
 def _alike(texts: Sequence[np.ndarray], most: np.ndarray) -> np.ndarray:
-    """How many tokens each of sorted texts may share with the one after it, int64 [R - 1]."""
+    """Return the number of tokens that each of sorted texts may share with the next, int64 [R - 1]."""
     found = np.zeros(len(texts) - 1, dtype=np.int64)
     for place, (one, other) in enumerate(itertools.pairwise(texts)):
         reach = int(min(most[place], most[place + 1]))
@@ -62,7 +62,7 @@ def _alike(texts: Sequence[np.ndarray], most: np.ndarray) -> np.ndarray:
 
 
 def _groups(alike: np.ndarray, lengths: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first text of each group, and how many tokens its texts share, int64 [g]; none where it is not worth it."""
+    """Return each group's first text and shared tokens, int64 [g]; empty if sharing does not pay."""
     found, least_cost = (np.zeros(0, np.int64), np.zeros(0, np.int64)), WORTH * len(lengths) * lengths.max()
     for cut in np.unique(alike):
         first = np.flatnonzero(np.append(-1, alike) < cut)

@@ -1,8 +1,8 @@
-"""Answers drawn from a model token by token, over the legal tokens alone, for a batch of prompts.
+"""Sampling of answers token by token, over legal tokens only, for a batch of prompts.
 
-What prompts have in common at their beginning is read once, and so are equal prompts. A token is drawn only where more
-than one is allowed; those that must follow are read together with it in one go, and what is forced at the end of an
-answer is never read at all. An answer that is done leaves the batch, and one from the batch's end takes its place.
+Shared prefixes and equal prompts are read once. A token is drawn only if more than one is allowed; the forced tokens
+that follow are read together with it in one step, and those at the end of an answer are not read. A finished answer
+leaves the batch, and one from the end of the batch takes its place.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def sample(
     temperature: float,
     counts: CacheCounts,
 ) -> None:
-    """Take R `walks` to their ends, after `prompts` (arrays of token ids), with draws of `seeds` uint64 [R].
+    """Complete R `walks` after `prompts` (arrays of token ids), with draws from `seeds` uint64 [R].
 
-    At temperature 0 the likeliest token is taken each time; log-probabilities then are those of temperature 1. Adds to
-    `counts` what reading was saved.
+    At temperature 0 the likeliest token is taken, and log-probabilities are those of temperature 1. Adds the tokens
+    read and saved to `counts`.
     """
     counts.batches += 1
     counts.prompt_tokens += sum(map(len, prompts))
@@ -62,9 +62,9 @@ def sample(
 def draw(
     logits: np.ndarray, row: np.ndarray, tokens: np.ndarray, seeds: np.ndarray, step: int, temperature: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose among tokens [A] with `logits` [A] one for each of the rows that `row` [A] (ascending) names.
+    """Choose one of the tokens [A] with `logits` [A] for each row; `row` [A] is ascending.
 
-    Returns where the chosen are, int64 [R], and their log-probabilities, float64 [R]; `seeds` is uint64 [R].
+    Returns the indices of the chosen, int64 [R], and their log-probabilities, float64 [R]; `seeds` is uint64 [R].
     """
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     logs = log_softmax(logits / (temperature or 1.0), row, starts)
@@ -74,7 +74,7 @@ def draw(
 
 
 def _logits(model: Any, hidden: Tensor, tokens: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Logits float64 [A] of `tokens` [A] after the texts `place` [A] of `hidden` [B, D]."""
+    """Return logits float64 [A] of `tokens` [A] after the texts `place` [A] of `hidden` [B, D]."""
     ids, rows = (torch.from_numpy(values).to(hidden.device) for values in (tokens, place))
     logits = allowed_logits(model, hidden, ids, rows).double().cpu().numpy()
     if not np.isfinite(logits).all():
@@ -83,7 +83,7 @@ def _logits(model: Any, hidden: Tensor, tokens: np.ndarray, place: np.ndarray) -
 
 
 class Pieces:
-    """Tokens that answers go on with; made of parts, each (answers [r], a token for each [r]), earlier tokens first."""
+    """Next tokens of answers; built from parts (answers [r], a token for each [r]), earlier tokens first."""
 
     def __init__(self, parts: Iterable[tuple[np.ndarray, np.ndarray]], answers: int) -> None:
         nothing = np.zeros(0, dtype=np.int64)
@@ -92,6 +92,6 @@ class Pieces:
         self._start = np.cumsum(self._counts) - self._counts
 
     def of(self, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of `answers` [r], answer by answer, int64 [sum], and how many each has, int64 [r]."""
+        """Return the tokens of `answers` [r], answer by answer, int64 [sum], and the count of each, int64 [r]."""
         counts = self._counts[answers]
         return self._tokens[ranges(self._start[answers], counts)[0]], counts

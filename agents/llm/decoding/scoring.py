@@ -1,10 +1,10 @@
-"""What a model thinks of decisions that were made: exact log-probabilities over the legal tokens, and entropies.
+"""Scoring of past decisions: exact log-probabilities over the legal tokens, and entropies.
 
-    log pi(a) = z_a / t - log sum_b exp(z_b / t),   b over the allowed ids alone
+    log pi(a) = z_a / t - log sum_b exp(z_b / t),   b over only the allowed ids
 
-The same function of the weights as sampling: the same ids, temperature and head, and no dropout, so that the ratio of
-new to old probability is 1 before the first step. Gathered, never masked: there is no -inf, whose product with the 0
-of its probability would be no number.
+This is the same function of the weights as sampling: the same ids, temperature and head, and no dropout, so that the
+ratio of new to old probability is 1 before the first step. Logits are gathered, not masked: -inf times a probability
+of 0 would be NaN.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from sparring.agents.llm.decoding.token_batch import TokenBatch
 
 @dataclass(frozen=True)
 class Scores:
-    """Of N decision tokens with A allowed ids.
+    """Scores of N decision tokens with A allowed ids.
 
     Attributes:
-        logp: float32 [N], log-probability of the token that was written.
+        logp: float32 [N], log-probability of the chosen token.
         entropy: float32 [N], in nats.
-        logps: float32 [A], of every allowed id; row: int64 [A], the decision token each belongs to.
-        sample: int64 [N], the decision each token belongs to.
+        logps: float32 [A], of every allowed id; row: int64 [A], the decision token of each.
+        sample: int64 [N], the decision of each token.
 
     """
 
@@ -49,7 +49,7 @@ def score(model: Any, batch: TokenBatch, temperature: float) -> Scores:
 
 
 def segment_log_softmax(logits: Tensor, row: Tensor) -> Tensor:
-    """Log-probabilities [A] of `logits` [A] within the rows that `row` [A] (ascending, from 0, none left out) names."""
+    """Return log-probabilities [A] of `logits` [A] within rows; `row` [A] is ascending, from 0, without gaps."""
     rows = int(row[-1]) + 1 if len(row) else 0
     top = logits.detach().new_full((rows,), -torch.inf).scatter_reduce(0, row, logits.detach(), "amax")
     shifted = logits - top[row]
@@ -57,12 +57,12 @@ def segment_log_softmax(logits: Tensor, row: Tensor) -> Tensor:
 
 
 def segment_sum(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Sums [rows] of `values` [A] by `row` [A]."""
+    """Return the sums [rows] of `values` [A] by `row` [A]."""
     return values.new_zeros(rows).index_add(0, row, values)
 
 
 def _hidden(model: Any, batch: TokenBatch) -> Tensor:
-    """The hidden state before each decision token, [N, D]."""
+    """Return the hidden state before each decision token, [N, D]."""
     if not batch.levels:
         return next(model.parameters()).new_zeros(0, backbone(model).config.hidden_size)
     context = Context(model)

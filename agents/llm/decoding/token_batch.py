@@ -1,8 +1,8 @@
-"""Decisions as one batch for a model to score: texts in levels, and ragged steps.
+"""Batch of decisions for a model to score: texts in levels, and ragged steps.
 
-Only steps with more than one allowed id are scored, the decision tokens; the others have probability 1. A text is read
-up to what its last decision token comes after, and one without any is not read at all. What texts share at their
-beginning, as forks of a game and the powers on a board do, is read once, and its gradient is the sum of theirs.
+Only steps with more than one allowed id, the decision tokens, are scored; the others have probability 1. A text is read
+up to the token before its last decision token, and one without any is not read. Shared prefixes, as in forks of a game
+and among the powers on a board, are read once, and their gradient is the sum over the texts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class TokenBatch:
     """B texts to read, and N decision tokens in them with A allowed ids.
 
     Attributes:
-        levels: how to read the texts (`sharing.py`); the last level has a piece for each, of T tokens at most.
-        place: int64 [N], the token after which a step is taken, counted through the last level's B x T, which are
-            padded on the left.
-        sample: int64 [N], the decision a step belongs to, as counted by `collate`; step: int64 [N], its number in the
-            answer.
-        allowed: int64 [A], the allowed ids; row: int64 [A], the step each belongs to.
-        chosen: int64 [N], where in `allowed` the token is that was written.
+        levels: pieces of the texts (`prefix_sharing.py`); the last level has one for each, of at most T tokens.
+        place: int64 [N], the token before each step, as an index into the last level's B x T, which are padded on the
+            left.
+        sample: int64 [N], the decision of each step, an index into the argument of `collate`; step: int64 [N], its
+            number in the answer.
+        allowed: int64 [A], the allowed ids; row: int64 [A], the step of each.
+        chosen: int64 [N], the index in `allowed` of the chosen token.
         sampled_logp: float32 [N], its log-probability when it was drawn.
 
     """
@@ -44,15 +44,15 @@ class TokenBatch:
     sampled_logp: Tensor
 
     def to(self, device: torch.device | str) -> TokenBatch:
-        """The same with its tensors on another device."""
+        """Return the batch with its tensors on another device."""
         tensors = {field.name: getattr(self, field.name).to(device) for field in fields(self)[1:]}
         return TokenBatch(self.levels, **tensors)
 
 
 def collate(decisions: Sequence[Decision], *, share: bool = True) -> TokenBatch:
-    """One batch of decisions; without `share` every text is read by itself.
+    """Return one batch of decisions; without `share` every text is read separately.
 
-    Raises `ValueError` where a token that was written is not among those allowed, or a prompt is missing.
+    Raises `ValueError` if a chosen token is not among those allowed, or a prompt is missing.
     """
     steps = [np.flatnonzero(decision.allowed_counts > 1) for decision in decisions]
     read = [number for number, own in enumerate(steps) if len(own)]
@@ -72,14 +72,14 @@ def collate(decisions: Sequence[Decision], *, share: bool = True) -> TokenBatch:
 
 
 def _text(decision: Decision, last: int) -> np.ndarray:
-    """Token ids of the prompt and of the answer before its step `last`."""
+    """Return the token ids of the prompt and of the answer before its step `last`."""
     return np.concatenate([decision.prompt_ids, decision.token_ids[:last]]).astype(np.int64)
 
 
 def _places(
     texts: Sequence[np.ndarray], before: np.ndarray, steps: Sequence[np.ndarray], found: Sequence[Level]
 ) -> np.ndarray:
-    """Where in the last level's B x T the token before each step is, int64 [N]."""
+    """Return the index in the last level's B x T of the token before each step, int64 [N]."""
     if not texts:
         return _nothing()
     width = int(found[-1].counts.max())
@@ -89,7 +89,7 @@ def _places(
 
 
 def _allowed(decisions: Sequence[Decision], steps: Sequence[np.ndarray]) -> dict[str, Tensor]:
-    """`allowed`, `row`, `chosen` and `sampled_logp` of a batch."""
+    """Return `allowed`, `row`, `chosen` and `sampled_logp` of a batch."""
     counts = [decision.allowed_counts[own] for decision, own in zip(decisions, steps, strict=True)]
     ids = [d.allowed_ids[np.repeat(d.allowed_counts > 1, d.allowed_counts)] for d in decisions]
     tokens = [decision.token_ids[own] for decision, own in zip(decisions, steps, strict=True)]

@@ -1,9 +1,9 @@
-"""Tries of token sequences for many menus at once, as flat arrays: what may follow, and where it leads.
+"""Tries of token sequences for many menus at once, as flat arrays of edges.
 
-Sequences sorted by their ids have those with a common beginning beside each other, and the number of ids that
-neighbours share says where an edge of the trie begins: sequence i brings edges from the depth at which it leaves
-sequence i - 1. Depth by depth the edges are laid out so that those of a node are contiguous; a node is (start, count).
-No sequence is the beginning of another of its menu, since each ends in a line end; so an edge is a leaf or goes on.
+Sequences are sorted by their ids, so those with a common prefix are adjacent, and the number of ids that neighbours
+share gives the new edges: sequence i adds edges from the depth at which it leaves sequence i - 1. Edges are laid out
+depth by depth, so that those of a node are contiguous; a node is (start, count). No sequence is a prefix of another of
+its menu, since each ends in a line end; so an edge is either a leaf or leads to a node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Tries:
 
     Attributes:
         token: int32 [E], ascending within a node.
-        start: int64 [E], first edge of the node it leads to; count: int64 [E], how many edges that has, 0 for a leaf.
+        start: int64 [E], first edge of the node it leads to; count: int64 [E], its number of edges, 0 for a leaf.
         leaf: int64 [E], the sequence that ends there, else -1.
         roots: int64 [M, 2], start and count of each menu's first node.
 
@@ -33,16 +33,16 @@ class Tries:
 
 
 def ranges(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """start, start + 1, ... for `count` numbers of each [R], one after the other, and which of the R each is of."""
+    """Return the ranges start to start + count - 1 of each of R, concatenated, and the index in R of each number."""
     row = np.repeat(np.arange(len(count)), count)
     before = np.cumsum(count) - count
     return np.arange(len(row)) + (start - before)[row], row
 
 
 def build_tries(tokens: np.ndarray, lengths: np.ndarray, menu: np.ndarray) -> Tries:
-    """The tries of sequences `tokens` [n, L] of `lengths` [n] >= 1, sorted by `menu` [n] (0 to M - 1), then by ids.
+    """Build the tries of sequences `tokens` [n, L] of `lengths` [n] >= 1, sorted by `menu` [n] (0 to M - 1), then ids.
 
-    Raises `ValueError` where two of a menu are the same, one is the beginning of another, or a menu is empty.
+    Raises `ValueError` if two of a menu are equal, one is a prefix of another, or a menu is empty.
     """
     shared = _shared(tokens, lengths, menu)
     edges = int((lengths - np.maximum(shared, 0)).sum())
@@ -68,7 +68,7 @@ def build_tries(tokens: np.ndarray, lengths: np.ndarray, menu: np.ndarray) -> Tr
 
 
 def _shared(tokens: np.ndarray, lengths: np.ndarray, menu: np.ndarray) -> np.ndarray:
-    """How many ids each sequence shares with the one before it in its menu, int64 [n]; -1 for a menu's first."""
+    """Return the ids shared by each sequence and the one before in its menu, int64 [n]; -1 for a menu's first."""
     equal = tokens[1:] == tokens[:-1]
     shared = np.concatenate([[-1], np.where(menu[1:] == menu[:-1], np.argmin(equal, axis=1), -1)])
     repeated = np.append(False, equal.all(axis=1) | (shared[1:] >= lengths[:-1])) & (shared >= 0)
