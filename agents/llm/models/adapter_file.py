@@ -1,6 +1,6 @@
-"""Adapters as files: tensors and plain data alone, written whole or not at all, verified when read.
+"""Adapter files: only tensors and plain data, written atomically and verified when read.
 
-An adapter means nothing without the base it was trained on, so the file knows that base by a hash and refuses another.
+An adapter is valid only for the base it was trained on, so the file holds a hash of that base.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORMAT, VERSION = "sparring-adapter", 1
 
 @dataclass(frozen=True)
 class AdapterFile:
-    """What a file holds: shape and weights of an adapter, the identity of its base, and what training says of it."""
+    """Content of a file: shape and weights of an adapter, the identity of its base, and data on its training."""
 
     shape: LoraShape
     weights: dict[str, Tensor]
@@ -44,7 +44,7 @@ def save_adapter(
 def load_adapter(path: Path, model: Any = None) -> AdapterFile:
     """Read an adapter, and check that it belongs to `model` if one is given.
 
-    Raises `AdapterError` for a file that is missing, damaged, no adapter, of a newer version, or of another base.
+    Raises `AdapterError` for a file that is missing, damaged, not an adapter, of another version, or of another base.
     """
     try:
         content = unpack(path.read_bytes())
@@ -56,7 +56,7 @@ def load_adapter(path: Path, model: Any = None) -> AdapterFile:
 
 
 def adapter_of(path: Path, content: dict[str, Any], model: Any = None) -> AdapterFile:
-    """The adapter in the unpacked `content` of the file `path`; checks and raises as `load_adapter` does."""
+    """Return the adapter in the unpacked `content` of the file `path`; checks and raises as `load_adapter` does."""
     found = _parse(path, content)
     if model is not None and found.base != identity_like(found.base, model):
         raise AdapterError(f"{path}: was trained on another base model: choose that one with model.name")

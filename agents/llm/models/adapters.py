@@ -1,8 +1,8 @@
-"""Adapters on one base model: the learner's, which is trained, and any number of frozen ones to play and compare with.
+"""Adapters on one base model: the learner's, which is trained, and any number of frozen ones.
 
-Frozen adapters wait as plain tensors on the CPU; to play they are copied into a slot of the model, one slot for each
-shape, so that a league of hundreds costs no more than two adapters on the device. The learner's own weights are never
-touched by that, and the base plays by leaving all adapters out.
+Frozen adapters are stored as tensors on the CPU. To play, one is copied into a slot of the model; there is one slot per
+shape, so a league of hundreds needs only two adapters on the device. This never changes the learner's weights. The base
+plays with all adapters disabled.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Weights = Mapping[str, Tensor]
 
 
 class AdapterError(InputError):
-    """An adapter that does not fit or cannot be read; the message is one line naming it and what is wrong."""
+    """An adapter that does not fit or cannot be read; the message is one line with its name and the problem."""
 
 
 class Adapters:
-    """LoRA on `model`, which is wrapped by it for good: use `self.model`, a model of peft's.
+    """LoRA on `model`, which is wrapped permanently: use `self.model`, a peft model.
 
-    The learner's first weights are drawn by `seed`. Names of frozen adapters are any but "learner" and "base".
+    The learner's initial weights depend on `seed`. Frozen adapters have any name but "learner" and "base".
     """
 
     def __init__(self, model: Any, shape: LoraShape, *, seed: int = 0) -> None:
@@ -43,27 +43,27 @@ class Adapters:
         self._frozen: dict[str, tuple[LoraShape, dict[str, Tensor]]] = {}
         self._slots: dict[LoraShape, str] = {}
         self._held: dict[str, str] = {}
-        """Which frozen adapter each slot holds."""
+        """Frozen adapter in each slot."""
 
     @property
     def names(self) -> list[str]:
-        """The frozen adapters."""
+        """Names of the frozen adapters."""
         return list(self._frozen)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
-        """The learner's, by name."""
+        """Return the learner's parameters, by name."""
         return lora_parameters(self.model, LEARNER)
 
     def weights(self, name: str = LEARNER) -> dict[str, Tensor]:
-        """Copies of an adapter's weights, on the CPU."""
+        """Return copies of an adapter's weights, on the CPU."""
         source = self.parameters() if name == LEARNER else self._frozen[choose("adapter", name, self._frozen)][1]
         return {key: value.detach().to("cpu", copy=True) for key, value in source.items()}
 
     def restore(self, weights: Weights, shape: LoraShape | None = None) -> None:
-        """Make `weights` the learner's, to the bit. Raises `AdapterError` where they do not fit.
+        """Copy `weights` into the learner, bit for bit. Raises `AdapterError` if they do not fit.
 
-        So it does where `shape`, theirs if it is known, is not the learner's: the same weights play otherwise with
-        another alpha.
+        It is also raised if their `shape`, where known, is not the learner's: equal weights with another alpha are
+        another policy.
         """
         if shape not in (None, self.shape):
             raise AdapterError(
@@ -72,9 +72,9 @@ class Adapters:
         _copy(weights, self.parameters(), LEARNER)
 
     def add(self, name: str, weights: Weights, shape: LoraShape | None = None) -> None:
-        """Keep copies of `weights` as a frozen adapter, in place of one of that name; `shape` if not the learner's.
+        """Store copies of `weights` as a frozen adapter, replacing one of that name; `shape` if not the learner's.
 
-        Raises `AdapterError` where they do not fit the model.
+        Raises `AdapterError` if they do not fit the model.
         """
         if name in (LEARNER, BASE):
             raise AdapterError(f"adapter {name!r}: this name means the {name} itself, choose another")
@@ -84,15 +84,15 @@ class Adapters:
         self._frozen[name], self._held[slot] = (shape or self.shape, kept), name
 
     def remove(self, name: str) -> None:
-        """Forget a frozen adapter."""
+        """Remove a frozen adapter."""
         del self._frozen[choose("adapter", name, self._frozen)]
         self._held = {slot: held for slot, held in self._held.items() if held != name}
 
     @contextmanager
     def playing(self, name: str) -> Iterator[None]:
-        """While it lasts the model is that adapter: the learner, a frozen one, or the base without any.
+        """Activate an adapter within the context: the learner, a frozen one, or "base" for none.
 
-        No gradient reaches the learner's weights but while the learner plays.
+        Gradients reach the learner's weights only while the learner plays.
         """
         if name == LEARNER:
             yield
@@ -107,7 +107,7 @@ class Adapters:
                 self.model.set_adapter(LEARNER)
 
     def _load(self, name: str) -> str:
-        """The slot that holds a frozen adapter, after copying it there where it does not yet."""
+        """Return the slot of a frozen adapter, after copying it there if necessary."""
         shape, weights = self._frozen[choose("adapter", name, [BASE, LEARNER, *self._frozen])]
         slot = self._slot(shape)
         if self._held.get(slot) != name:
@@ -125,13 +125,13 @@ class Adapters:
 
 
 def _options(shape: LoraShape) -> str:
-    """A shape as a person gives it."""
+    """Return a shape as command-line options."""
     return f"model.lora_rank={shape.rank} model.lora_alpha={shape.alpha:g} model.lora_targets={shape.targets}"
 
 
 @torch.no_grad()
 def _copy(weights: Weights, parameters: Mapping[str, Tensor], name: str) -> None:
-    """Copy an adapter's weights into parameters; raises `AdapterError` before anything is changed."""
+    """Copy an adapter's weights into parameters; raises `AdapterError` before any change."""
     mine, wanted = ({key: tuple(value.shape) for key, value in part.items()} for part in (weights, parameters))
     if mine != wanted:
         unlike = sorted(key for key in mine.keys() | wanted.keys() if mine.get(key) != wanted.get(key))

@@ -1,7 +1,7 @@
-"""Which base model it is, as a short hash: adapters, training states and leagues mean nothing on another one.
+"""Identity of a base model, as a short hash: adapters, training states and leagues are valid only for their base.
 
-The hash takes in name, shape and every value of all weights but the adapters', a third of a second for 135 million. It
-took the first 256 values of each once; what was written then begins with no "all:" and is compared in its own form.
+The hash covers name, shape and all values of all weights except the adapters', in 1/3 s for 135 million. Earlier hashes,
+without the prefix "all:", cover the first 256 values of each weight and are compared in that form.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparring.agents.llm.decoding.output_layer import plain
 ALL = "all:"
 SAMPLED = 256
 _KNOWN: WeakKeyDictionary[Module, tuple[object, str]] = WeakKeyDictionary()
-"""Of models that were hashed, where their weights were, how often these had been changed, and the hash."""
+"""For each hashed model, the addresses and version counters of its weights, and the hash."""
 
 
 def base_identity(model: Any) -> str:
-    """A hash that tells base models apart; adapters do not change it."""
+    """Return a hash that identifies the base model; adapters do not change it."""
     base = plain(model)
     stamp = tuple((value.data_ptr(), value._version) for _, value in _weights(base))
     if base not in _KNOWN or _KNOWN[base][0] != stamp:
@@ -32,12 +32,12 @@ def base_identity(model: Any) -> str:
 
 
 def first_identity(model: Any) -> str:
-    """The hash of the first values of each weight, as it was once written."""
+    """Return the hash of the first values of each weight, the earlier form."""
     return _hash(plain(model), SAMPLED)
 
 
 def identity_like(written: str, model: Any) -> str:
-    """The hash of `model` in the form of one that was `written`, to be compared with that."""
+    """Return the hash of `model` in the form of the hash `written`, for comparison."""
     return base_identity(model) if written.startswith(ALL) else first_identity(model)
 
 
@@ -50,7 +50,7 @@ def _hash(base: Module, most: int | None = None) -> str:
 
 
 def _weights(base: Module) -> Iterator[tuple[str, Tensor]]:
-    """All weights but the adapters', in the order of their names."""
+    """Yield all weights except the adapters', in the order of their names."""
     for name, parameter in sorted(base.named_parameters()):
         if ".lora_" not in name:
             yield name, parameter.detach()

@@ -1,7 +1,7 @@
-"""Language models by name: ours, SmolLM2 from its package, or any causal language model of transformers' on this disk.
+"""Language models by name: ours, SmolLM2 from its package, or any causal language model of transformers on this disk.
 
-Nothing is ever downloaded, no code of a model's own is run, and weights are read from safetensors alone, which hold
-numbers and nothing else. A folder is what `save_pretrained` leaves: config.json, model.safetensors (or its parts) and
+Nothing is downloaded, no code that comes with a model is run, and weights are read only from safetensors, which hold
+only numbers. A folder is in the form of `save_pretrained`: config.json, model.safetensors (or its parts) and
 tokenizer.json.
 """
 
@@ -27,16 +27,16 @@ TINY = SHIPPED / "released" / "tiny"
 PACKAGES = ("transformers", "tokenizers", "safetensors", "peft")
 NAMED = ("tiny", "smollm2")
 FINAL, MODEL_FILE = "final", "config.json"
-"""Where a run that cloned a bot leaves its model, and what every model's folder has."""
+"""Model folder of a cloning run, and a file that every model folder has."""
 CODE = "auto_map"
-"""In config.json: names of code that comes with a model."""
+"""Key in config.json with the names of code that comes with a model."""
 
 
 def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any, Any]:
-    """The model that `config.name` means, in evaluation mode and float32, and its tokenizer.
+    """Return the model `config.name`, in evaluation mode and float32, and its tokenizer.
 
-    Raises `ModelError` where there is none, where a package is missing, and for a model that would run code of its own,
-    is pickled or incomplete, and `SavedModelError` for one of ours with a file that is not what was saved.
+    Raises `ModelError` if there is none or a package is missing, and for a model that needs code of its own, is pickled
+    or incomplete. Raises `SavedModelError` for one of ours with a file that differs from the one saved.
     """
     folder = model_folder(config.name)
     _check_folder(folder)
@@ -49,9 +49,9 @@ def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any
 
 
 def model_folder(name: str) -> Path:
-    """Where the model of that name is; smollm2 is converted when it is first asked for.
+    """Return the folder of a model; smollm2 is converted on first use.
 
-    Raises `ModelError` where there is none, with the nearest name.
+    Raises `ModelError` if there is none, with the nearest name.
     """
     check_packages()
     if name == "tiny":
@@ -62,10 +62,10 @@ def model_folder(name: str) -> Path:
 
 
 def find_model(name: str) -> Path | None:
-    """The folder of a model that `name` means, None where there is none.
+    """Return the folder of the model `name`, None if there is none.
 
-    A folder, or a run's whose model is in final/, looked for from the working directory, the repository and its
-    checkpoints folder, so that a run's name is enough. One that is there and no model's is for others to refuse.
+    It is a folder, or final/ of a run, searched in the working directory, the repository and its checkpoints folder,
+    so that a run's name suffices. An existing path without a model is returned too; the caller rejects it.
     """
     path = Path(name).expanduser()
     places = (Path(), CHECKPOINTS.parent, CHECKPOINTS)
@@ -78,14 +78,14 @@ def find_model(name: str) -> Path | None:
 
 
 def check_packages() -> None:
-    """Raise `ModelError` where a package for language models is missing."""
+    """Raise `ModelError` if a package for language models is missing."""
     missing = next((name for name in PACKAGES if find_spec(name) is None), None)
     if missing:
         raise ModelError(f"language models need the package {missing}: pip install 'sparring[llm]'")
 
 
 def read_model(folder: Path) -> Any:
-    """The causal language model in a folder that was checked; raises `ModelError` where it cannot be read."""
+    """Return the causal language model in a checked folder; raises `ModelError` if it cannot be read."""
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
@@ -103,17 +103,17 @@ def read_model(folder: Path) -> Any:
 
 
 def read_tokenizer(folder: Path) -> Any:
-    """The tokenizer in a folder; raises `ModelError` where it cannot be read."""
+    """Return the tokenizer in a folder; raises `ModelError` if it cannot be read."""
     from transformers import AutoTokenizer
 
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # the tokenizers' own errors have no class of their own
+    except Exception as error:  # errors of tokenizers have no common class
         raise ModelError(f"model {folder}: its tokenizer cannot be loaded ({error})") from error
 
 
 def _tiny() -> Path:
-    """The released tiny model."""
+    """Return the folder of the released tiny model."""
     if not TINY.is_dir():
         raise ModelError(
             f"there is no tiny model in {TINY}: make one with `python train.py +run=diplomacy_clone name=clone`"
@@ -123,7 +123,7 @@ def _tiny() -> Path:
 
 
 def _cached(name: str) -> Path:
-    """The folder of a model in Hugging Face's cache on this disk."""
+    """Return the folder of a model in Hugging Face's cache on this disk."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -137,12 +137,12 @@ def _cached(name: str) -> Path:
 
 
 def _known() -> list[str]:
-    """Names that mean a model here: ours, and runs that left one."""
+    """Return the valid model names: ours, and runs with a model."""
     return [*NAMED, *sorted(path.parents[1].name for path in CHECKPOINTS.glob(f"*/{FINAL}/{MODEL_FILE}"))]
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is no model, would run code of its own, or has pickled weights."""
+    """Raise `ModelError` for a folder without a model, with code of its own, or with pickled weights."""
     file = folder / MODEL_FILE
     try:
         content = json.loads(file.read_text())

@@ -1,7 +1,7 @@
-"""LoRA: which layers of a model get low-rank additions, and what these are called.
+"""LoRA: the layers of a model with low-rank additions, and their parameters.
 
-A weight W of a chosen layer becomes W + (alpha / r) B A, with B = 0 at first (Hu et al. 2021), so that a new adapter
-plays as the base does. There is no dropout: the policy that learns would not be the one that played.
+A weight W of a chosen layer becomes W + (alpha / r) B A, with B = 0 initially (Hu et al. 2021), so that a new adapter
+plays like the base. There is no dropout: the trained policy would differ from the one that played.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sparring.configs.language import LORA_TARGETS, LanguageModelConfig
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 LAYERS = {"attention": ATTENTION, "all": (*ATTENTION, "gate_proj", "up_proj", "down_proj")}
-"""As Llama and most others call them."""
+"""Layer names of Llama and most others."""
 GPT2_LAYERS = {"attention": ("c_attn", "attn.c_proj"), "all": ("c_attn", "c_proj", "c_fc")}
 
 
 @dataclass(frozen=True)
 class LoraShape:
-    """What an adapter is, beside its weights; `targets` is attention or all."""
+    """Shape of an adapter; `targets` is attention or all."""
 
     rank: int
     alpha: float
@@ -32,12 +32,12 @@ class LoraShape:
 
     @classmethod
     def of(cls, model: LanguageModelConfig) -> LoraShape:
-        """The shape that a configuration asks for."""
+        """Return the shape of a configuration."""
         return cls(model.lora_rank, model.lora_alpha or 2.0 * model.lora_rank, model.lora_targets)
 
 
 def lora_config(model: Any, shape: LoraShape) -> LoraConfig:
-    """What peft needs to know; raises `ModelError` for a model whose layers have other names."""
+    """Return the peft configuration; raises `ModelError` for a model with other layer names."""
     choose("lora_targets", shape.targets, LORA_TARGETS)
     names = [name for name, _ in model.named_modules()]
     for layers in (LAYERS, GPT2_LAYERS):
@@ -57,7 +57,7 @@ def lora_config(model: Any, shape: LoraShape) -> LoraConfig:
 
 
 def lora_parameters(model: Any, adapter: str) -> dict[str, torch.nn.Parameter]:
-    """The parameters of one of a peft model's adapters, by a name that tells nothing of the adapter's own."""
+    """Return the parameters of one adapter of a peft model, by names without the adapter's name."""
     found = {}
     for name, parameter in model.named_parameters():
         before, _, after = name.partition(f".{adapter}.")

@@ -1,4 +1,4 @@
-"""Transformers without its progress bars and reports while a model is read or written."""
+"""Transformers without progress bars while a model is read or written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without transformers' bars, which would run through our own."""
+    """Disable transformers' progress bars, which would mix with our own."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()

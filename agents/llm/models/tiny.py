@@ -1,4 +1,4 @@
-"""The shape of our own small models: Llama's, so that all tools for adapters, servers and formats know it."""
+"""Our own small models, in the shape of Llama, which all tools for adapters, servers and formats support."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 LONGEST = 8192
-"""Positions; the longest compact prompt has a few hundred tokens, one with all legal orders some thousands."""
+"""Positions; the longest compact prompt has a few hundred tokens, one with all legal orders several thousand."""
 
 
 def tiny_config(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int, heads: int) -> LlamaConfig:
-    """Llama's shape for a vocabulary: `hidden` wide, feed-forward 8/3 of it, embeddings shared with the output."""
+    """Return Llama's shape for a vocabulary: `hidden` wide, feed-forward 8/3 of it, embeddings shared with the output."""
     return LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -30,7 +30,7 @@ def tiny_config(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int,
 
 
 def build_tiny(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int, heads: int, seed: int) -> Any:
-    """A `LlamaForCausalLM` with random weights, the same for the same seed whatever was drawn before; CPU, float32."""
+    """Build a `LlamaForCausalLM` on the CPU in float32; its random weights depend only on `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return LlamaForCausalLM(tiny_config(tokenizer, hidden=hidden, layers=layers, heads=heads))

@@ -1,9 +1,9 @@
 """A tokenizer for a game: every word, name and number of its texts is one token, with the space before it.
 
-Text is cut into words, numbers and single signs, each with at most one space before it; a line end stands alone. What
-is in the vocabulary is one token, any other text its UTF-8 bytes, so that nothing is lost and nothing unknown. No token
-crosses a cut, so lines encoded one by one are the lines of the whole, as exact constraints need. The vocabulary is the
-words of the game's corpus.
+Text is cut into words, numbers and single signs, each with at most one space before it; a line end is separate. A piece
+in the vocabulary is one token; any other is its UTF-8 bytes, so no text is lost or unknown. No token crosses a cut, so
+lines encoded separately give the tokens of the whole text, as exact constraints require. The vocabulary is the words of
+the game's corpus.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ WORD = r" ?[A-Z]{3}/[A-Z]{2}| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]|\s"
 
 
 def train_tokenizer(texts: Iterable[str], *, tags: Sequence[str]) -> PreTrainedTokenizerFast:
-    """A tokenizer with every word of `texts` as one token, beside bytes and `tags`; equal texts give equal bytes."""
+    """Build a tokenizer with one token per word of `texts`, byte and tag; equal texts give equal bytes."""
     cuts = _cuts()
     words = sorted({piece for text in texts for piece, _ in cuts.pre_tokenize_str(text)})
     signs = sorted(pre_tokenizers.ByteLevel.alphabet())
     entries = dict.fromkeys([PAD, BEGIN, END, *tags, *signs, *words])
     vocabulary = {entry: number for number, entry in enumerate(entries)}
-    # No merges: a word is found whole or not at all.
+    # No merges: only whole words are found.
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
     tokenizer.pre_tokenizer, tokenizer.decoder = cuts, decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in (PAD, BEGIN, END)])
@@ -44,12 +44,12 @@ def train_tokenizer(texts: Iterable[str], *, tags: Sequence[str]) -> PreTrainedT
 
 @cache
 def game_tokenizer(name: str) -> PreTrainedTokenizerFast:
-    """The tokenizer of our own models of the game called `name`, trained on the game's corpus."""
+    """Return the tokenizer of our own models of the game `name`, trained on the game's corpus."""
     game: TextGame = load(game_named(name).text_game)
     return train_tokenizer(game.corpus(), tags=(game.format.opening.strip(), game.format.closing))
 
 
 def _cuts() -> pre_tokenizers.PreTokenizer:
-    """Cuts text into words, and writes each in an alphabet that has a sign for every byte."""
+    """Return the pre-tokenizer, which cuts text into words and maps every byte to one sign."""
     words = pre_tokenizers.Split(Regex(WORD), "isolated")
     return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
