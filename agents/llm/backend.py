@@ -1,7 +1,7 @@
-"""What a language model is asked for, and what it answers: the same for every kind of model.
+"""Requests to language models and their decisions, in one form for every kind of model.
 
-A request is one decision, a prompt of `envs.text` with its menu. An answer from a menu always is legal; a backend that
-could not get one from its model falls back on the first option of each line and says so.
+A request is one decision, a prompt of `envs.text` with its menu. An answer from a menu is always legal; a backend
+whose model gives no legal answer uses the first option of each line and sets `finish_reason` to "fallback".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STOP, FALLBACK = "stop", "fallback"
 
 
 def check_temperature(temperature: float) -> None:
-    """Refuse a temperature that nothing can be drawn at; 0 takes the likeliest. Raises `InputError`."""
+    """Raise `InputError` for a temperature outside [0, 10]; 0 takes the likeliest token."""
     wrong = complaint(temperature, TEMPERATURES)
     if wrong:
         raise InputError(f"temperature={temperature}: {wrong}; 0 takes the likeliest token each time")
@@ -33,21 +33,21 @@ def _no_ids() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided, and everything a trainer needs to know of how.
+    """One decision, with the data that a trainer needs.
 
-    T tokens were written after P prompt tokens. `logprobs` are of the distribution they were drawn from: at the
-    sampling temperature, over the ids allowed at each step and no others. `allowed_ids` [sum of `allowed_counts`]
-    lists these, step by step; a step with one allowed id has the log-probability 0.
+    T tokens were generated after P prompt tokens. `logprobs` are those of the sampling distribution: at the sampling
+    temperature, over only the ids allowed at each step. `allowed_ids` [sum of `allowed_counts`] lists these ids, step
+    by step. A step with one allowed id has log-probability 0.
 
     Attributes:
-        chosen: one option for every line of the menu; none for free text.
-        free_text: what was written where there was no menu.
+        chosen: one option per line of the menu; empty for free text.
+        free_text: the generated text if there is no menu.
         prompt_ids: int32 [P]; token_ids: int32 [T]; logprobs: float32 [T].
         allowed_ids: int32 [A]; allowed_counts: int32 [T].
-        policy_version: of the weights that decided.
+        policy_version: version of the weights that decided.
         finish_reason: "stop", or "fallback" where the model gave no legal answer.
-        exact: whether `logprobs` are as said; without it (scripted players, some servers) nothing can learn from it.
-        why_inexact: the reason, where a backend is meant to be exact and is not.
+        exact: whether `logprobs` are as above; others (scripted players, some servers) cannot be trained on.
+        why_inexact: the reason why a backend that should be exact is not.
 
     """
 
@@ -65,12 +65,12 @@ class Decision:
 
     @property
     def text(self) -> str:
-        """The lines that were chosen, or the free text."""
+        """The chosen lines, or the free text."""
         return self.free_text or "\n".join(option.text for option in self.chosen)
 
 
 class PromptError(InputError):
-    """Prompts that a model cannot read; `places` are those of their requests among all that were made."""
+    """Prompts that a model cannot read; `places` are the indices of their requests in the batch."""
 
     def __init__(self, text: str, places: Sequence[int]) -> None:
         super().__init__(text)
@@ -82,22 +82,22 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages and tables call it."""
+        """Name in messages and tables."""
         ...
 
     @property
     def exact(self) -> bool:
-        """Whether the log-probabilities in its decisions are exact; the trainer refuses those that are not."""
+        """True if the log-probabilities of decisions are exact; the trainer rejects others."""
         ...
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
-        """One decision for each request, in order.
+        """Return one decision per request, in order.
 
-        Raises `InputError` where the model cannot be reached at all, or a prompt is too long for it: `PromptError`,
-        where the others may be asked for again.
+        Raises `InputError` if the model cannot be reached, and `PromptError` if prompts are too long; the remaining
+        requests may then be made again.
         """
         ...
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release all resources."""
         ...

@@ -1,7 +1,7 @@
-"""A scripted bot as a backend: it answers what language models are asked, from the position instead of the prompt.
+"""A scripted bot as a backend, which decides from the position instead of the prompt.
 
-Whole games with bots in some seats are faster without it: there bots move inside the simulator, and no prompt is made.
-This is for a backend's place that is to be filled with a player whose strength is known.
+Whole games with bots in some seats are faster without it, since bots then move inside the simulator and no prompt is
+made. Use it to replace a backend by a player of known strength.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from sparring.envs.text import Prompt, TextGame
 
 
 class BotBackend:
-    """Bot `name` of a `game`, with the same draws for the same prompt whatever else is asked.
+    """Bot `name` of a `game`; its draws for a prompt do not depend on the other prompts of the batch.
 
-    A prompt must have its `position`. Decisions have no log-probabilities, so nothing can learn from them. Raises
-    `InputError` for a bot or a game that there is not.
+    A prompt must have its `position`. Decisions have no log-probabilities, so they cannot be trained on. Raises
+    `InputError` for an unknown bot or game.
     """
 
     exact = False
@@ -28,10 +28,10 @@ class BotBackend:
         self._game.bot_answers(name, [])
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
-        """One decision for each prompt, in order; raises `InputError` for a prompt without a position."""
+        """Return one decision per prompt, in order; raises `InputError` for a prompt without a position."""
         asked = [request for request in requests if request.is_open]
         answers = iter(self._game.bot_answers(self.name, asked, threads=self._threads))
         return [Decision(next(answers) if request.is_open else ()) for request in requests]
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""

@@ -1,6 +1,6 @@
 """A language model as a player of a parallel environment that can show its positions as prompts.
 
-All decisions of a moment, of all seats in all games, are one call, and so one batch of the model's.
+All simultaneous decisions, of all seats in all games, are one call and therefore one batch of the model.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from sparring.envs.text import Prompt
 
 
 class TextEnv(Protocol):
-    """A parallel environment whose agents can be asked in text, such as `sparring/Diplomacy-v0`."""
+    """A parallel environment with text prompts and actions, such as `sparring/Diplomacy-v0`."""
 
     agents: list[str]
 
     def prompt(self, agent: str, rules: Any = None) -> Prompt:
-        """What an agent has to decide, shown by the game's own `rules`."""
+        """Return the prompt for an agent's decision, rendered by the game's own `rules`."""
         ...
 
     def submit(self, agent: str, lines: Sequence[str]) -> tuple[np.ndarray, Sequence[Any]]:
-        """The action that lines of text stand for, and each line with its `problem`, empty where there is none."""
+        """Return the action for lines of text, and each line with its `problem`, empty if there is none."""
         ...
 
 
 @dataclass(frozen=True)
 class ModelSeat:
-    """One agent of one game that a player has to move."""
+    """One agent of one game that a player moves."""
 
     env: TextEnv
     agent: str
@@ -40,10 +40,10 @@ class ModelSeat:
 
 @dataclass
 class ParallelEnvPlayer:
-    """Plays any number of agents in any number of games with the model of one backend.
+    """Player for any number of agents in any number of games, with the model of one backend.
 
-    `rules` say what prompts show; None is the game's default. Draws follow from `seed` and the number of decisions made
-    before.
+    `rules` define the content of prompts; None is the game's default. Draws depend only on `seed` and the number of
+    earlier decisions.
     """
 
     backend: Backend
@@ -52,12 +52,12 @@ class ParallelEnvPlayer:
     decided: int = 0
 
     def act(self, env: TextEnv, agents: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-        """The actions of `agents` of one game, or of all that still play."""
+        """Return the actions of `agents` of one game, or of all that still play."""
         seats = [ModelSeat(env, agent) for agent in (env.agents if agents is None else agents)]
         return {seat.agent: action for seat, (action, _) in zip(seats, self.move(seats), strict=True)}
 
     def move(self, seats: Sequence[ModelSeat]) -> list[tuple[np.ndarray, Decision]]:
-        """The action for each seat, such as int64 [17], and the decision that it is."""
+        """Return the action for each seat, such as int64 [17], and its decision."""
         seeds = range((self.seed << 40) + self.decided, (self.seed << 40) + self.decided + len(seats))
         self.decided += len(seats)
         prompts = [
@@ -68,7 +68,7 @@ class ParallelEnvPlayer:
 
 
 def _action(seat: ModelSeat, decision: Decision) -> np.ndarray:
-    """A decision as the environment takes it; raises `InputError` for one that it would not carry out as written."""
+    """Return the action for a decision; raises `InputError` if the environment reports a problem with a line."""
     action, lines = seat.env.submit(seat.agent, [option.text for option in decision.chosen])
     wrong = next((line.problem for line in lines if line.problem), None)
     if wrong:

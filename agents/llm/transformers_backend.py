@@ -1,7 +1,7 @@
-"""The backend that runs a transformers model in this process: batched, exact, and reproducible for each request.
+"""Backend that runs a transformers model in this process: batched, exact, and reproducible for each request.
 
-Requests are sorted by how much there is to write and read, so that a batch holds answers of like length. Every draw
-depends on the request's own seed; what else is asked at the same time changes a decision no more than rounding does.
+Requests are sorted by the lengths of answer and prompt, so that a batch holds answers of similar length. Every draw
+depends on the request's own seed; other requests in the batch affect a decision only through rounding.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from sparring.envs.text import FreeText, Menu, Prompt
 
 
 class TransformersBackend:
-    """Decisions of `model`, a causal language model of transformers', perhaps in peft's wrapping.
+    """Backend for `model`, a causal language model from transformers, optionally wrapped by peft.
 
     Args:
-        model: in evaluation mode while it decides, whatever it was before.
+        model: put into evaluation mode while it decides, then back into its previous mode.
         tokenizer: the model's.
-        constraint: the legal answers in the tokens of that tokenizer; backends may share one.
-        temperature: of the draws; 0 takes the likeliest token each time, for evaluation; such decisions are not exact.
+        constraint: the legal answers in tokens of that tokenizer; backends may share it.
+        temperature: sampling temperature; 0 takes the likeliest token, for evaluation; these decisions are not exact.
         batch_size: decisions sampled at once.
-        max_prompt_tokens: a longer prompt is refused.
-        playing: entered while the model decides, to switch to the adapter that is to play.
-        name: what messages and tables call it.
+        max_prompt_tokens: longer prompts are rejected.
+        playing: context manager entered while the model decides, to select the adapter that plays.
+        name: name in messages and tables.
 
-    Raises `ModelError` where exact answers cannot be had, `InputError` for a temperature outside
-    [0, 10]. `policy_version` is stamped on decisions
-    and is the trainer's to set. Nothing of a model is kept between calls, so its weights may change.
+    Raises `ModelError` if the model cannot give exact answers, and `InputError` for a temperature outside [0, 10].
+    `policy_version` is copied into decisions; the trainer sets it. Nothing computed from the weights is kept between
+    calls, so they may change.
 
     """
 
@@ -68,18 +68,18 @@ class TransformersBackend:
 
     @classmethod
     def of(cls, config: LanguageModelConfig, model: Any, tokenizer: Any, **options: Any) -> TransformersBackend:
-        """One with the temperature and sizes of `config`; `options` are this class's others."""
+        """Build a backend with the temperature and sizes of `config`; `options` are the remaining arguments."""
         for name in ("temperature", "batch_size", "max_prompt_tokens"):
             options[name] = getattr(config, name)
         return cls(model, tokenizer, **options)
 
     @property
     def exact(self) -> bool:
-        """Whether log-probabilities are those of the distribution that was drawn from."""
+        """True if log-probabilities are those of the sampling distribution."""
         return self.temperature > 0
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
-        """One decision for each request, in order; those without a line to write are answered without the model.
+        """Return one decision per request, in order; requests without a line to write do not use the model.
 
         Raises `PromptError` for prompts that are too long or empty, before anything is drawn.
         """
@@ -100,7 +100,7 @@ class TransformersBackend:
         return decisions
 
     def odds(self, request: Prompt, decision: Decision) -> list[LineOdds]:
-        """How likely every option of every line was; at temperature 0, at temperature 1. None for free text."""
+        """Return the probability of every option of every line, at temperature 1 if it is 0; empty for free text."""
         if not request.menu.lines:
             return []
         automaton = self.constraint.compile([request.menu])
@@ -109,11 +109,11 @@ class TransformersBackend:
             return line_odds(self._model, automaton, *ids, temperature=temperature, batch_size=self.batch_size)
 
     def metrics(self) -> dict[str, float]:
-        """The metrics `cache/...` of all that was decided so far."""
+        """Return the metrics `cache/...` of all decisions so far."""
         return self.counts.metrics()
 
     def close(self) -> None:
-        """Nothing of its own to release."""
+        """Do nothing: there is nothing to release."""
 
     def _encode(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
         """Token ids int64 of each prompt."""
@@ -129,7 +129,7 @@ class TransformersBackend:
             raise PromptError(next(iter(wrong.values())), tuple(wrong))
 
     def _complaint(self, request: Prompt, tokens: int) -> str:
-        """What is wrong with a prompt of so many tokens; nothing where it can be read."""
+        """Return the problem with a prompt of `tokens` tokens, empty if it can be read."""
         name, menu = request.menu.name, request.menu
         if not tokens:
             return f"the prompt for {name} is empty: it ends with the line that begins the answer"
@@ -163,7 +163,7 @@ class TransformersBackend:
         )
 
     def _nothing(self) -> Decision:
-        """The answer of a seat that has nothing to decide: the closing tokens."""
+        """Return the decision of a seat with nothing to decide: the closing tokens."""
         closing = self.constraint.lines.closing
         ones = np.ones(len(closing), dtype=np.int32)
         return self._decision(closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, ones, ()))
