@@ -1,5 +1,5 @@
-"""A server as a backend: vLLM, or any other that speaks OpenAI's protocol.
+"""A server as a backend: vLLM, or any other with OpenAI's protocol.
 
-`backend` is what plays; `trial` and `exact` find out whether its log-probabilities can be learned from; `ask`, `answer`
-and `http` are what goes over the wire, `retry`, `failure` and `key` what can go wrong with it.
+`backend` plays; `probe` and `logprob_check` test if its log-probabilities are exact; `ask`, `answer` and `http` handle
+requests and answers; `retry`, `failure` and `key` handle retries, errors and the key.
 """

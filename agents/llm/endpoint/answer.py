@@ -1,7 +1,7 @@
-"""A server's answer read into what is needed of it; nothing in it is trusted to be there or of the right type.
+"""Parsing of a server's answer; every field is checked, since it may be missing or of the wrong type.
 
 vLLM adds token ids (`return_token_ids`) and names the alternatives of every token by their ids
-(`return_tokens_as_token_ids`); an alternative that its mask forbids has the log-probability -9999.
+(`return_tokens_as_token_ids`); an alternative forbidden by its mask has log-probability -9999.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from sparring.agents.llm.endpoint.failure import EndpointError
 
 FORBIDDEN = -9000.0
-"""Log-probabilities below stand for minus infinity."""
+"""Log-probabilities below this are minus infinity."""
 CUT = "length"
 LARGEST_ID = 1 << 31
 
@@ -22,9 +22,9 @@ LARGEST_ID = 1 << 31
 class Answer:
     """One completion.
 
-    Attributes: `text`; `finish`, the server's word for why it ended; `prompt_ids` and `token_ids`, where it gives them;
-    `alternatives`, for every token the ids that it might have been and their log-probabilities, where it gives these;
-    `prompt_tokens`, `completion_tokens` and `cached_tokens`, as far as it counts them.
+    Attributes: `text`; `finish`, the server's finish reason; `prompt_ids` and `token_ids`, if returned; `alternatives`,
+    for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`, `completion_tokens` and
+    `cached_tokens`, 0 if not returned.
 
     """
 
@@ -39,7 +39,7 @@ class Answer:
 
 
 def read_answer(data: Mapping[str, Any]) -> Answer:
-    """Read what /completions or /chat/completions returned; raises `EndpointError` where there is no text in it."""
+    """Parse the result of /completions or /chat/completions; raises `EndpointError` if it has no text."""
     choices = data.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, Mapping):
@@ -61,14 +61,14 @@ def read_answer(data: Mapping[str, Any]) -> Answer:
 
 
 def model_names(data: Mapping[str, Any]) -> list[str]:
-    """The models that /models lists."""
+    """Return the names of the models listed by /models."""
     listed = data.get("data")
     names = [_of(model, "id") for model in listed] if isinstance(listed, list) else []
     return [name for name in names if isinstance(name, str)]
 
 
 def _of(value: Any, *path: str) -> Any:
-    """What stands at a path of keys, None where it breaks off."""
+    """Return the value at a path of keys, None if a key is missing."""
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
@@ -85,7 +85,7 @@ def _ids(value: Any) -> tuple[int, ...] | None:
 
 
 def _alternatives(value: Any, tokens: tuple[int, ...] | None) -> tuple[dict[int, float], ...] | None:
-    """One mapping for each token; None unless the server names all of them by id."""
+    """Return one mapping per token; None unless the server names all alternatives by id."""
     if tokens is None or not isinstance(value, list) or len(value) != len(tokens):
         return None
     steps = [_step(step) for step in value]
@@ -93,7 +93,7 @@ def _alternatives(value: Any, tokens: tuple[int, ...] | None) -> tuple[dict[int,
 
 
 def _step(step: Any) -> dict[int, float] | None:
-    """The ids that the mask lets through at one token."""
+    """Return the ids allowed by the mask at one token, with log-probabilities; None if malformed."""
     if not isinstance(step, Mapping):
         return None
     named = {str(name).removeprefix("token_id:"): value for name, value in step.items()}

@@ -1,7 +1,7 @@
-"""Questions to a server, as OpenAI's protocol has them, and with what vLLM adds where that is wanted.
+"""Requests to a server in OpenAI's protocol, optionally with the extensions of vLLM.
 
-Plain questions hold nothing that another server might refuse. A constrained one turns everything off that would cut
-the distribution down (vLLM takes top-k and top-p from the model's files unless told otherwise).
+Plain requests contain nothing that another server might reject. A constrained one turns off everything that would
+truncate the distribution (by default vLLM takes top-k and top-p from the model's files).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEEDS = 1 << 31
 
 @dataclass(frozen=True)
 class Question:
-    """What to continue (text, or token ids), what keeps the answer legal (None: nothing), and how long it may be."""
+    """Prompt (text or token ids), constraint on the answer (None: none), largest number of tokens, and seed."""
 
     prompt: str | Sequence[int]
     structured: Mapping[str, Any] | None
@@ -33,14 +33,14 @@ class Question:
 
 
 class Asker:
-    """Puts questions to one model of one server, and counts tokens; `closing` ends an answer that nothing restrains."""
+    """Sender of requests to one model of one server; counts tokens. `closing` ends an unconstrained answer."""
 
     def __init__(self, config: EndpointConfig, client: Client, persistence: Persistence, closing: str) -> None:
         self._config, self._client, self._persistence = config, client, persistence
         self._closing, self.model = closing, config.model
 
     def find_model(self, until: float) -> None:
-        """Where no model is named, take the server's only one; raises `InputError` where it has none or several."""
+        """If no model is named, use the server's only one; raises `InputError` if it has none or several."""
         if self.model:
             return
         listing = self._persistence.ask(lambda left: self._client.ask("/models", None, left), seed=0, until=until)
@@ -52,7 +52,7 @@ class Asker:
         self.model = names[0]
 
     def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> Answer:
-        """The answer, by `until`; with token ids and alternatives if `by_id`. Raises `EndpointError`."""
+        """Return the answer before `until`, with token ids and alternatives if `by_id`. Raises `EndpointError`."""
         body, path = self._body(question, temperature, by_id), PATHS[self._config.api]
 
         def once(seconds: float) -> Answer:

@@ -1,8 +1,8 @@
-"""The backend that asks a server: vLLM, or any other that speaks OpenAI's protocol (docs/llm_endpoints.md).
+"""Backend for a server: vLLM, or any other with OpenAI's protocol (docs/llm_endpoints.md).
 
-Requests run beside each other, up to `endpoint.concurrency`. One that stays without an answer becomes a fallback and is
-counted; only when all of a batch do, or the server says that it will answer none, there is an `InputError`. With a
-tokenizer, the server is tried when it is opened, and every decision is checked, before any is called exact.
+Up to `endpoint.concurrency` requests run in parallel. One without an answer becomes a fallback and is counted;
+`InputError` is raised only if `HOPELESS` in a row fail, a whole batch included, or an error concerns all requests. With
+a tokenizer, the server is tested when it is opened and every decision is checked; only then are decisions exact.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from sparring.envs.text import Prompt, TextFormat
 PromptText = str | list[int]
 
 HOPELESS = 4
-"""Decisions that failed one after the other, and none that was made: then a server is given up."""
+"""Decisions that must fail in a row, with no success, before `InputError` is raised."""
 
 
 class EndpointBackend:
-    """Decisions of the server that `config` names.
+    """Backend for the server of `config`.
 
     Args:
         config: url, model, key and limits.
-        text_format: how answers are written.
-        temperature: of the draws.
-        tokenizer: the model's, to check the server with; without one nothing is exact, and `tokens` cannot be.
-        max_prompt_tokens: with a tokenizer, a longer prompt is refused.
+        text_format: format of answers.
+        temperature: sampling temperature.
+        tokenizer: the model's, to check the server; without one nothing is exact, and `tokens` is unavailable.
+        max_prompt_tokens: with a tokenizer, longer prompts are rejected.
         first_wait: seconds before the first retry.
 
-    `exact` and `why_inexact` say how the trial went; `policy_version` is stamped on decisions. Raises `InputError`
-    where the server cannot be used.
+    `exact` and `why_inexact` are the result of the trial; `policy_version` is copied into decisions. Raises
+    `InputError` if the server cannot be used.
 
     """
 
@@ -83,13 +83,13 @@ class EndpointBackend:
         self._pool = ThreadPoolExecutor(config.concurrency, thread_name_prefix="endpoint")
 
     def decide(self, requests: Sequence[Prompt]) -> list[Decision]:
-        """One decision for each request, in order; a seat with nothing to decide is not asked about."""
+        """Return one decision per request, in order; a seat with nothing to decide makes no request."""
         prompts = [self._prompt(request) for request in requests]
         futures = [self._pool.submit(self._decide, *pair) for pair in zip(prompts, requests, strict=True)]
         try:
             self._check(futures, sum(request.is_open for request in requests))
         finally:
-            for future in futures:  # those not started, when a hopeless one or Ctrl-C ended the wait
+            for future in futures:  # those not started, when an error or Ctrl-C ended the wait
                 future.cancel()
         decisions = [self._outcome(*pair) for pair in zip(futures, requests, strict=True)]
         self.meter.add("decisions", len(decisions))
@@ -98,17 +98,17 @@ class EndpointBackend:
         return decisions
 
     def metrics(self) -> dict[str, float]:
-        """What was asked, what it cost and what went wrong, since the server was opened."""
+        """Return counts of requests, tokens, seconds and errors since the server was opened."""
         return self.meter.metrics()
 
     def close(self) -> None:
-        """Ask nothing more, and end what is under way."""
+        """Stop retries, and end all running requests."""
         self._stopped.set()
         self._client.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _open(self, tokenizer: Any) -> None:
-        """Find the model, see whether it has this tokenizer, and try it where it may be exact."""
+        """Find the model, check that it has this tokenizer, and run the trial if it may be exact."""
         until = self._until()
 
         def put(question: Question, temperature: float = self._temperature) -> Answer:
@@ -123,7 +123,7 @@ class EndpointBackend:
             self._judge.reason = trial(prompt, menu, self._temperature, self._writer, self._judge, put)
 
     def _prompt(self, request: Prompt) -> PromptText:
-        """The prompt as the server is to read it: token ids, or text where nothing is checked."""
+        """Return the prompt to send: token ids, or text if nothing is checked."""
         if self._spelling is None:
             return request.text
         ids = self._spelling.prompt(request.text)
@@ -135,7 +135,7 @@ class EndpointBackend:
         return ids
 
     def _decide(self, prompt: PromptText, request: Prompt) -> Decision:
-        """One decision, in a thread of its own; raises `EndpointError`."""
+        """Make one decision, in a thread of the pool; raises `EndpointError`."""
         until = self._until()
 
         def put(question: Question) -> Answer:
@@ -147,9 +147,9 @@ class EndpointBackend:
         return self._judge.decision(prompt, request.menu, writing)
 
     def _check(self, futures: Sequence[Future[Decision]], asked: int) -> None:
-        """Wait for all; raises `InputError` at once where an error concerns every request, or when it is `HOPELESS`.
+        """Wait for all; raise `InputError` as soon as an error concerns every request, or all of `asked` have failed.
 
-        It is where all of `asked` have failed, and with those before them that many in a row.
+        The latter needs at least `HOPELESS` failures in a row, earlier calls included.
         """
         errors = []
         for future in as_completed(futures):
@@ -163,7 +163,7 @@ class EndpointBackend:
             self._failed_in_a_row = self._failed_in_a_row + asked if len(errors) == asked else 0
 
     def _outcome(self, future: Future[Decision], request: Prompt) -> Decision:
-        """What a thread returned, or the fallback where the server did not answer."""
+        """Return the decision of a thread, or the fallback if the server did not answer."""
         try:
             return replace(future.result(), policy_version=self.policy_version)
         except EndpointError as error:
@@ -174,7 +174,7 @@ class EndpointBackend:
 
 
 def open_endpoint(config: LanguageRunConfig, text_format: TextFormat) -> EndpointBackend:
-    """The server that a run asks for; `structured=tokens` checks it with the tokenizer of `model.name`."""
+    """Open the server of a run; `structured=tokens` checks it with the tokenizer of `model.name`."""
     model, tokenizer = config.model, None
     if config.endpoint.structured == "tokens":
         tokenizer = read_tokenizer(model_folder(model.name))

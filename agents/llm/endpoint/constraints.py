@@ -1,9 +1,9 @@
-"""What keeps a server's answers legal: `structured_outputs`, as vLLM calls it, for the lines of a decision.
+"""Constraints on a server's answers: vLLM's `structured_outputs` for the lines of a decision.
 
-A choice and a regex are about text: their mask lets through every spelling of a line in tokens, also those that no
-tokenizer writes. A grammar of token ids is about tokens: each state of our automaton is a rule and each of its edges an
-alternative, so the server's mask is the very one that training uses. It is written as llguidance reads it, where
-`<[7]>` is token 7. None of them has the closing tokens, since these are no decision.
+A choice and a regex constrain text: their mask allows every tokenization of a line, also those that no tokenizer
+produces. A grammar of token ids constrains tokens: each state of our automaton is a rule and each of its edges an
+alternative, so the server's mask equals that of training. It is in the syntax of llguidance, where `<[7]>` is token 7.
+None of them includes the closing tokens, since these are not part of the decision.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from sparring.agents.llm.decoding.automaton import Automaton
 from sparring.envs.text import Menu, Option
 
 FOR_GUIDANCE = "%llguidance {}"
-"""Only llguidance takes this line, so vLLM, if it may choose, gives the grammar to it: xgrammar 0.2.8 reads token ids,
-too, but then lets through wrong ones at 1 in 70 tokens."""
+"""Only llguidance accepts this line, so vLLM selects it if the backend is automatic. xgrammar 0.2.8 reads token ids
+too, but allows wrong ones at 1 in 70 tokens."""
 
 
 def line_choice(menu: Sequence[Option]) -> dict[str, list[str]]:
-    """One line: any of these with its line end, so that no option is another's beginning."""
+    """Return the choice of one line; line ends are included, so that no option is a prefix of another."""
     return {"choice": [f"{option.text}\n" for option in menu]}
 
 
 def decision_regex(choices: Menu) -> dict[str, str]:
-    """All lines of a menu of independent ones. Where a line depends on those before, no short regex says so."""
+    """Return the regex of a menu of independent lines; dependent lines have no short regex."""
     lines = ("|".join(_literal(option.text) for option in choices.menu(line)) for line in range(choices.lines))
     return {"regex": "".join(f"({line})\\n" for line in lines)}
 
 
 def decision_grammar(automaton: Automaton, closing: int) -> dict[str, str]:
-    """Every path of an automaton of one decision but for its last `closing` tokens."""
+    """Return the grammar of an automaton of one decision, without its last `closing` tokens."""
     end = len(automaton.token) - closing
     begin = int(automaton.begin[0, 0])
     rules, waiting = {}, [(begin, int(automaton.begin[0, 1]))]
@@ -45,7 +45,7 @@ def decision_grammar(automaton: Automaton, closing: int) -> dict[str, str]:
 
 
 def _path(automaton: Automaton, edge: int, end: int) -> tuple[str, tuple[int, int]]:
-    """One alternative: an edge, those after it that are the only ones, and the state they lead to, if not the end."""
+    """Return one alternative: an edge with the forced edges after it, and the state they lead to, if not the end."""
     tokens = []
     while True:
         tokens.append(f"<[{automaton.token[edge]}]>")

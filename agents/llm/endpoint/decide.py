@@ -1,7 +1,7 @@
-"""What a server has written, as a decision: legal or replaced, and exact or not, with the reason.
+"""Decisions from a server's answers: legal or replaced, and exact or not, with the reason.
 
-A decision is exact when the server read the prompt as the same tokens, wrote tokens that the constraint allows, and
-drew each of them from the constraint's own distribution at our temperature.
+A decision is exact if the server read the prompt as the same tokens, generated tokens that the constraint allows, and
+drew each of them from the constrained distribution at our temperature.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparring.envs.text import FreeText, Menu, TextFormat
 
 
 class Judge:
-    """Turns writings into decisions. `reason` is why none of them can be exact, empty where they may be."""
+    """Converter of writings to decisions. `reason` is why none of them can be exact, empty if they may be."""
 
     def __init__(
         self, text_format: TextFormat, spelling: Spelling | None, meter: Meter, limit: int, reason: str
@@ -29,7 +29,7 @@ class Judge:
         self._limit, self.reason = limit, reason
 
     def decision(self, prompt: str | list[int], choices: Menu | FreeText, writing: Writing) -> Decision:
-        """The decision that was written, or, where it is no legal one, what there is of it with the rest filled up."""
+        """Return the written decision; if it is not legal, its legal part with the rest filled in."""
         if isinstance(choices, FreeText):
             return Decision((), why_inexact="free text of a server is not checked", free_text=writing.text)
         ids = writing.token_ids
@@ -44,7 +44,7 @@ class Judge:
         return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact="the answer is not legal")
 
     def fallback(self, choices: Menu | FreeText, reason: str) -> Decision:
-        """A legal decision where there is no answer."""
+        """Return a legal decision for a request without an answer."""
         if isinstance(choices, FreeText):
             return Decision((), finish_reason=FALLBACK, why_inexact=reason)
         return Decision(self._format.read("", choices).chosen, finish_reason=FALLBACK, why_inexact=reason)

@@ -1,4 +1,4 @@
-"""The ways in which an endpoint can fail, each with a name that is counted, and what is done about it."""
+"""Errors of an endpoint: their kinds, which are counted, and their handling."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from email.utils import parsedate_to_datetime
 from time import time
 
 KINDS = ("timeout", "connection", "rate_limited", "server", "refused", "malformed", "too_large")
-"""No answer in time; none at all, or half of one; 429; 5xx; another status; no JSON of the right form; too much."""
+"""No answer in time; none or a partial one; 429; 5xx; another status; invalid JSON; too many bytes."""
 AGAIN = frozenset({408, 409, 425, 429})
-"""These and 5xx may pass; every other status would be the same again."""
+"""Statuses that are retried, as is 5xx; any other would repeat."""
 UNUSABLE = {
     401: "it wants a key: name the environment's variable that holds one in endpoint.key_env",
     403: "the key is not accepted: look at endpoint.key_env",
     404: "look at endpoint.url, which often ends in /v1, and endpoint.model",
     405: "look at endpoint.url, which often ends in /v1, and endpoint.api",
 }
-"""Statuses that concern all requests alike, and what to do."""
+"""Statuses that concern all requests, and what to do."""
 
 
 class EndpointError(Exception):
-    """A request that brought no answer.
+    """A request without an answer.
 
-    Attributes: `kind`, one of `KINDS`; `again`, whether another try may help; `after`, the seconds that the server
-    asks to wait before it; `unusable`, whether all other requests would fail as well.
+    Attributes: `kind`, one of `KINDS`; `again`, whether a retry may help; `after`, the seconds to wait before it, as
+    given by the server; `unusable`, whether all other requests would fail as well.
 
     """
 
@@ -32,7 +32,7 @@ class EndpointError(Exception):
 
 
 def of_status(status: int, text: str, retry_after: str | None) -> EndpointError:
-    """What an answer with a status other than 200 means; `text` says whose and what it said."""
+    """Return the error for a status other than 200; `text` holds the address and the server's message."""
     if status in AGAIN or status >= 500:
         kind = "rate_limited" if status == 429 else "server"
         return EndpointError(kind, text, after=seconds_of(retry_after))
@@ -44,7 +44,7 @@ def of_status(status: int, text: str, retry_after: str | None) -> EndpointError:
 
 
 def seconds_of(retry_after: str | None) -> float:
-    """The seconds that a Retry-After header asks for, a number or a date; 0 where it says neither."""
+    """Return the seconds of a Retry-After header, a number or a date; 0 if it is neither."""
     text = (retry_after or "").strip()
     if text.replace(".", "", 1).isascii() and text.replace(".", "", 1).isdigit():
         return float(text)

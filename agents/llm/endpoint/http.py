@@ -1,8 +1,8 @@
 """One request to an endpoint and its answer, bounded in time and memory.
 
-Time-outs of sockets count silence, and a server that sends a byte now and then is never silent; so a timer shuts the
-connection when the time is up, whatever it is at. `http.client` follows no redirect and asks no proxy: the key reaches
-the host of `endpoint.url` and no other. Every request has a connection of its own, so none is found closed.
+Socket timeouts only limit the time between bytes, so a slow server could exceed any total; a timer therefore shuts the
+connection when the time is up. `http.client` follows no redirects and uses no proxy, so the key reaches only the host
+of `endpoint.url`. Every request opens a new connection, so none is stale.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sparring.agents.llm.endpoint.key import Key
 from sparring.configs.core.errors import one_line
 
 LARGEST = 8 << 20
-"""Bytes of an answer; a longer one is refused before it is read to its end."""
+"""Bytes of an answer; a longer one is rejected before it is read completely."""
 QUOTED = 300
-"""Characters of what a server says that a message repeats."""
+"""Characters of a server's message that are quoted in errors."""
 
 
 class Client:
-    """Asks the server at `url`, with a key."""
+    """HTTP client of the server at `url`, with a key."""
 
     def __init__(self, url: str, key: Key, *, largest: int = LARGEST) -> None:
         parts = urlsplit(url)
@@ -39,7 +39,7 @@ class Client:
         self._under_way: dict[socket.socket, Event] = {}
 
     def ask(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
-        """POST `body` as JSON, or GET without one, and return the answer's object; raises `EndpointError`."""
+        """POST `body` as JSON, or GET without one, and return the JSON object; raises `EndpointError`."""
         response, content = self._exchange(path, body, seconds)
         where = f"{self._url}{path}"
         if response.status != 200:
@@ -55,7 +55,7 @@ class Client:
         return answer
 
     def close(self) -> None:
-        """End all requests that are under way, as if their time were up."""
+        """End all running requests, as if their time were up."""
         for sock, cut in list(self._under_way.items()):
             _shut(sock, cut)
 
@@ -77,7 +77,7 @@ class Client:
 
     @contextmanager
     def _cut_after(self, seconds: float, sock: socket.socket, cut: Event) -> Iterator[None]:
-        """Shut the connection once the time is up and set `cut`; an answer that comes to an end by it is no answer."""
+        """Shut the connection and set `cut` once the time is up; an answer truncated by it raises `TimeoutError`."""
         self._under_way[sock] = cut
         timer = Timer(max(seconds, 0.0), _shut, (sock, cut))
         timer.daemon = True
@@ -108,4 +108,4 @@ class Client:
 def _shut(sock: socket.socket, cut: Event) -> None:
     cut.set()
     with suppress(OSError):
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's own, which waits for the other side
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS's shutdown, which waits for the peer

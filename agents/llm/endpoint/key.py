@@ -1,7 +1,7 @@
-"""The key of an endpoint: read from the environment when it is needed, and never shown.
+"""API key of an endpoint: read from the environment, and never shown.
 
-It is in no configuration, message, log or file. What a server says is searched for it before anyone is told, since
-some servers repeat the key that they refuse.
+It is in no configuration, message, log or file. It is removed from a server's messages before they are shown, since
+some servers repeat a rejected key.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ HIDDEN = "[key]"
 
 
 class Key:
-    """What is sent as the key of requests; nothing where `variable` is empty.
+    """Key of requests, from the environment variable `variable`; no key if that is empty.
 
-    Raises `InputError`, without the value, where the environment lacks the variable or no header could hold it.
+    Raises `InputError`, without the value, if the variable is not set or its value is not valid in a header.
     """
 
     def __init__(self, variable: str) -> None:
@@ -31,11 +31,11 @@ class Key:
             raise InputError(f"endpoint.key_env={variable}: holds more than printable ASCII, so it is no key")
 
     def headers(self) -> dict[str, str]:
-        """The header that carries it."""
+        """Return the header with the key."""
         return {"Authorization": f"Bearer {self._value}"} if self._value else {}
 
     def hide(self, text: str) -> str:
-        """The same text without the key, as it stands or as JSON writes it."""
+        """Return the text without the key, in plain or JSON-escaped form."""
         for spelling in {self._value, json.dumps(self._value)[1:-1]} - {""}:
             text = text.replace(spelling, HIDDEN)
         return text

@@ -1,4 +1,4 @@
-"""The constraint as the threads of an endpoint use it, one at a time: it learns lines as it meets them."""
+"""Constraint behind a lock, for the threads of an endpoint: compiling adds new lines to its tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparring.envs.text import Menu, Option, TextFormat
 
 
 class Spelling:
-    """How a tokenizer writes prompts and legal answers; raises `TokenizerError` where these have several spellings."""
+    """Tokenization of prompts and legal answers; raises `TokenizerError` if that of answers is not unique."""
 
     def __init__(self, tokenizer: Any, text_format: TextFormat) -> None:
         self._tokenizer, self._constraint, self._lock = tokenizer, Constraint(tokenizer, text_format), Lock()
@@ -22,23 +22,23 @@ class Spelling:
         self.end = self._closing[-1]
 
     def prompt(self, text: str) -> list[int]:
-        """The token ids of a prompt."""
+        """Return the token ids of a prompt."""
         return [*self._beginning, *encode(self._tokenizer, [text])[0]]
 
     def line(self, option: Option) -> list[int]:
-        """The token ids of a line with its end."""
+        """Return the token ids of a line with its line end."""
         with self._lock:
             lines = self._constraint.lines
             number = lines.numbers([option.text])[0]
             return lines.tokens[number, : lines.lengths[number]].tolist()
 
     def grammar(self, choices: Menu) -> dict[str, str]:
-        """The grammar of all legal answers, without the closing tokens."""
+        """Return the grammar of all legal answers, without the closing tokens."""
         with self._lock:
             return decision_grammar(self._constraint.compile([choices]), len(self._closing))
 
     def replay(self, choices: Menu, token_ids: Sequence[int]) -> Steps | None:
-        """What was allowed at each token of an answer and at the closing ones after it; None if it is not legal."""
+        """Return the steps of an answer followed by the closing tokens; None if it is not legal."""
         with self._lock:
             try:
                 return self._constraint.replay(choices, [*token_ids, *self._closing])

@@ -1,9 +1,9 @@
-"""Are a server's log-probabilities those of our constraint at our temperature? Nothing is assumed: it is looked at.
+"""Check that a server's log-probabilities are those of our constraint at our temperature.
 
-At every token of an answer the ids that the server might have chosen must be those that the constraint allows, neither
-more (another mask, or none: raw log-probabilities are of all tokens) nor fewer (top-k, top-p), and their probabilities
-must sum to 1. Whether they are at the temperature asked for shows when the same question is asked at another one: the
-differences between log-probabilities are inversely proportional to it.
+At every token of an answer the server's possible ids must equal those that the constraint allows, neither more (another
+mask, or none: raw log-probabilities cover all tokens) nor fewer (top-k, top-p), and their probabilities must sum to 1.
+The temperature is checked by the same request at a second one: differences between log-probabilities are inversely
+proportional to it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from sparring.agents.llm.decoding.constraint import Steps
 
 TOLERANCE = 1e-3
-"""Of probabilities that sum to 1, and of the temperature times a difference of log-probabilities."""
+"""Absolute error of a sum of probabilities, and of the temperature times a difference of log-probabilities."""
 PROCESSED = "vLLM needs --logprobs-mode processed_logprobs"
 NOT_BY_ID = "the server returns no log-probabilities by token id"
 LEAST_SPREAD = 0.05
-"""Nats between the likeliest token and the others; where they are closer, no temperature can be told."""
+"""Least spread of the tokens' scaled log-probabilities, in nats, to determine a temperature."""
 
 
 def logprobs_of(steps: Steps, alternatives: Sequence[Mapping[int, float]] | None, limit: int) -> tuple[np.ndarray, str]:
-    """Log-probabilities float32 [T] of an answer's steps, and why they are not exact; empty if they are.
+    """Return log-probabilities float32 [T] of an answer's steps, and why they are not exact; empty if they are.
 
     Args:
-        steps: the answer under our constraint, with the closing tokens, which no server is asked for.
-        alternatives: for each token before these, the ids that the server might have written.
-        limit: how many of them it was asked for.
+        steps: the answer under our constraint, with the closing tokens, which are not requested.
+        alternatives: for each token before these, the possible ids and their log-probabilities.
+        limit: number of alternatives requested.
 
     """
     logprobs = np.zeros(len(steps.token_ids), dtype=np.float32)
@@ -44,7 +44,7 @@ def logprobs_of(steps: Steps, alternatives: Sequence[Mapping[int, float]] | None
 
 
 def _difference(alternatives: Mapping[int, float], allowed: set[int], limit: int) -> str:
-    """How the distribution that a server shows differs from one over the allowed ids."""
+    """Return the difference of a server's distribution from one over the allowed ids; empty if none."""
     if more := sorted(set(alternatives) - allowed):
         return f"the server might have written {len(more)} ids that the constraint forbids, such as {more[0]}"
     if fewer := sorted(allowed - set(alternatives)):
@@ -58,7 +58,7 @@ def _difference(alternatives: Mapping[int, float], allowed: set[int], limit: int
 def temperature_problem(
     one: Mapping[int, float], other: Mapping[int, float], temperature: float, other_temperature: float
 ) -> str:
-    """Why log-probabilities of one token at two temperatures are not at these; empty if they are."""
+    """Return why log-probabilities of one token are not at two temperatures; empty if they are."""
     common = sorted(set(one) & set(other))
     if len(common) < 2:
         return "the server shows too few alternatives to tell its temperature"

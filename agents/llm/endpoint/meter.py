@@ -1,4 +1,4 @@
-"""What an endpoint was asked, what it cost, and what went wrong, as numbers; counted by many threads at once."""
+"""Thread-safe counts of an endpoint's requests, tokens, seconds and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from time import monotonic
 from sparring.agents.llm.endpoint.failure import KINDS
 
 PROBLEMS = ("illegal", "truncated", "empty")
-"""Answers that are no legal decision: other orders than the choices, cut off by the limit of tokens, none at all."""
+"""Answers that are not legal decisions: orders outside the menu, truncated by the token limit, or empty."""
 COUNTS = (
     *("decisions", "fallbacks", "inexact", "requests", "retries", "seconds", "waited_seconds"),
     *("prompt_tokens", "completion_tokens", "cached_tokens"),
@@ -19,20 +19,20 @@ COUNTS = (
 
 
 class Meter:
-    """Totals since the endpoint was opened; `docs/llm_endpoints.md` says what each of `COUNTS` is."""
+    """Totals since the endpoint was opened; `docs/llm_endpoints.md` describes each of `COUNTS`."""
 
     def __init__(self) -> None:
         self._totals = dict.fromkeys(COUNTS, 0.0)
         self._lock = Lock()
 
     def add(self, count: str, amount: float = 1.0) -> None:
-        """Raise one of `COUNTS`."""
+        """Increase one of `COUNTS`."""
         with self._lock:
             self._totals[count] += amount
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count a request and how long it took, however it ends."""
+        """Count a request and its seconds, also if it fails."""
         started = monotonic()
         try:
             yield
@@ -41,6 +41,6 @@ class Meter:
             self.add("seconds", monotonic() - started)
 
     def metrics(self) -> dict[str, float]:
-        """Every total under `endpoint/`."""
+        """Return every total under `endpoint/`."""
         with self._lock:
             return {f"endpoint/{count}": total for count, total in self._totals.items()}

@@ -1,4 +1,4 @@
-"""Whether a server is exact: by what it is asked for, then by a trial: a decision, and a token at two temperatures."""
+"""Test for exactness of a server: by its config, then by a trial with a token at two temperatures and a decision."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def checked_spelling(
     text_format: TextFormat,
     put: Callable[[Question], Answer],
 ) -> tuple[Spelling | None, str]:
-    """The spelling to check answers with, if any, and why none can be exact, whatever the server does.
+    """Return the spelling to check answers with, if any, and the reason why no answer can be exact, if any.
 
-    Raises `InputError` where the tokenizer is needed and there is none, or is not the server's.
+    Raises `InputError` if a required tokenizer is missing, or differs from the server's.
     """
     reason = _hopeless(config, temperature, tokenizer)
     if config.structured == "tokens" and tokenizer is None:
@@ -52,9 +52,9 @@ def _hopeless(config: EndpointConfig, temperature: float, tokenizer: Any) -> str
 
 
 def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], Answer]) -> bool:
-    """Whether the server says that it reads a text as the same token ids; False where it does not say as which.
+    """Return True if the server reads a text as the same token ids, False if it does not return its ids.
 
-    Raises `InputError` where it reads others: what is sent as ids would be nonsense to it.
+    Raises `InputError` if they differ, since prompts sent as ids would then be meaningless.
     """
     read, ours = put(Question(sample, None, 1, 0)).prompt_ids, spelling.prompt(sample)
     if read is not None and list(read) != ours:
@@ -68,12 +68,12 @@ def _reads_alike(spelling: Spelling, sample: str, put: Callable[[Question], Answ
 def trial(
     prompt: list[int], menu: Menu, temperature: float, writer: Writer, judge: Judge, put: Callable[..., Answer]
 ) -> str:
-    """Why a server's decisions are not exact; empty where a first one is. `put` takes a question and a temperature.
+    """Return why a server's decisions are not exact; empty if a first one is. `put` takes a question and a temperature.
 
-    Raises `EndpointError` where it gives no answer.
+    Raises `EndpointError` if there is no answer.
     """
     question = Question(prompt, None, 1, 0)
-    other = 2 * temperature if temperature <= 1 else temperature / 2  # servers allow 2 at most
+    other = 2 * temperature if temperature <= 1 else temperature / 2  # servers allow at most 2
     shown = [put(question, degree).alternatives for degree in (temperature, other)]
     if not all(shown):
         return NOT_BY_ID

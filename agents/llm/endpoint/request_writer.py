@@ -1,4 +1,4 @@
-"""A decision in the words of a server: all lines by one question, or one for each line that leaves a choice.
+"""Requests for a decision: one for all lines, or one for each line with a choice.
 
 With a tokenizer, prompts are token ids, and answers come with their token ids and the alternatives of each.
 """
@@ -15,7 +15,7 @@ from sparring.agents.llm.endpoint.locked_constraint import Spelling
 from sparring.envs.text import FreeText, Menu, Option
 
 ROOM = 64
-"""Tokens beyond the longest answer, for what a server writes around it where nothing restrains it."""
+"""Tokens beyond the longest answer, for text that a server writes around an unconstrained answer."""
 BETWEEN_SEEDS = 7919
 
 Put = Callable[[Question], Answer]
@@ -23,10 +23,10 @@ Put = Callable[[Question], Answer]
 
 @dataclass
 class Writing:
-    """What has been written, part by part.
+    """Text of an answer, built part by part.
 
-    Attributes: `text`; `cut`, whether the limit of tokens ended a part; `token_ids` and the `alternatives` of each,
-    None once a part lacks them; `same_prompt`, whether the server read all prompts as the ids that were sent.
+    Attributes: `text`; `cut`, whether the token limit ended a part; `token_ids` and the `alternatives` of each, None
+    once a part lacks them; `same_prompt`, whether the server read all prompts as the ids sent.
 
     """
 
@@ -37,7 +37,7 @@ class Writing:
     same_prompt: bool = True
 
     def add(self, question: Question, answer: Answer, end: int | None) -> None:
-        """Append an answer without the id `end`, the end of text, which is no part of what was decided."""
+        """Append an answer without the id `end`, the end of text, which is not part of the decision."""
         ids, kept = answer.token_ids, len(answer.token_ids or ())
         if ids and ids[-1] == end:
             kept -= 1
@@ -46,7 +46,7 @@ class Writing:
         self.append(answer.text, ids and ids[:kept], answer.alternatives and answer.alternatives[:kept])
 
     def append(self, text: str, ids: Sequence[int] | None, alternatives: Sequence[Mapping[int, float]] | None) -> None:
-        """Append a part; None where its ids or alternatives are not known."""
+        """Append a part; None if its ids or alternatives are unknown."""
         self.text += text
         self.token_ids = None if ids is None or self.token_ids is None else [*self.token_ids, *ids]
         known = alternatives is not None and self.alternatives is not None
@@ -54,14 +54,14 @@ class Writing:
 
 
 class Writer:
-    """Asks for decisions as `structured` says: tokens, choice, regex or none. `tokens` needs a spelling."""
+    """Requester of decisions; `structured` is tokens, choice, regex or none, and `tokens` needs a spelling."""
 
     def __init__(self, structured: str, spelling: Spelling | None) -> None:
         self.structured, self._spelling = structured, spelling
         self._end = spelling.end if spelling else None
 
     def write(self, prompt: str | list[int], choices: Menu | FreeText, seed: int, put: Put) -> Writing:
-        """Have a decision written by asking questions through `put`, whose `EndpointError` passes."""
+        """Return a decision written through questions to `put`, whose `EndpointError` propagates."""
         if isinstance(choices, FreeText):
             question = Question(prompt, None, choices.tokens, seed)
         elif self.structured == "choice" or (self.structured == "regex" and not choices.independent):
@@ -78,12 +78,12 @@ class Writer:
         return decision_regex(choices) if self.structured == "regex" else None
 
     def _most_tokens(self, choices: Menu) -> int:
-        """Tokens that the longest answer may have, never more than its characters, and one for the end."""
+        """Return the token limit of an answer: at most one per character of the longest, and one for the end."""
         room = ROOM if self.structured == "none" else 1
         return choices.lines * (choices.longest + 1) + room
 
     def _write_lines(self, prompt: str | list[int], choices: Menu, seed: int, put: Put) -> Writing:
-        """Line by line, until one is not legal; what is written so far is part of the next line's prompt."""
+        """Write line by line, until one is not legal; earlier lines are part of the next line's prompt."""
         writing, last = Writing(), -1
         for line in range(choices.lines):
             menu = choices.menu(line, last)
@@ -100,13 +100,13 @@ class Writer:
     def _ask_line(
         self, writing: Writing, prompt: str | list[int], menu: Sequence[Option], seed: int, put: Put
     ) -> Option | None:
-        """Have one line written; returns its option, None where it is none of the menu's."""
+        """Request one line; return its option, None if it is not in the menu."""
         longest = max(len(option.text) for option in menu)
         question = Question(prompt, line_choice(menu), longest + 2, seed)
         answer = put(question)
         chosen = next((option for option in menu if option.text == answer.text.strip()), None)
         if chosen is not None:
-            answer = replace(answer, text=f"{chosen.text}\n")  # some servers cut the line's end
+            answer = replace(answer, text=f"{chosen.text}\n")  # some servers strip the line end
         writing.add(question, answer, self._end)
         return chosen
 

@@ -1,7 +1,7 @@
-"""Trying again: after waits that double, each drawn between half and all of that, so that many clients spread out.
+"""Retries with exponential backoff; each wait is drawn from half to all of it, so that clients spread out.
 
-The draws depend on the request's seed alone. A server that says how long to wait gets that long; where it asks for
-more than the decision may take, there is no point in waiting, and the request fails at once.
+The draws depend only on the request's seed. A wait requested by the server is respected; if it exceeds the time left
+for the decision, the request fails immediately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long and how often a server is asked; times in seconds, waits from the first to the longest."""
+    """Limits of retries; times in seconds, waits from the first to the longest."""
 
     retries: int
     timeout: float
@@ -30,23 +30,23 @@ class RetryPolicy:
     longest_wait: float = 30.0
 
     def wait(self, attempt: int, seed: int, asked: float = 0.0) -> float:
-        """Seconds before try number `attempt` + 1, at least those `asked` for."""
+        """Return the seconds before try number `attempt` + 1, at least the `asked` ones."""
         span = min(self.longest_wait, self.first_wait * 2.0**attempt)
         return max(asked, span * (0.5 + 0.5 * Random(f"{seed} {attempt}").random()))
 
 
 @dataclass(frozen=True)
 class Persistence:
-    """Asks until there is an answer; counts what went wrong. Once `stopped` is set, nothing is tried again."""
+    """Retry loop that counts errors; once `stopped` is set, there are no more retries."""
 
     patience: RetryPolicy
     meter: Meter
     stopped: Event
 
     def ask(self, call: Callable[[float], T], *, seed: int, until: float) -> T:
-        """Return `call(seconds it may take)`; raises its last `EndpointError` when tries or time are used up.
+        """Return `call(seconds it may take)`; raises its last `EndpointError` when tries or time run out.
 
-        `until` is the moment, by `time.monotonic`, when the decision must be there.
+        `until` is the deadline of the decision, on the clock of `time.monotonic`.
         """
         for attempt in range(self.patience.retries + 1):
             left = until - monotonic()
