@@ -1,6 +1,6 @@
 """Identity of a base model, as a short hash: adapters, training states and leagues are valid only for their base.
 
-The hash covers name, shape and all values of all weights except the adapters', in 1/3 s for 135 million. Earlier hashes,
+The hash covers name, shape and all values of all weights except the adapters', in 1/3 s for 135 million. Older hashes,
 without the prefix "all:", cover the first 256 values of each weight and are compared in that form.
 """
 

@@ -12,7 +12,7 @@ LONGEST = 8192
 
 
 def tiny_config(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int, heads: int) -> LlamaConfig:
-    """Return Llama's shape for a vocabulary: `hidden` wide, feed-forward 8/3 of it, embeddings shared with the output."""
+    """Return Llama's shape for a vocabulary: `hidden` wide, feed-forward 8/3 of it, embeddings tied to the output."""
     return LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
