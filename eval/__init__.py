@@ -1,1 +1,1 @@
-"""Measurement: matches in seat-swapped pairs, tables with intervals, replays to watch, export to ONNX."""
+"""Evaluation: seat-swapped pairs of matches, tables with confidence intervals, replays, ONNX export."""

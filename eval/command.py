@@ -1,6 +1,6 @@
-"""What the commands of this room share: exit codes, the machine, the bar, and writing files.
+"""Shared parts of the evaluation commands: exit codes, device setup, the progress bar, and writing files.
 
-Nothing here loads torch before it has to, so that a slip on the command line is answered at once.
+torch is imported late, so that errors on the command line are reported immediately.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Cell = TypeVar("Cell")
 
 
 def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str] | None) -> int:
-    """The exit code of `command(arguments)`; bad input is one line on stderr and 2, Ctrl-C is 130.
+    """Return the exit code of `command(arguments)`: 2 with one line on stderr for bad input, 130 for Ctrl-C.
 
-    `arguments` are those of the process unless given.
+    `arguments` default to those of the process.
     """
     try:
         return command(sys.argv[1:] if arguments is None else arguments)
@@ -38,14 +38,14 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
 
 
 def announce_loading(*, quiet: bool) -> None:
-    """Prepare the process for torch and say that loading it takes a while."""
-    # Threads that spin while they wait make playing ten times slower on a machine that does anything else.
+    """Prepare the process for torch and print a message that loading it takes a while."""
+    # Threads that spin while waiting make playing ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     say(LOADING, shown=not quiet)
 
 
 def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
-    """Load torch, once everything that can be refused without it was; returns the device and the number of threads."""
+    """Load torch and return the device and the number of threads. Call it after all checks that do not need torch."""
     announce_loading(quiet=quiet)
     from sparring.agents.distributed.threads import set_threads
     from sparring.configs.core.device import choose_device
@@ -54,7 +54,7 @@ def use_machine(device: str, threads: int, *, quiet: bool) -> tuple[str, int]:
 
 
 def show_cells(cells: Sequence[Cell], name: Callable[[Cell], str], *, shown: bool) -> Iterator[Cell]:
-    """Yield the cells of a table one by one, with a bar that names the one in progress."""
+    """Yield the cells of a table one by one, with a progress bar that names the current cell."""
     with tqdm(cells, unit="cell", disable=not shown) as bar:
         for cell in bar:
             bar.set_description(name(cell))
@@ -62,10 +62,9 @@ def show_cells(cells: Sequence[Cell], name: Callable[[Cell], str], *, shown: boo
 
 
 def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None] = ()) -> None:
-    """Make `folders` and those of `files` before anything is played, so that a wrong path does not cost the games.
+    """Create `folders` and the parents of `files` before playing, so that a wrong path does not waste the games.
 
-    None stands for what was not asked for. Raises `InputError` where that is impossible, and where a folder stands in a
-    file's place.
+    None entries are skipped. Raises `InputError` if a folder cannot be created or a file's path is a folder.
     """
     wanted = [path for path in files if path is not None]
     for folder in [*(path.parent for path in wanted), *(path for path in folders if path is not None)]:
@@ -79,7 +78,7 @@ def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None]
 
 
 def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False) -> None:
-    """Print `text`, write the `files` of one folder, and say so; where `quiet`, only write them."""
+    """Print `text`, write the `files` of one folder, and print their names; if `quiet`, only write them."""
     if not quiet:
         print(text)
     for path, data in files.items():
@@ -90,12 +89,12 @@ def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False
 
 
 def publish_results(folder: Path | None, name: str, text: str, data: str, *, quiet: bool = False) -> None:
-    """Print the table `text`, and write it and its JSON `data` into `folder` if there is one."""
+    """Print the table `text`, and write it and its JSON `data` into `folder` unless that is None."""
     publish(text, {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}, quiet=quiet)
 
 
 def write_asked(path: Path | None, writer: Callable[[Path], None], *, quiet: bool) -> None:
-    """Write what was asked for besides the results, such as a replay, and say so; nothing where `path` is None."""
+    """Write an optional output, such as a replay, and print its path; do nothing if `path` is None."""
     if path is not None:
         write(path, writer)
         if not quiet:
@@ -103,7 +102,7 @@ def write_asked(path: Path | None, writer: Callable[[Path], None], *, quiet: boo
 
 
 def write(path: Path, writer: Callable[[Path], None]) -> None:
-    """Call `writer(path)`; an `OSError` becomes an `InputError` that says what to do."""
+    """Call `writer(path)`; convert an `OSError` to an `InputError` with a hint."""
     try:
         writer(path)
     except OSError as error:

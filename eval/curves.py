@@ -1,11 +1,11 @@
 """Learning curves of several runs: `python eval/curves.py "on=RUN,RUN" "off=RUN,RUN" --metrics M M --out curves.png`.
 
-Reads the metrics.jsonl that training leaves in each run's folder and draws a panel per metric over env steps: every
-run as a thin line, the mean of its group as a thick one, and where phases and stages of the first run begin. The same
-numbers are printed as a table: for each group the last value of its runs, as mean, minimum and maximum. Neither torch
-nor the game is needed, so it works beside a run in progress, too.
+Reads metrics.jsonl from each run's folder and draws a panel per metric over env steps: every run as a thin line, the
+mean of its group as a thick one, and the starts of phases and stages of the first run. Also prints a table: for each
+group the mean, minimum and maximum of its runs' last values. Needs neither torch nor the game, so it can be used
+during training.
 
-Reading is in `history.py`, drawing in `panels.py`, which needs matplotlib: pip install -e ".[plots]".
+`history.py` reads, `panels.py` draws. Drawing needs matplotlib: pip install -e ".[plots]".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script, perhaps before anything is installed.
+if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/curves.py")
 
 import numpy as np
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FORMS = (".png", ".svg")
 USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean")
-"""What is drawn where nothing was asked for: the first of these that all runs have."""
+"""Default metric: the first of these that all runs have."""
 SMOOTH = "[1, 10000]"
 
 _EXAMPLES = """\
@@ -50,12 +50,12 @@ exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True)
 class CurveOptions:
-    """What is drawn; the options have been checked, the runs have not been looked for."""
+    """Options of the command. The values have been validated; the runs have not been located."""
 
     groups: tuple[tuple[str, tuple[str, ...]], ...]
-    """Label and runs; the label is empty where none was given."""
+    """Label and runs of each group; the label is empty if none was given."""
     metrics: tuple[str, ...]
-    """Empty: the usual one."""
+    """Empty for the default metric."""
     log: tuple[str, ...]
     smooth: int
     by_update: bool
@@ -66,12 +66,12 @@ class CurveOptions:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/curves.py", _run, arguments)
 
 
 def read_options(arguments: Sequence[str]) -> CurveOptions:
-    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read(arguments)
     check_number("--smooth", values["smooth"], SMOOTH)
     if values["out"].suffix not in FORMS:
@@ -85,7 +85,7 @@ def read_options(arguments: Sequence[str]) -> CurveOptions:
 
 
 def read_groups(options: CurveOptions) -> list[CurveGroup]:
-    """Find and read all runs; raises `InputError` where that is impossible, and where two groups are called alike."""
+    """Find and read all runs. Raises `InputError` if that fails or if two groups have the same label."""
     groups: dict[str, CurveGroup] = {}
     for label, names in options.groups:
         runs = tuple(read_history(name, by_update=options.by_update) for name in names)
@@ -100,7 +100,7 @@ def read_groups(options: CurveOptions) -> list[CurveGroup]:
 
 
 def choose_metrics(options: CurveOptions, groups: Sequence[CurveGroup]) -> tuple[str, ...]:
-    """What was asked for, else the usual metric; raises `InputError` for a logarithmic one that is not drawn."""
+    """Return the requested metrics or the default. Raises `InputError` for a metric of --log that is not drawn."""
     metrics = options.metrics or (_usual([run for group in groups for run in group.runs]),)
     for name in options.log:
         choose("metric of --log", name, metrics)
@@ -108,7 +108,7 @@ def choose_metrics(options: CurveOptions, groups: Sequence[CurveGroup]) -> tuple
 
 
 def curves_markdown(groups: Sequence[CurveGroup], metrics: Sequence[str], *, smooth: int, unit: float = MILLION) -> str:
-    """A table per metric: for each group, how far its runs have come and what their last values are."""
+    """Return a table per metric: for each group, the last step and the last values of its runs."""
     headings = ["group", "runs", "updates" if unit == 1.0 else "steps (M)", "mean", "min", "max"]
     parts = []
     for metric in metrics:
@@ -124,7 +124,7 @@ def curves_markdown(groups: Sequence[CurveGroup], metrics: Sequence[str], *, smo
 
 
 def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options: CurveOptions) -> bytes:
-    """The picture in the form that --out ends in; raises `InputError` where matplotlib is missing."""
+    """Return the picture in the format of the suffix of --out. Raises `InputError` if matplotlib is missing."""
     check_matplotlib()
     from sparring.eval.plots.panels import ENV_STEPS, MOST_GROUPS, UPDATES, CurveChart, draw
 
@@ -166,7 +166,7 @@ def _label(group: CurveGroup) -> str:
 
 
 def _note(groups: Sequence[CurveGroup], smooth: int, marked: RunHistory | None) -> str:
-    """What the picture itself cannot say."""
+    """Return the caption: smoothing, line widths, vertical lines."""
     parts = [f"values: each the mean of {smooth} updates"] if smooth > 1 else []
     if any(len(group.runs) > 1 for group in groups):
         parts.append("thin: one run, thick: the mean of its group")
@@ -183,7 +183,7 @@ def _cells(label: str, curves: Sequence[Curve], unit: float) -> list[str]:
 
 
 def _read_group(text: str) -> tuple[str, tuple[str, ...]]:
-    """LABEL=RUN,RUN or only the runs; raises `InputError` where either side of the = is empty."""
+    """Parse LABEL=RUN,RUN or only the runs. Raises `InputError` if either side of the = is empty."""
     before, equals, after = text.partition("=")
     label, names = (one_line(before), after) if equals else ("", before)
     runs = tuple(name.strip() for name in names.split(",") if name.strip())

@@ -1,7 +1,7 @@
-"""A game of Diplomacy to watch: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
+"""Replay of a Diplomacy game: `python eval/diplomacy_replay.py --out game.html`; `--help` lists the options.
 
-Bots and policies play one game, or a saved one is read, ours or of the package `diplomacy`. It is written as a page
-that needs nothing but a browser, as text, or as a saved game. Exit codes: 0 done, 2 bad input (one line on stderr), 130
+Bots and policies play one game, or a saved game is read (this project's format or that of the package `diplomacy`).
+Writes a self-contained HTML page, text, or a saved game. Exit codes: 0 done, 2 bad input (one line on stderr), 130
 stopped with Ctrl-C.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING, Any
 
-if not __package__:  # Run as a script, perhaps before anything is installed.
+if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy_replay.py")
 
 from sparring.configs.core.errors import InputError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LAST_YEAR = "[1901, 2000]"
 PLAYED = {"players": ["random"], "seed": 0, "last_year": 1910}
-"""Options of a game that is played, and their defaults."""
+"""Options of a played (not saved) game, and their defaults."""
 
 _EXAMPLES = f"""\
 examples:
@@ -54,12 +54,12 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """What is to be played or read, and written; all has been checked, but neither players nor files looked for."""
+    """Options of the command. The values have been validated; players and files have not been located."""
 
     players: tuple[str, ...]
-    """Seven names in the powers' order."""
+    """Seven names in the order of the powers."""
     rest: str
-    """The one who was given without a power."""
+    """The player given without a power."""
     seed: int
     last_year: int
     game: Path | None
@@ -71,17 +71,17 @@ class ReplayOptions:
 
     @property
     def files(self) -> list[Path]:
-        """What is to be written."""
+        """Output paths."""
         return [path for path in (self.out, self.log, self.save) if path is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/diplomacy_replay.py", _run, arguments)
 
 
 def read_options(arguments: Sequence[str]) -> ReplayOptions:
-    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read(arguments)
     _check_source(values)
     for name, default in PLAYED.items():
@@ -95,14 +95,14 @@ def read_options(arguments: Sequence[str]) -> ReplayOptions:
 
 
 def play(options: ReplayOptions, cast: Sequence[Player]) -> list[PhaseRecord]:
-    """One game, from the beginning to its end."""
+    """Play one game to its end and return its phases."""
     from sparring.agents.play.diplomacy_matches import play_seats
     from sparring.envs.diplomacy.records.history import WatchedBatch
 
     seats = load_seats(cast)
     with said_if_long(COMPILING, shown=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
-        batch.load_kernels()  # Now, with a message, and not silently when the game starts.
+        batch.load_kernels()  # Compile now, under the message, not silently during the game.
     rest = options.rest.removeprefix(BOT_PREFIX)
     play_seats(batch, seats, steward=rest if rest in BOTS else STEWARD, seed=options.seed)
     batch.close()
@@ -125,7 +125,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _read(path: Path) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
-    """A saved game, its phases and who played it; raises `InputError` for what cannot be shown."""
+    """Return a saved game, its phases and its players. Raises `InputError` if it cannot be shown."""
     from sparring.envs.diplomacy.records.saved_game import load, load_players
 
     game, players = load(path), list(load_players(path))
@@ -138,7 +138,7 @@ def _read(path: Path) -> tuple[list[PhaseRecord], list[Phase], list[str]]:
 def _publish(
     options: ReplayOptions, game: Sequence[PhaseRecord], phases: Sequence[Phase], players: Sequence[str]
 ) -> None:
-    """Write what is asked for, and say so."""
+    """Write the requested outputs and print their paths."""
     from sparring.envs.diplomacy.records.saved_game import save
 
     ended = result(phases)
@@ -156,7 +156,7 @@ def _publish(
 
 
 def _check_source(values: dict[str, Any]) -> None:
-    """A saved game is not played."""
+    """Raise `InputError` for options of a played game together with --game."""
     for name in PLAYED:
         if values["game"] is not None and values[name] is not None:
             option = f"--{name.replace('_', '-')}"

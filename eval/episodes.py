@@ -1,8 +1,8 @@
-"""Evaluate a policy in an environment of Gymnasium's: `python eval/run.py --ckpt RUN`, RUN having been trained in one.
+"""Evaluate a policy in a Gymnasium environment: `python eval/run.py --ckpt RUN`, for a RUN trained in one.
 
-Plays episodes with the deterministic policy, its observations normalized by the statistics of its training, which its
-checkpoint carries, and prints returns and lengths. Rewards are the environment's own. Writes eval.json and eval.md
-beside the checkpoint. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+Plays episodes with the deterministic policy and prints returns and lengths. Observations are normalized with the
+training statistics stored in the checkpoint; rewards are not normalized. Writes eval.json and eval.md next to the
+checkpoint. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 EPISODES = "[2, 1000000]"
 COPIES = 10
-"""Environments that are stepped side by side; each plays as many episodes, so that short ones are not preferred."""
+"""Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
 FPS = 30
-"""Pictures per second of an environment that does not say."""
+"""Frames per second if the environment does not specify render_fps."""
 
 _EXAMPLES = """\
 examples:
@@ -45,19 +45,19 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeOptions(CommonOptions):
-    """How many episodes are played, and where one is drawn."""
+    """Options of the command: number of episodes, and path of the video."""
 
     episodes: int
     video: Path | None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/run.py", _run, arguments)
 
 
 def read_options(arguments: Sequence[str]) -> EpisodeOptions:
-    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read(arguments)
     options = EpisodeOptions(**values)
     if not options.ckpt:
@@ -70,7 +70,7 @@ def read_options(arguments: Sequence[str]) -> EpisodeOptions:
 
 
 def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") -> np.ndarray:
-    """Play with the deterministic policy; returns float64 [episodes, 2], returns and lengths, copy by copy."""
+    """Play with the deterministic policy; return float64 [episodes, 2] (return, length), copy by copy."""
     copies = min(COPIES, episodes)
     quota = [episodes // copies + (copy < episodes % copies) for copy in range(copies)]
     envs = make_envs(checkpoint, copies, seed, device)
@@ -87,7 +87,7 @@ def play(checkpoint: Checkpoint, episodes: int, seed: int, device: str = "cpu") 
 def make_envs(
     checkpoint: Checkpoint, copies: int, seed: int, device: str, render_mode: str | None = None
 ) -> GymnasiumEnvs:
-    """Make copies of the environment in which a policy was trained, as it saw them; raises `ConfigError`."""
+    """Make copies of a policy's training environment with the same observations. Raises `ConfigError`."""
     import torch
 
     from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
@@ -102,7 +102,7 @@ def make_envs(
 
 
 def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> None:
-    """Write the first episode as an animated GIF; raises `InputError` for an environment that cannot be drawn."""
+    """Write the first episode as an animated GIF. Raises `InputError` if the environment cannot be rendered."""
     import gymnasium
     from gymnasium.error import Error as GymnasiumError
 
@@ -111,7 +111,7 @@ def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> N
         raise InputError(f"--video: {checkpoint.contract['id']} cannot be drawn (no render mode rgb_array)")
     envs = make_envs(checkpoint, 1, seed, device, render_mode="rgb_array")
     pictures = _pictures(checkpoint, envs)
-    delay = 10 * max(2, round(100 / metadata.get("render_fps", FPS)))  # a GIF counts hundredths of a second
+    delay = 10 * max(2, round(100 / metadata.get("render_fps", FPS)))  # GIF delays have a resolution of 1/100 s.
     try:
         first = next(pictures)
         first.save(path, save_all=True, append_images=pictures, duration=delay, loop=0)
@@ -121,7 +121,7 @@ def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> N
 
 
 def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:
-    """Play one episode; a picture before every step, since the last one already begins the next episode."""
+    """Play one episode. Yield a frame before every step, since the last step already resets the environment."""
     from PIL import Image
 
     while not envs.finished:
@@ -156,7 +156,7 @@ def _load(path: Path, device: str) -> Checkpoint:
 
 
 def _summarize(options: EpisodeOptions, checkpoint: Checkpoint, played: np.ndarray, device: str) -> dict[str, Any]:
-    """Return what eval.json says; equal arguments give equal content."""
+    """Return the content of eval.json; deterministic in the arguments."""
     from sparring.eval.stats.aggregate import mean_estimate
 
     head: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """Export a checkpoint's deterministic policy to ONNX: `python eval/export.py --ckpt final.pt --out agent.onnx`.
 
-What the model takes and gives is in `onnx_model.py`. Models above 250,000 parameters or 10 MB are refused, and so is
-one that disagrees with torch. Needs onnx and onnxruntime: pip install -e ".[export]". Exit codes: 0 done, 2 bad input
+`onnx_model.py` documents inputs and outputs. Models above 250,000 parameters or 10 MB, or whose outputs differ from
+torch, are rejected. Needs onnx and onnxruntime: pip install -e ".[export]". Exit codes: 0 done, 2 bad input
 or a package missing (one line on stderr), 130 stopped with Ctrl-C.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from runpy import run_path
 
-if not __package__:  # Run as a script, perhaps before anything is installed.
+if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
 from sparring.configs.core.errors import InputError
@@ -24,7 +24,7 @@ from sparring.eval.suggestions import BOT_PREFIX, check_game
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/export.py", _run, arguments)
 
 
@@ -44,7 +44,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> tuple[Path, Path | None]:
-    """The checkpoint that is meant, and where the model is wanted; raises `InputError`."""
+    """Return the checkpoint's path and the output path. Raises `InputError`."""
     parser = Parser("eval/export.py", "Export a policy to ONNX.")
     parser.add_argument("--ckpt", metavar="C", help="a path, a run's name, or final.pt (the newest run's)")
     parser.add_argument("--out", type=Path, metavar="ONNX", help="default: beside the checkpoint, ending in .onnx")

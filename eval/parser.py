@@ -1,6 +1,6 @@
-"""The command lines of this room: what they ask alike, read and checked without torch, so a slip is answered at once.
+"""Shared command-line options of the evaluation commands, validated without torch so that errors appear at once.
 
-A command makes a `Parser`, adds the options of its own to the groups that these functions give it, and reads.
+A command creates a `Parser`, adds its own options to the groups returned by these functions, and reads.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ THREADS = "[0, 4096]"
 WIDTH = 120
 
 ENV_VERSIONS = ("0", "1")
-"""Of the dogfight, the last being today's."""
+"""Dogfight versions; the last is the current one."""
 
 Group = argparse._ArgumentGroup
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """What `eval/run.py` asks in every game; the values have been checked, the players have not been looked for."""
+    """Options of `eval/run.py` in every game. The values have been validated; players have not been located."""
 
     ckpt: str
-    """Empty where none is given."""
+    """Empty if not given."""
     seed: int
     device: str
     threads: int
     out: Path | None
     quiet: bool
     command: str
-    """All of it, as it was typed."""
+    """The full command line as typed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayOptions(CommonOptions):
-    """What every command that plays the dogfight asks for."""
+    """Options of every command that plays the dogfight."""
 
     opponents: tuple[str, ...]
     anchor: Anchor | None
     stochastic: bool
     env_version: int
-    """The oldest version of the environment in which the evaluated policy may have been trained."""
+    """Oldest environment version accepted for the evaluated policy."""
     games: int
     regimes: tuple[str, ...]
     rules: str | None
@@ -64,9 +64,9 @@ class PlayOptions(CommonOptions):
 
 
 class Parser(argparse.ArgumentParser):
-    """The parser of the command `script`, whose complaints are `InputError`s, one line without the usage.
+    """Parser of the command `script` that raises `InputError` with one line, without the usage.
 
-    `env` is the game, as --env names it, whose options `eval/run.py` then has.
+    `env` is the game, a value of --env, whose options `eval/run.py` then has.
     """
 
     def __init__(self, script: str, description: str, epilog: str = "", *, env: str = "") -> None:
@@ -82,11 +82,11 @@ class Parser(argparse.ArgumentParser):
             self.add_argument("--env", help="the game, where it is not that of --ckpt: dogfight, diplomacy, gymnasium")
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of printing and leaving."""
+        """Raise instead of printing and exiting."""
         raise InputError(f"{message}; --help lists the options")
 
     def read(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """Values by option, and the whole `command`; an unknown option is answered with the nearest known one."""
+        """Return values by option, and the full `command`. An unknown option raises with the nearest known one."""
         values, unknown = self.parse_known_args(arguments)
         flags = [text for action in self._actions for text in action.option_strings]
         for text in unknown:
@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
         return read | {"command": f"python {self.script} {shlex.join(arguments)}".strip()}
 
     def read_play(self, arguments: Sequence[str]) -> dict[str, Any]:
-        """`read`, with what `PlayOptions` holds checked and in its types; raises `InputError`."""
+        """Call `read`, then validate and convert the fields of `PlayOptions`. Raises `InputError`."""
         values = self.read(arguments)
         _check_conditions(values)
         values["opponents"] = read_names("--opponents", values["opponents"])
@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_players(parser: Parser, *, ckpt: str, metavar: str, opponents: str) -> Group:
-    """Add who plays; `ckpt` and `opponents` say what these two may be."""
+    """Add the player options; `ckpt` and `opponents` are the help texts of these two."""
     group = parser.add_argument_group("who plays")
     group.add_argument("--ckpt", default="", metavar=metavar, help=ckpt)
     group.add_argument("--opponents", nargs="+", default=list(BOTS), metavar="O", help=opponents)
@@ -130,7 +130,7 @@ def add_players(parser: Parser, *, ckpt: str, metavar: str, opponents: str) -> G
 
 
 def add_conditions(parser: Parser, *, games: int) -> None:
-    """Add how matches are played; `games` is the default per pair of players."""
+    """Add the match options; `games` is the default number per pair of players."""
     group = parser.add_argument_group("under what conditions")
     group.add_argument(
         "--games", type=int, default=games, metavar="N", help=f"games per opponent, even (default: {games})"
@@ -147,13 +147,13 @@ def add_conditions(parser: Parser, *, games: int) -> None:
 
 
 def add_machine(group: Group) -> None:
-    """Add where things are computed."""
+    """Add the seed, device and thread options."""
     group.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
     group.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 is every core (default)")
 
 
 def check_machine(values: dict[str, Any]) -> None:
-    """Raise `InputError` for a seed, threads or a device that cannot be."""
+    """Raise `InputError` for an invalid seed, number of threads or device."""
     for name, allowed in {"seed": SEED, "threads": THREADS}.items():
         check_number(f"--{name}", values[name], allowed)
     if wrong := complaint(values["device"], DEVICE):
@@ -161,7 +161,7 @@ def check_machine(values: dict[str, Any]) -> None:
 
 
 def add_results(parser: Parser, *, out: str, metavar: str) -> Group:
-    """Add where results go; `out` says what --out names."""
+    """Add the output options; `out` is the help text of --out."""
     group = parser.add_argument_group("what becomes of the results")
     group.add_argument("--out", type=Path, metavar=metavar, help=out)
     group.add_argument("--quiet", action="store_true", help="no bar, no table; only what failed")
@@ -186,7 +186,7 @@ def _check_conditions(values: dict[str, Any]) -> None:
 
 
 def _regimes(words: Sequence[str]) -> tuple[str, ...]:
-    """Levels and regimes by their names, `all` being every one."""
+    """Parse names of levels and regimes; `all` selects every one."""
     names = read_names("--regimes", words)
     for name in names:
         choose("regime", name, (*REGIME_NAMES, ALL))
@@ -194,7 +194,7 @@ def _regimes(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_names(option: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Names separated by spaces, commas or both, each once."""
+    """Return names separated by spaces, commas or both, without duplicates."""
     names = [name.strip() for word in words for name in word.split(",") if name.strip()]
     if not names:
         raise InputError(f"{option} is empty: name at least one")

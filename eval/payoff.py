@@ -1,11 +1,11 @@
-"""A run against its own past: `python eval/payoff.py --ckpt RUN`; `--help` lists the options, with examples.
+"""Payoff matrix of a run against its snapshots: `python eval/payoff.py --ckpt RUN`; see `--help` for examples.
 
-Takes what the run has frozen (its pool and its checkpoints), evenly thinned, and the bots, plays everyone against
-everyone in seat-swapped pairs of games, and writes payoff.png, payoff.md and payoff.json: the share of the points of
-each against each, a draw being half, and the Bradley-Terry ratings with its 95 % interval. A run that improves
-is blue below the diagonal; what it beat once and loses to later shows as red there, which no single rating can say.
+Plays a round robin of the bots and the run's snapshots (pool and checkpoints, evenly thinned) in seat-swapped pairs
+of games. Writes payoff.png, payoff.md and payoff.json: the share of points of each player against each, a draw being
+half, and Bradley-Terry ratings with 95 % intervals. A run that improves is blue below the diagonal. Red there marks a
+loss to an earlier version, which a single rating cannot show.
 
-It is a command of its own, since its players are found in a folder rather than named, and its result is a picture.
+A separate command, since its players are found in a folder rather than named, and its result is a picture.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script, perhaps before anything is installed.
+if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/payoff.py")
 
 from sparring.agents.run.folder import FINAL
@@ -50,18 +50,18 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True, kw_only=True)
 class PayoffOptions(PlayOptions):
-    """What is to be played and drawn; every value has been checked, the run has not been looked for."""
+    """Options of the command. The values have been validated; the run has not been located."""
 
     snapshots: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/payoff.py", _run, arguments)
 
 
 def read_options(arguments: Sequence[str]) -> PayoffOptions:
-    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read_play(arguments)
     if not values["ckpt"]:
         raise InputError("--ckpt is missing: give a run's name, its folder, or final.pt for the newest run")
@@ -76,7 +76,7 @@ def read_options(arguments: Sequence[str]) -> PayoffOptions:
 
 
 def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> Payoffs:
-    """Load the players and let everyone play everyone; raises `InputError` where one of them cannot."""
+    """Load the players and play a round robin. Raises `InputError` if a player cannot take part."""
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.eval.dogfight.arena import ladder
     from sparring.eval.dogfight.players import load_entrant
@@ -114,9 +114,9 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _check_players(entrants: Sequence[Entrant]) -> list[str]:
-    """The players' names; raises `InputError` where one plays twice or alone."""
+    """Return the players' names. Raises `InputError` for a duplicate or a single player."""
     names = [entrant.name for entrant in entrants]
-    who = [entrant.path or entrant.name for entrant in entrants]  # a snapshot is called by its age, an opponent is not
+    who = [entrant.path or entrant.name for entrant in entrants]  # A snapshot is named by its age, an opponent is not.
     twice = [n for n, player in zip(names, who, strict=True) if names.count(n) > 1 or who.count(player) > 1]
     if twice:
         raise InputError(f"--opponents: {twice[-1]} plays already, as a snapshot or as another opponent; leave it out")

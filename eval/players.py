@@ -1,6 +1,6 @@
-"""From what a person writes (`bot:ace`, `brawler`, a path, a run's name, `final.pt`, `tiny`, an address) to a player.
+"""Resolution of player names: `bot:ace`, `brawler`, a path, a run's name, `final.pt`, `tiny`, a server's address.
 
-Files are only looked for, not read: torch is not needed, so a name that does not exist is answered at once, with the
+Files are located but not read, and torch is not needed. An unknown name is therefore reported immediately, with the
 choices and the nearest match.
 """
 
@@ -17,19 +17,19 @@ from sparring.envs.game import Game, games
 from sparring.eval.suggestions import BOT_PREFIX, MODEL_FILE, MODEL_FOLDER, NAMED_MODELS, RELEASED, not_found
 
 ADAPTER = "sparring-adapter"
-"""The format in an adapter's file; `agents.llm.models.adapter_file` needs packages that a policy does without."""
+"""Format entry of an adapter file. Repeated here, as `agents.llm.models.adapter_file` needs more packages."""
 ONNX = ".onnx"
-"""How the file of an ONNX agent ends."""
+"""File suffix of an ONNX agent."""
 
 Player = str | Path
-"""A bot, one of `NAMED_MODELS` or a server's address as text; a policy's file, an adapter or a model's folder."""
+"""Text: a bot, one of `NAMED_MODELS` or a server's address. Path: a policy file, an adapter or a model folder."""
 
 
 def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()) -> Player:
-    """Find the player of `game`, or of any where it is None, that a person means by `text`.
+    """Find the player of `game`, or of any game if it is None, named by `text`.
 
-    A bot is written as bot:NAME; names in `bare` (an opponent's bots) need no prefix. Games of language models know
-    `NAMED_MODELS`, the folders of models and addresses of servers; every game knows the files of `find_checkpoint`.
+    A bot is written as bot:NAME; names in `bare` (an opponent's bots) need no prefix. Games of language models accept
+    `NAMED_MODELS`, model folders and server addresses; every game accepts the files of `find_checkpoint`.
     Raises `UnknownNameError` with the choices and the nearest match.
     """
     if text in bare:
@@ -49,12 +49,12 @@ def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()
 
 
 def find_checkpoint(text: str, game: Game | None = None) -> Path:
-    """Find the file that a person means by `text`.
+    """Find the file named by `text`.
 
-    A file, ONNX agents included (`.pt` may be left out), or a run's folder (its final.pt), looked for from the working
-    directory, the repository and its checkpoints folder, so that a run's name and `released/<name>` are enough; the
-    bare word final.pt is that of the run that saved last. Raises `UnknownNameError` with what there is of this game
-    and the nearest match.
+    Accepts a file, ONNX agents included (`.pt` may be left out), or a run's folder (its final.pt). Searches the working
+    directory, the repository and its checkpoints folder, so a run's name or `released/<name>` suffices. The bare word
+    final.pt is that of the run that saved last. Raises `UnknownNameError` with the choices of this game and the
+    nearest match.
     """
     candidates = [place / path for path in (text, f"{text}/{FINAL}", f"{text}.pt") for place in _places(text)]
     found = next((candidate for candidate in candidates if holds(candidate.is_file)), None)
@@ -68,7 +68,7 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
 def find_run(text: str, game: Game | None = None) -> Path:
     """Find the folder of a run given by its name, its folder or a checkpoint in it (final.pt is the newest run's).
 
-    Raises `UnknownNameError` where there is none, or where it holds no checkpoint.
+    Raises `UnknownNameError` if there is none or it holds no checkpoint.
     """
     folder = find_folder(text) or find_checkpoint(text, game).parent
     if not any(folder.glob("*.pt")):
@@ -77,26 +77,26 @@ def find_run(text: str, game: Game | None = None) -> Path:
 
 
 def find_folder(text: str, *, holding: str = "") -> Path | None:
-    """Find the folder `text`, from the working directory or else a run's, that has a file `holding` in it, or None."""
+    """Find a folder `text` that has a file `holding`, relative to the working directory, else a run's; or None."""
     places = (Path(text), CHECKPOINTS / text)
     found = (place for place in places if holds(place.is_dir) and holds((place / holding).exists))
     return next((place.resolve() for place in found), None)
 
 
 def runs_with(name: str) -> list[str]:
-    """List the runs in whose folder there is a file `name`."""
+    """List the runs whose folder has a file `name`."""
     return sorted(path.parent.name for path in CHECKPOINTS.glob(f"*/{name}"))
 
 
 def is_server(text: str) -> bool:
-    """Return whether a player's text is the address of a server."""
+    """Return whether a player's text is a server address."""
     return text.startswith(("http://", "https://"))
 
 
 def display_name(player: Player) -> str:
-    """Return what tables call a player: a bot's name, <run> for its final.pt, <run>/<file> for others, else a path.
+    """Return a player's name in tables: a bot's name, <run> for its final.pt, <run>/<file> for others, else a path.
 
-    An ONNX agent keeps its .onnx, since the checkpoint it was made from lies beside it under the same name.
+    An ONNX agent keeps its .onnx, since its source checkpoint is in the same folder under the same name.
     """
     if isinstance(player, str) or not player.is_relative_to(CHECKPOINTS):
         return str(player)
@@ -108,14 +108,14 @@ def display_name(player: Player) -> str:
 
 
 def display_path(path: Path) -> str:
-    """Return a path from the repository on where it lies inside, so that files made on two machines agree."""
+    """Return a path inside the repository relative to it, so that files made on two machines agree."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None:
-    """Return the folder beside a player for its results, and their name; None for one that is no file or folder.
+    """Return the folder and file name for a player's results; None for a player that is no file or folder.
 
-    A run's other checkpoints and ONNX agents, beside final.pt, do not overwrite its results.
+    Checkpoints other than final.pt and ONNX agents do not overwrite the run's results.
     """
     if isinstance(player, str):
         return None
@@ -125,7 +125,7 @@ def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """Return what is in a file of tensors; nothing where it is none, which loading it then says. Loads torch."""
+    """Return the content of a tensor file, empty if it is not one (loading it later raises). Loads torch."""
     from sparring.configs.core.tensor_file import TensorFileError, unpack
 
     try:
@@ -135,15 +135,15 @@ def content_of(path: Path) -> dict[str, Any]:
 
 
 def holds(check: Callable[[], bool]) -> bool:
-    """Return what a path's `is_file` or `is_dir` says, and False for a name that nothing can have."""
+    """Return the result of a path's `is_file` or `is_dir`, and False for an invalid path."""
     try:
         return check()
-    except (OSError, ValueError):  # too long, or with a zero byte in it
+    except (OSError, ValueError):  # The path is too long or has a zero byte.
         return False
 
 
 def _find_model(text: str) -> Player | None:
-    """Find a language model: a server, a model's folder or the run that left one, or a model by its name."""
+    """Find a language model: a server, a model folder, a run that has one, or a named model."""
     if is_server(text):
         return text
     folders = [place / path for path in (text, f"{text}/{MODEL_FOLDER}") for place in _places("")]
@@ -152,19 +152,19 @@ def _find_model(text: str) -> Player | None:
 
 
 def _places(text: str) -> tuple[Path, ...]:
-    """Return where to look for `text`; the package's own folder only for what it ships."""
+    """Return the paths to try for `text`; the package's own folder only for files that it ships."""
     places = Path(), CHECKPOINTS.parent, CHECKPOINTS
     return (*places, SHIPPED) if text.startswith(f"{RELEASED}/") else places
 
 
 def _newest_final() -> Path | None:
-    """Find the final.pt written last, by modification time, then by name so that a tie has one answer."""
+    """Find the newest final.pt by modification time; ties are broken by name."""
     finals = CHECKPOINTS.glob(f"*/{FINAL}")
     return max(finals, key=lambda path: (path.stat().st_mtime_ns, path.parent.name), default=None)
 
 
 def _others_of_run(text: str) -> list[str]:
-    """List the policies of the run whose folder, or a file in it, `text` names; none where it names no run's."""
+    """List the policies of the run whose folder, or a file in it, `text` names; empty for other texts."""
     for name in (text, str(Path(text).parent)):
         for folder in (place / name for place in _places(name)):
             if holds((folder / "config.yaml").is_file):

@@ -1,7 +1,7 @@
 """Evaluate a player: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
-The one entry for all games. The game is that of the player: a run's configuration, a policy's contract or a bot's name
-says it, language models play Diplomacy, and `--env` overrides it. Each game reads its own options: the dogfight in
+Entry point for all games. The game is inferred from the player (a run's configuration, a policy's contract or a bot's
+name; language models play Diplomacy) unless `--env` is given. Each game has its own options: the dogfight in
 `eval/dogfight/command.py`, Diplomacy in `eval/diplomacy/command.py`, and any environment registered with Gymnasium in
 `eval/episodes.py`. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad input or a package
 missing (one line on stderr), 130 stopped with Ctrl-C.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from runpy import run_path
 
-if not __package__:  # Run as a script, perhaps before anything is installed.
+if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
 from sparring.configs.core.errors import choose
@@ -26,12 +26,12 @@ from sparring.eval.suggestions import MODEL_FOLDER, RELEASED, current_id, traine
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:main"}
-"""What `--env` may name, and the command that evaluates it."""
+"""Allowed values of `--env`, each with its evaluation command."""
 HELP = ("-h", "--help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/run.py", _run, arguments)
 
 
@@ -40,7 +40,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def env_of(arguments: Sequence[str]) -> str:
-    """Return the game that a command line is about, a key of `COMMANDS`; raises `InputError` for unknown names."""
+    """Return the game of a command line, a key of `COMMANDS`. Raises `InputError` for unknown names."""
     parser = Parser("eval/run.py", "", env=games()[0].name)
     for option in ("--ckpt", "--bot", "--league"):
         parser.add_argument(option, default="")
@@ -57,7 +57,7 @@ def env_of(arguments: Sequence[str]) -> str:
 
 
 def _env_of_player(player: Player) -> str:
-    """Return the game of a player that was found."""
+    """Return the game of a located player."""
     if isinstance(player, str):
         return next((game.name for game in games() if player in game.bots), _of_language_models())
     if player.is_dir():
@@ -77,13 +77,13 @@ def _prefix(released: Path) -> str:
 
 
 def _named(env_id: str) -> str:
-    """Return the name of an environment's game; ids that are none of ours are Gymnasium's, an empty one is empty."""
+    """Return the game of an environment id: Gymnasium for ids of no game of this project, empty for an empty id."""
     game = game_of(current_id(env_id))
     return game.name if game else GYMNASIUM if env_id else ""
 
 
 def _said_by(file: Path) -> str:
-    """Return the game that the file of a policy without a run names, empty where it names none; loads torch."""
+    """Return the game stored in a policy file without a run, empty if there is none. Loads torch."""
     if file.suffix == ONNX:
         return ""
     content = content_of(file)

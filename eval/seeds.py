@@ -1,14 +1,14 @@
 """Several seeds of one configuration as one result: `python eval/seeds.py RUN RUN RUN [--against RUN RUN]`.
 
-Reads the eval.json that `eval/run.py` has left with each run. A score is the win rate of one run against one opponent
-under one physics, and the runs are summed up by the interquartile mean (IQM), the mean of the middle half of all
-scores, which no single lucky or failed seed decides. Its 95 % interval is a stratified percentile bootstrap: within
-each opponent and physics, runs are drawn again with replacement. With `--against` the probability of improvement is
+Reads the eval.json that `eval/run.py` wrote for each run. A score is the win rate of one run against one opponent
+under one physics. The runs are summarized by the interquartile mean (IQM), the mean of the middle half of all scores,
+which is robust to a single lucky or failed seed. Its 95 % interval is a stratified percentile bootstrap: within each
+opponent and physics, runs are resampled with replacement. With `--against` the probability of improvement is
 P(X > Y) + P(X = Y) / 2 for a random run X of the first group and Y of the second, averaged over opponents.
 Source: R. Agarwal et al., "Deep reinforcement learning at the edge of the statistical precipice", NeurIPS 2021.
 
-Below four scores nothing is cut and the IQM is the mean. A bootstrap of three to five runs is narrower than it should
-be: it cannot know of a seed that failed unless one did. The same files and options give the same bytes.
+Below four scores nothing is cut and the IQM is the mean. A bootstrap interval of three to five runs is too narrow: it
+does not cover failed seeds unless one is in the sample. The same files and options give the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from runpy import run_path
 from typing import TYPE_CHECKING
 
-if not __package__:  # Run as a script, perhaps before anything is installed.
+if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
 
 from sparring.configs.core.errors import InputError
@@ -47,7 +47,7 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True)
 class SeedOptions:
-    """Which results are summed up; the numbers have been checked, the files have not been looked for."""
+    """Options of the command. The numbers have been validated; the files have not been located."""
 
     runs: tuple[str, ...]
     against: tuple[str, ...]
@@ -59,7 +59,7 @@ class SeedOptions:
 
 @dataclass(frozen=True)
 class SeedRow:
-    """One opponent under one physics, or all of them: the first group, and where there is a second, the comparison."""
+    """Result for one opponent under one physics, or for all: the first group, and the comparison with the second."""
 
     regime: str
     opponent: str
@@ -69,12 +69,12 @@ class SeedRow:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/seeds.py", _run, arguments)
 
 
 def read_options(arguments: Sequence[str]) -> SeedOptions:
-    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read(arguments)
     check_number("--seed", values["seed"], SEED)
     check_number("--resamples", values["resamples"], RESAMPLES)
@@ -86,9 +86,9 @@ def read_options(arguments: Sequence[str]) -> SeedOptions:
 
 
 def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resamples: int) -> list[SeedRow]:
-    """A row per opponent and one over all of them, for each physics, and one over everything where there are several.
+    """Return for each physics a row per opponent and one over all; with several physics also one over everything.
 
-    Every row draws its own numbers, started by `seed`, so no row depends on which others there are.
+    Every row has its own generator seeded with `seed`, so rows do not depend on each other.
     """
     rows = []
     for regime in ours.regimes:
@@ -101,7 +101,7 @@ def summarize_groups(ours: RunGroup, theirs: RunGroup | None, *, seed: int, resa
 
 
 def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], command: str) -> str:
-    """What a person is shown: who was read, a table per physics, and what the columns mean."""
+    """Return the markdown report: the runs, a table per physics, and the meaning of the columns."""
     parts = [f"# {len(ours.names)} runs: {', '.join(ours.names)}"]
     if theirs:
         parts.append(f"against {len(theirs.names)} runs: {', '.join(theirs.names)}")
@@ -119,7 +119,7 @@ def seeds_markdown(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedR
 
 
 def seeds_json(ours: RunGroup, theirs: RunGroup | None, rows: Sequence[SeedRow], options: SeedOptions) -> str:
-    """The same as JSON; win rates in [0, 1]."""
+    """Return the report as JSON; win rates in [0, 1]."""
     content = {
         "kind": "seeds",
         "runs": ours.names,
@@ -141,7 +141,7 @@ def _row(
     seed: int,
     resamples: int,
 ) -> SeedRow:
-    from sparring.eval.stats.aggregate import improvement, spread  # late: it loads SciPy
+    from sparring.eval.stats.aggregate import improvement, spread  # Imported late: it loads SciPy.
 
     mine = ours.scores(tasks)
     if theirs is None:

@@ -1,7 +1,7 @@
-"""Answers to a player's name that does not exist, and to a player of another game.
+"""Error messages for an unknown player name and for a player of another game.
 
-A run says its game and its trainer in its configuration, a released policy its game in its name; one that does not say
-may be of any game. Nothing here loads torch: to say that a policy is of another game would take many seconds.
+A run's configuration contains its game and its trainer, a released policy's name its game; without these it may be of
+any game. Nothing here loads torch, which would delay the message by many seconds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sparring.envs.game import Game, game_of, games
 RELEASED = "released"
 BOT_PREFIX = "bot:"
 NAMED_MODELS = ("tiny", "smollm2")
-"""Language models that are known by their names."""
+"""Language models available by name."""
 MODEL_FILE, MODEL_FOLDER = "config.json", "final"
-"""What a language model's folder holds, and what a run that cloned a bot calls its model's folder."""
+"""A file in every language model's folder, and the name of the model folder in a run that cloned a bot."""
 
 
 def not_found(text: str, game: Game | None, checkpoints: Path, others: Sequence[str]) -> str:
-    """Return the line about `text`, which is no player of `game` (None: of any); `others` are of the run it names."""
+    """Return the message for `text`, no player of `game` (None: of any); `others` are of the run it names."""
     if any(text in one.bots for one in _choices(game)):
         return f"no checkpoint {text!r}: write {BOT_PREFIX}{text} for the bot"
     if others:
@@ -44,34 +44,34 @@ def not_found(text: str, game: Game | None, checkpoints: Path, others: Sequence[
 
 
 def runs_of(game: Game | None, checkpoints: Path) -> list[str]:
-    """List runs that have saved their last policy, but for those of another game."""
+    """List runs that have saved their final policy, except those of another game."""
     models = [path.parent.parent for path in checkpoints.glob(f"*/{MODEL_FOLDER}/{MODEL_FILE}") if _models(game)]
     runs = sorted({*models, *(path.parent for path in checkpoints.glob(f"*/{FINAL}"))})
     return [run.name for run in runs if _plays(game, run / "config.yaml")]
 
 
 def released_of(game: Game | None, checkpoints: Path) -> list[str]:
-    """List released policies, but for those of another game."""
+    """List released policies, except those of another game."""
     names = sorted(path.stem for path in (checkpoints / RELEASED).glob("*.pt"))
     others = tuple(f"{other.name}_" for other in games() if game and other.id != game.id)
     return [f"{RELEASED}/{name}" for name in names if not name.startswith(others)]
 
 
 def trained_in(config: Path) -> str:
-    """Return the environment of a stored configuration, empty where there is none that can be read."""
+    """Return the environment of a stored configuration, empty if it is missing or unreadable."""
     env = _stored(config).get("env")
     return str(env.get("id", "")) if isinstance(env, dict) else ""
 
 
 def trains_language_model(config: Path) -> bool:
-    """Return whether a stored configuration is that of a run which trains a language model."""
+    """Return whether a stored configuration trains a language model."""
     return _stored(config).get("trainer") in LANGUAGE_TRAINERS
 
 
 def check_game(game: Game, *players: str | Path) -> None:
-    """Raise `InputError` for a policy's file beside the configuration of a run of another game.
+    """Raise `InputError` for a policy file in the folder of a run of another game.
 
-    A run of an old version of the game passes: its loader says which of its policies may play.
+    A run of an old version of the game passes: its loader decides which of its policies may play.
     """
     for player in players:
         env_id = trained_in(player.parent / "config.yaml") if isinstance(player, Path) else ""
@@ -80,14 +80,14 @@ def check_game(game: Game, *players: str | Path) -> None:
 
 
 def other_game(path: str | Path, env_id: str, game: Game) -> str:
-    """Return the line about a policy of `env_id`, which does not play `game`."""
+    """Return the message for a policy of `env_id`, which does not play `game`."""
     other = game_of(env_id)
     hint = f"; its games are played by eval/run.py --env {other.name} --ckpt" if other else ""
     return f"{path}: was trained in {env_id}; this command takes only {game.id}{hint}"
 
 
 def current_id(env_id: str) -> str:
-    """Return the id that has taken the place of a retired one, else `env_id` itself."""
+    """Return the replacement of a retired id, else `env_id` itself."""
     return RETIRED[env_id].successor if env_id in RETIRED else env_id
 
 
@@ -100,14 +100,14 @@ def _models(game: Game | None) -> bool:
 
 
 def _plays(game: Game | None, config: Path) -> bool:
-    """Return whether what the run of a stored configuration has trained may play, as far as that is known."""
+    """Return whether the policy of a stored configuration's run may play `game`; True if unknown."""
     if game is None:
         return True
     return trained_in(config) in ("", game.id) and (game.language_models or not trains_language_model(config))
 
 
 def _stored(config: Path) -> dict[str, Any]:
-    """Read a stored configuration, empty where there is none that can be read."""
+    """Read a stored configuration; return an empty one if it is missing or unreadable."""
     try:
         plain = read_yaml(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):
