@@ -1,8 +1,8 @@
-"""Seat-swapped evaluation: one player against several opponents, or everyone against everyone, over physics regimes.
+"""Seat-swapped evaluation: one player against several opponents, or a round robin, over physics regimes.
 
-Every cell (an opponent under a regime) is one batch of games from the same seed, so all opponents meet the player at
-the same starts, and the same call gives the same records. A cell that could not be played properly is an error, never
-a row of zeros.
+Every cell (an opponent under a regime) is one batch of games from the same seed, so all opponents face the player
+from the same starting states, and the same call gives the same records. A cell that cannot be played correctly raises
+an error; it never becomes a row of zeros.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from sparring.eval.stats.tables import Counts, MatchRecord
 
 Pair = tuple[Entrant, Entrant]
 OPEN_END = "{desc}; {n_fmt} of at most {total_fmt} games [{elapsed}, {rate_noinv_fmt}]"
-"""A bar of what usually ends long before its maximum: without a share that is done, and without a time that is left."""
+"""Bar format without percentage and remaining time, for work that usually ends long before its maximum."""
 
 
 @dataclass(frozen=True)
 class ArenaPlan:
-    """How every cell is played: an even number of games from `seed`, under `setting` in each of `regimes`."""
+    """Settings of every cell: an even number of games from `seed`, under `setting` in each of `regimes`."""
 
     regimes: Sequence[str]
     games: int
     seed: int
     setting: MatchSettings
     progress: bool = False
-    """Whether to show a bar with the time left on stderr."""
+    """Show a progress bar on stderr."""
 
 
 class EvaluationError(InputError):
-    """Games that cannot be played or do not count; the message is one line saying why."""
+    """Raised for games that cannot be played or are invalid; the message is a one-line reason."""
 
 
 def make_setting(
@@ -53,11 +53,11 @@ def make_setting(
     device: str = "cpu",
     threads: int = 0,
 ) -> MatchSettings:
-    """The conditions all contestants can play under.
+    """Return match settings valid for all contestants.
 
-    `rules` and the length of a step default to the first policy's, `bot_rate` to what the rules say. Raises
-    `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for a policy that does
-    not fit.
+    `rules` and the length of a step default to the first policy's, `bot_rate` to that of the rules. Raises
+    `EvaluationError` for bots that decide every tick under challenge rules, and `PolicyError` for an incompatible
+    policy.
     """
     policies = [contestant for contestant in contestants if isinstance(contestant, Policy)]
     first = policies[0].contract if policies else {}
@@ -68,7 +68,7 @@ def make_setting(
         rules=rules,
         action_repeat=first.get("action_repeat", ACTION_REPEAT),
         bot_rate=bot_rate or ("agent" if rules == "challenge" else "tick"),
-        # Policies that see less look at the first floats of the longer observation.
+        # Policies without physics parameters use the first floats of the longer observation.
         observe_physics=any(policy.contract["observe_physics"] for policy in policies),
         device=device,
         threads=threads,
@@ -82,8 +82,8 @@ def evaluate(
 ) -> tuple[list[MatchRecord], list[Recording]]:
     """Play `player` against every opponent under every regime.
 
-    Returns the records, regime by regime, and where `record` is set the first game against each opponent under the
-    first regime. Raises `EvaluationError` where actions were not finite.
+    Returns the records, regime by regime, and if `record` is set the first game against each opponent under the first
+    regime. Raises `EvaluationError` for non-finite actions.
     """
     cells = [(regime, (player, opponent)) for regime in plan.regimes for opponent in opponents]
     records, recordings = [], []
@@ -97,7 +97,7 @@ def evaluate(
 
 
 def ladder(entrants: Sequence[Entrant], plan: ArenaPlan) -> list[MatchRecord]:
-    """Play every pair once under every regime; returns each pair's record as either of the two sees it."""
+    """Play every pair once under every regime; return two records per pair, one from each player's side."""
     pairs = list(combinations(entrants, 2))
     cells = [(regime, pair) for regime in plan.regimes for pair in pairs]
     records = []
@@ -108,7 +108,7 @@ def ladder(entrants: Sequence[Entrant], plan: ArenaPlan) -> list[MatchRecord]:
 
 
 def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: int) -> SPRTVerdict:
-    """Play `plan.games` at a time, always new ones, until the test has its answer or `max_games` are played."""
+    """Play batches of `plan.games` new games until the test is decided or `max_games` are played."""
     pairs = np.zeros(len(SCORES), dtype=np.int64)
     low, high = hypotheses.bounds
     with tqdm(total=max_games, unit=" games", bar_format=OPEN_END, disable=not plan.progress) as bar:
@@ -125,7 +125,7 @@ def sequential(pair: Pair, plan: ArenaPlan, hypotheses: Hypotheses, max_games: i
 
 
 def play_cell(pair: Pair, regime: str, plan: ArenaPlan, recorder: Recorder | None = None) -> MatchRecord:
-    """Play the games of one pair under one regime; raises `EvaluationError` where actions were not finite."""
+    """Play the games of one pair under one regime. Raises `EvaluationError` for non-finite actions."""
     results = _play(pair, regime, plan, recorder)
     none, half, one, more, both = count_pairs(results.outcome).tolist()
     return MatchRecord(
@@ -158,7 +158,7 @@ def _counts(results: MatchResults, *, seat: int) -> Counts:
 
 
 def _check_policies(policies: Iterable[Policy], setting: MatchSettings) -> None:
-    """Ask before anything is played whether every policy fits."""
+    """Check before any game that every policy is compatible with `setting`."""
     batch = setting.batch(2)
     try:
         for policy in policies:

@@ -1,8 +1,8 @@
 """Evaluate a policy in the dogfight: `python eval/run.py --ckpt final.pt`; `--help` lists every option, with examples.
 
 Plays seat-swapped pairs of games against each opponent, prints wins, draws and losses with 95 % intervals, and writes
-eval.json and eval.md beside the checkpoint, or eval.<name>.json and .md for one that is not called final.pt. An ONNX
-agent may stand wherever a checkpoint may. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad
+eval.json and eval.md next to the checkpoint, or eval.<name>.json and .md if it is not named final.pt. ONNX agents are
+accepted wherever checkpoints are. Exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad
 input (one line on stderr), 130 stopped with Ctrl-C.
 """
 
@@ -35,7 +35,7 @@ FAILED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/run.py", _run, arguments)
 
 
@@ -52,7 +52,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _find(options: EvaluationOptions) -> list[Player]:
-    """Who plays, the evaluated player first, or last on a ladder; raises `InputError` for who cannot be found."""
+    """Return the players, the evaluated one first, or last on a ladder. Raises `InputError` for an unknown player."""
     player = [find_player(options.ckpt, GAME)] if options.ckpt else []
     opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
     players = opponents + player if options.ladder else player + opponents
@@ -62,7 +62,7 @@ def _find(options: EvaluationOptions) -> list[Player]:
 
 
 def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
-    """Raise `InputError` for who is there twice or alone, and for who is required or the anchor but does not play."""
+    """Raise `InputError` for a duplicate or single player, and for a --require or anchor name that does not play."""
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"--opponents names {twice[0]} twice; leave one out")
@@ -75,11 +75,11 @@ def _check_names(options: EvaluationOptions, names: Sequence[str]) -> None:
 
 
 def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[Entrant], ArenaPlan]:
-    """Load torch and the players, and see under what conditions they can meet."""
+    """Load torch and the players, and determine settings valid for all of them."""
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.eval.dogfight.players import load_entrant
 
-    # The player of --ckpt, in the order of `_find`.
+    # Index of the --ckpt player in the order of `_find`.
     evaluated = None if not options.ckpt else len(players) - 1 if options.ladder else 0
     entrants = [
         load_entrant(
@@ -94,7 +94,7 @@ def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[E
 
 
 def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Test sequentially whether the player is stronger; anything but a yes is returned as a failure."""
+    """Test sequentially whether the player is stronger; return a failure line unless H1 is accepted."""
     assert options.sprt is not None
     from sparring.eval.dogfight.arena import sequential
 
@@ -110,7 +110,7 @@ def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPla
 
 
 def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Evaluate the player, show and write the results, and return a line for every requirement that failed."""
+    """Evaluate the player, print and write the results, and return a line per failed requirement."""
     from sparring.eval.dogfight.arena import evaluate
 
     player, *opponents = entrants
@@ -132,7 +132,7 @@ def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: Ar
 
 
 def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Play everyone against everyone, show and write the results and the ratings; no requirement can fail."""
+    """Play a round robin, print and write results and ratings; the list of failures is always empty."""
     from sparring.eval.dogfight.arena import ladder
 
     anchor = _anchor(options, [entrant.name for entrant in entrants])
@@ -146,13 +146,13 @@ def _anchor(options: EvaluationOptions, names: Sequence[str]) -> Anchor:
 
 
 def _publish(options: EvaluationOptions, player: Entrant | None, kind: str, text: str, data: str) -> None:
-    """Print the results, and write them where --out says, else beside the checkpoint; a bot has no such place."""
+    """Print the results and write them to --out, else next to the checkpoint; a bot's are only printed."""
     folder, name = (player and player.path and results_place(player.path, kind)) or (None, kind)
     publish_results(options.out or folder, name, text, data, quiet=options.quiet)
 
 
 def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> ArenaPlan:
-    """How the games are played, under conditions that suit all `entrants`; raises `InputError` where none do."""
+    """Return the plan of the games, valid for all `entrants`. Raises `InputError` if there is none."""
     from sparring.eval.dogfight.arena import ArenaPlan, make_setting
 
     contestants = [entrant.contestant for entrant in entrants]
@@ -171,7 +171,7 @@ def make_report(
     player: str | None = None,
     **more: Any,
 ) -> Report:
-    """Return the records, what it takes to play the same games again, notes on `entrants`, and `more` of a `Report`."""
+    """Return a `Report`: records, the data to reproduce the games, notes on `entrants`, and the fields `more`."""
     return Report(
         player,
         records,
@@ -189,7 +189,7 @@ def make_report(
 
 
 def gather_notes(entrants: Iterable[Entrant]) -> tuple[str, ...]:
-    """What has to be said of the players, each note once."""
+    """Return the notes on the players, without duplicates."""
     return tuple(dict.fromkeys(note for entrant in entrants for note in entrant.notes))
 
 
@@ -198,7 +198,7 @@ def _write_recordings(options: EvaluationOptions, records: Sequence[MatchRecord]
     from sparring.eval.dogfight.replay import write_replay
 
     write_asked(options.replay, lambda path: write_replay(path, recordings), quiet=options.quiet)
-    # The last of the worst: opponents are usually named from easy to hard.
+    # Ties go to the last one: opponents are usually listed from easy to hard.
     worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate, default=0)
     write_asked(
         options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet), quiet=options.quiet

@@ -1,6 +1,6 @@
-"""A recorded match as an animated GIF, drawn with `envs.dogfight.render`: for places that show no HTML.
+"""A recorded match as an animated GIF, drawn with `envs.dogfight.render`, for viewers without HTML.
 
-Every picture uses one palette taken from the match itself, and only what changed between pictures is stored.
+All frames share one palette computed from the match, and only the differences between frames are stored.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sparring.eval.dogfight.replay import Recording
 TRAIL_SECONDS = 1.2
 FLASH_SECONDS = 0.25
 HOLD_MS = 2500
-"""How long the result stays before the match starts over."""
+"""Duration of the final frame in milliseconds, before the match repeats."""
 
 _COLORS = 64
-_PLACES = ((0, 1), (8, 9))  # Columns of x and y of either seat.
+_PLACES = ((0, 1), (8, 9))  # Columns of x and y for each seat.
 _HP = (5, 13)
 
 
@@ -35,11 +35,11 @@ def write_gif(
     seconds: float | None = None,
     progress: bool = False,
 ) -> None:
-    """Write the match to `path` in real time; its folder is made where it is missing.
+    """Write the match to `path` at real-time speed, creating its folder if missing.
 
-    `fps` is rounded to what a GIF can say: whole hundredths of a second per picture, so 20 is exact and 30 becomes 33.
-    `seconds` keeps only the last ones, None the whole match; a whole 90 s takes about half a minute, which `progress`
-    shows as a bar. Raises `ValueError` for an `fps` outside 1 to 50 and for `seconds` that are not positive.
+    `fps` is rounded to the GIF resolution, whole hundredths of a second per frame: 20 is exact and 30 becomes 33.
+    `seconds` keeps only the end of the match, None all of it; 90 s take about half a minute to write. `progress` shows
+    a bar. Raises `ValueError` for an `fps` outside 1 to 50 and for `seconds` that are not positive.
     """
     if not 1 <= fps <= 50:
         raise ValueError(f"fps={fps}: a GIF plays 1 to 50 pictures a second")
@@ -48,7 +48,7 @@ def write_gif(
     delay = 10 * round(100 / fps)
     rows = _rows(len(recording.rows), delay, seconds)
     durations = [delay] * (len(rows) - 1) + [HOLD_MS]
-    # Drawn as Pillow asks for them: a list of all pictures would take hundreds of MB.
+    # Drawn lazily: a list of all frames would take hundreds of MB.
     pictures = _pictures(recording, tqdm(rows, desc="GIF", unit="picture", disable=not progress), size)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     first = next(pictures)
@@ -56,14 +56,14 @@ def write_gif(
 
 
 def result(recording: Recording) -> str:
-    """How the match ended, in words."""
+    """Return the outcome of the match in words."""
     if recording.outcome == 0:
         return "draw"
     return f"{(recording.left, recording.right)[recording.outcome - 1]} wins"
 
 
 def _rows(length: int, delay: int, seconds: float | None) -> list[int]:
-    """The rows of the trace to draw: one every `delay` ms of the last `seconds`, and the last."""
+    """Return the rows of the trace to draw: one every `delay` ms of the last `seconds`, and the last row."""
     last = length - 1
     first = 0.0 if seconds is None else max(0.0, last - seconds * rules.TICKS_PER_SECOND)
     return [*np.arange(first, last, delay * rules.TICKS_PER_SECOND / 1000).astype(int).tolist(), last]
@@ -93,7 +93,7 @@ def _picture(recording: Recording, row: int, size: tuple[int, int], banner: str 
 
 
 def _palette(recording: Recording, size: tuple[int, int]) -> Image.Image:
-    """The colours of a few moments of the match, with an area of each fighter's colour so that none is dropped."""
+    """Return the palette of a few frames, with an area of each fighter's colour added so that none is dropped."""
     moments = np.linspace(0, len(recording.rows) - 1, 6).astype(int)
     pictures = [_picture(recording, int(row), size, banner=result(recording)) for row in moments[-1:]]
     pictures += [_picture(recording, int(row), size) for row in moments[:-1]]

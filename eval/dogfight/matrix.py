@@ -1,6 +1,6 @@
-"""A payoff matrix for people and programs: markdown, JSON, and the picture that `heatmap.py` draws.
+"""Output of a payoff matrix: markdown, JSON, and the picture drawn by `heatmap.py`.
 
-A run's policies are called by their age in all three, and a table says which file each of them is.
+A run's policies are named by age in all three, and a table lists the file of each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Payoffs:
-    """Everyone against everyone: the run's policies, called by their ages, then the other opponents."""
+    """Round robin of the run's policies, named by age, and the other opponents, in this order."""
 
     run: str
     frozen: Sequence[Frozen]
@@ -32,17 +32,17 @@ class Payoffs:
 
     @property
     def entrants(self) -> list[Entrant]:
-        """The K players in the order of rows and columns."""
+        """K players in the order of rows and columns."""
         return [frozen.entrant for frozen in self.frozen] + list(self.others)
 
     @property
     def names(self) -> list[str]:
-        """What they are called, in the table and in the picture."""
+        """Names in the table and in the picture."""
         return [entrant.name for entrant in self.entrants]
 
     @property
     def shares(self) -> np.ndarray:
-        """The row's share of the points against the column, float64 [K, K], NaN on the diagonal."""
+        """Share of points of the row against the column, float64 [K, K], NaN on the diagonal."""
         names = self.names
         shares = np.full((len(names), len(names)), np.nan)
         for record in self.report.records:
@@ -57,7 +57,7 @@ class Payoffs:
 
 
 def payoff_json(payoffs: Payoffs) -> str:
-    """The report of the games and ratings, with the players' ages and the matrix as the picture shows it."""
+    """Return the JSON report of games and ratings, with the players' ages and the matrix as drawn."""
     ages = [frozen.env_steps for frozen in payoffs.frozen] + [None] * len(payoffs.others)
     content = json.loads(to_json(payoffs.report)) | {"kind": "payoff", "run": payoffs.run}
     content["players"] = [
@@ -69,7 +69,7 @@ def payoff_json(payoffs: Payoffs) -> str:
 
 
 def payoff_markdown(payoffs: Payoffs, picture: str) -> str:
-    """The picture called `picture`, the matrix it shows, and the ratings."""
+    """Return markdown with the image `picture`, its matrix, and the ratings."""
     report = payoffs.report
     rows = [
         [name, *("" if np.isnan(share) else percent(share) for share in row)]
@@ -90,7 +90,7 @@ def payoff_markdown(payoffs: Payoffs, picture: str) -> str:
 
 
 def payoff_picture(payoffs: Payoffs) -> bytes:
-    """The heatmap as a PNG."""
+    """Return the heatmap as PNG data."""
     from sparring.eval.plots.heatmap import MatrixChart, draw_heatmap
 
     report, ratings = payoffs.report, payoffs.ratings

@@ -1,4 +1,4 @@
-"""The options of `eval/run.py` in the dogfight, beyond those that every command that plays has (`parser.py`)."""
+"""Dogfight options of `eval/run.py`, in addition to the shared ones of `parser.py`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ exit codes: 0 done, 1 a --require failed or --sprt did not accept H1, 2 bad inpu
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(PlayOptions):
-    """What is to be evaluated and how; every value has been checked, the players have not been looked for."""
+    """Options of the command. The values have been validated; the players have not been located."""
 
     ladder: bool
     replay: Path | None
@@ -62,7 +62,7 @@ class EvaluationOptions(PlayOptions):
 
 
 def read_options(arguments: Sequence[str]) -> EvaluationOptions:
-    """Read the command line; raises `InputError` with one line naming what is wrong, and leaves after --help."""
+    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read_play(arguments)
     check_number("--max-games", values["max_games"], GAMES)
     if values["gif"] is not None and values["gif"].suffix != ".gif":

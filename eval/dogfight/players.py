@@ -1,7 +1,7 @@
-"""Players who can play: bots, and policies read from their files.
+"""Loading of players: bots, and policies read from their files.
 
-A policy of an old version of the environment, whose bots differed, plays in today's only where it was asked for, and
-its entrant carries a note that says so.
+A policy of an old environment version, whose bots differed, plays in the current version only on request. Its entrant
+then has a note about it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from sparring.eval.players import ONNX, Player, display_name
 from sparring.eval.suggestions import other_game
 
 SB3 = ".zip"
-"""How the file of a model that Stable-Baselines3 saved ends."""
+"""File suffix of a Stable-Baselines3 model."""
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """Who plays: a bot, or the policy of a checkpoint with the file it came from and how it was trained."""
+    """A bot, or the policy of a checkpoint with its file and training metadata."""
 
     name: str
     contestant: Contestant
     path: Path | None = None
     training: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """What has to be said of the player wherever its results are shown, one sentence each without its full stop."""
+    """Notes to show with the player's results, one sentence each without the full stop."""
 
 
 def load_entrant(
     player: Player, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
 ) -> Entrant:
-    """A player that was found; raises `InputError` for a policy that cannot be used, as `load_policy` does."""
+    """Load a located player. Raises `InputError` for an unusable policy, like `load_policy`."""
     if isinstance(player, str):
         return Entrant(player, player)
     return load_policy(player, device, deterministic=deterministic, old_version=old_version)
@@ -54,9 +54,9 @@ def load_entrant(
 def load_policy(
     path: Path, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
 ) -> Entrant:
-    """The policy in the file `path`: ours, an ONNX agent, or Stable-Baselines3's zip.
+    """Load the policy in the file `path`: a checkpoint of this project, an ONNX agent, or a Stable-Baselines3 zip.
 
-    Raises `InputError` if it cannot be used; unless `old_version`, also if it is of an old version of the environment.
+    Raises `InputError` if it is unusable, or, unless `old_version`, of an old version of the environment.
     """
     if path.suffix == ONNX:
         return _load_onnx(path, device, deterministic=deterministic, old_version=old_version)
@@ -79,7 +79,7 @@ def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, o
 
 
 def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The contract under which a policy plays today, and a note where that is not its own."""
+    """Return the contract of a policy in the current version, and a note if it differs from its own."""
     if is_old(contract):
         if not old_version:
             raise OldVersionError(old_version_message(path, contract))
@@ -91,7 +91,7 @@ def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple
 
 
 def _usual_contract(path: Path, network: ActorCritic) -> dict[str, Any]:
-    """What a policy without a contract was probably trained under: the usual rules for observations of its size."""
+    """Return the assumed contract of a policy that has none: the default rules for its observation size."""
     for rules in RULES:
         for observe_physics in (True, False):
             if observation_size(rules, observe_physics) == network.obs_dim:

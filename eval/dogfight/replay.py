@@ -1,9 +1,9 @@
-"""Watch a match in a browser: a recorder for `agents.play.matches.play`, and a self-contained HTML page.
+"""Match replays for the browser: a recorder for `agents.play.matches.play`, and a self-contained HTML page.
 
-The page (`replay.html`) carries everything in itself and asks the network for nothing. Of each match it holds the
-fighters' flight at 40 samples a second, as base64 of 16-bit integers (about 100 KB for 90 s), and what happens as
-events at their exact tick: shots, hits, glances off the armour, stalls, deaths. A bullet flies straight, so the place
-and tick of its start and end are enough to draw it at any time.
+The page (`replay.html`) makes no network requests. For each match it contains the fighters' trajectories at 40
+samples per second, as base64 of 16-bit integers (about 100 KB for 90 s), and events at their exact tick: shots, hits,
+glances off the armour, stalls, deaths. Bullets fly straight, so position and tick of start and end suffice to draw
+one at any time.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 
 SAMPLE_TICKS = 3
-"""Ticks between samples of the flight: 40 samples a second."""
+"""Ticks between trajectory samples: 40 samples per second."""
 TEMPLATE = Path(__file__).with_name("replay.html")
 
 _SLOTS = 2 * game.BULLETS_PER_FIGHTER
-_HEADING_STEPS = 32768 / np.pi  # One turn is the whole range of 16 bits, so a heading wraps round by itself.
+_HEADING_STEPS = 32768 / np.pi  # One turn is the full 16-bit range, so headings wrap around.
 _COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One match, tick by tick."""
+    """Trace of one match, a row per tick."""
 
     title: str
     left: str
-    """Who played seat 0, which starts on the left."""
+    """Player in seat 0, which starts on the left."""
     right: str
     rules: str
     regime: str
     max_hp: int
     rows: np.ndarray
-    """float32 [T, 29], a row per tick from tick 1 on, columns as in `TRACE_FIELDS`."""
+    """float32 [T, 29], a row per tick starting at tick 1, columns as in `TRACE_FIELDS`."""
     outcome: int
-    """0 a draw, 1 seat 0 won, 2 seat 1 won."""
+    """0: draw, 1: seat 0 won, 2: seat 1 won."""
 
 
 class Recorder:
-    """Keeps the first match of each of the first `games` places of a batch that traces at least as many.
+    """Recorder of the first match in each of the first `games` places of a batch, which must trace that many.
 
     Call it after every step, as `agents.play.matches.play(..., recorder=...)` does.
     """
@@ -64,7 +64,7 @@ class Recorder:
         self._places = 0
 
     def __call__(self, batch: DogfightBatch, step: int = 0) -> None:
-        """Keep what `batch.trace` holds of the matches still in progress; `step` is not needed."""
+        """Store `batch.trace` of the matches still in progress; `step` is ignored."""
         if all(outcome is not None for outcome in self._outcomes):
             return
         if len(batch.trace) < self.games:
@@ -75,15 +75,15 @@ class Recorder:
         for place, outcome in enumerate(outcomes):
             if self._outcomes[place] is None:
                 played = trace[place, :, _COLUMN["tick"]] >= 0
-                self._rows[place].append(trace[place, played])  # Indexing by a mask copies.
+                self._rows[place].append(trace[place, played])  # Mask indexing copies.
                 self._outcomes[place] = outcome if outcome >= 0 else None
 
     def recordings(
         self, *, left: str, right: str, title: str = "", rules: str = "classic", regime: str = "default"
     ) -> list[Recording]:
-        """The recorded matches, one for each place, of `left` against `right` as `agents.play.matches.play` seats them.
+        """Return the recorded matches of `left` against `right`, one per place, seats as in `agents.play.matches.play`.
 
-        That is, seats are swapped in the second half of the batch. Raises `ValueError` where a match has not ended.
+        Seats are swapped in the second half of the batch. Raises `ValueError` if a match has not ended.
         """
         return [self._recording(place, left, right, title, rules, regime) for place in range(self.games)]
 
@@ -94,12 +94,12 @@ class Recorder:
         if place >= (self._places + 1) // 2:
             left, right = right, left
         rows = np.concatenate(self._rows[place])
-        max_hp = int(rows[0, _COLUMN["hp_0"]])  # No bullet can have arrived within the first tick.
+        max_hp = int(rows[0, _COLUMN["hp_0"]])  # No bullet can hit within the first tick.
         return Recording(title or f"{left} vs {right}", left, right, rules, regime, max_hp, rows, outcome)
 
 
 def write_replay(path: str | Path, recordings: list[Recording]) -> None:
-    """Write the page with all `recordings` to `path`, whole or not at all; its folder is made where it is missing."""
+    """Write the page with all `recordings` to `path` atomically, creating its folder if missing."""
     if not recordings:
         raise ValueError("recordings is empty: a replay needs at least one match")
     names = {recording.title for recording in recordings}
@@ -109,16 +109,16 @@ def write_replay(path: str | Path, recordings: list[Recording]) -> None:
 
 
 def page(title: str, games: list[dict[str, Any]]) -> str:
-    """The template filled in. Neither the title nor a name within `games` can end its element or start another."""
+    """Return the filled template. The title and the names in `games` are escaped and cannot inject markup."""
     data = json.dumps({"rules": _constants(), "games": games}, ensure_ascii=True, separators=(",", ":"))
-    # In the HTML of a script element only "<" matters; & and > are escaped to be plainly inert.
+    # Only "<" needs escaping in a script element; & and > are escaped as a precaution.
     inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = {"title": html.escape(title), "data": inert}
     return re.sub(r"\{\{(title|data)\}\}", lambda mark: parts[mark[1]], TEMPLATE.read_text(encoding="utf-8"))
 
 
 def encode(recording: Recording) -> dict[str, Any]:
-    """A recording as the page reads it: names, ticks, the flight (base64), bullets, and events."""
+    """Return a recording in the format of the page: names, ticks, trajectories (base64), bullets, and events."""
     rows = recording.rows
     return {
         "title": recording.title,
@@ -148,9 +148,9 @@ def _constants() -> dict[str, float]:
 
 
 def _samples(rows: np.ndarray) -> np.ndarray:
-    """Little-endian int16 [S, 2, 4]: x and y in 0.1 m, heading (65,536 to a turn), speed in 0.1 m/s.
+    """Return little-endian int16 [S, 2, 4]: x and y in 0.1 m, heading (65,536 per turn), speed in 0.1 m/s.
 
-    Samples are at rows 0, 3, 6, ... and at the last row, whatever its number.
+    Samples are rows 0, 3, 6, ... and always the last row.
     """
     kept = rows[_sampled(len(rows))]
     per_seat = []
@@ -170,9 +170,9 @@ def _sampled(length: int) -> np.ndarray:
 
 
 def _bullets(rows: np.ndarray, *, wraps: bool) -> Iterator[list[float]]:
-    """Each bullet's straight flight as [first tick, last tick, x0, y0, x1, y1, seat], places in m.
+    """Yield each bullet's straight path as [first tick, last tick, x0, y0, x1, y1, seat], positions in m.
 
-    With `wraps` the end is given without the jump at the open sides.
+    With `wraps` the end is unwrapped, without the jump at the open sides.
     """
     life = rows[:, [_COLUMN[f"bullet_{slot}_life"] for slot in range(_SLOTS)]]
     before = np.vstack([np.zeros(_SLOTS), life[:-1]])
@@ -192,7 +192,7 @@ def _unwrapped(x: np.ndarray) -> np.ndarray:
 
 
 def _events(rows: np.ndarray) -> Iterator[dict[str, Any]]:
-    """What happened when: `tick`, `kind`, the `seat` it happened to (of a shot: who fired), and particulars."""
+    """Yield events: `tick`, `kind`, the affected `seat` (for a shot: the shooter), and details."""
     for seat in range(2):
         yield from _shots(rows, seat)
         yield from _losses(rows, seat)
@@ -201,14 +201,14 @@ def _events(rows: np.ndarray) -> Iterator[dict[str, Any]]:
 
 
 def _shots(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
-    """A cooldown only rises when the gun fires."""
+    """Yield shots: the cooldown rises only when the gun fires."""
     cooldown = rows[:, _COLUMN[f"cooldown_{seat}"]]
     for row in np.flatnonzero(np.diff(cooldown, prepend=0.0) > 0):
         yield {"tick": int(row) + 1, "kind": "shot", "seat": seat}
 
 
 def _losses(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
-    """Falls of hp: `hit`, or `death` where none is left; `hp` is what remains."""
+    """Yield losses of hp: `hit`, or `death` at 0; `hp` is the remainder."""
     hp = rows[:, _COLUMN[f"hp_{seat}"]]
     for row in np.flatnonzero(np.diff(hp, prepend=hp[0]) < 0):
         left = int(hp[row])
@@ -216,7 +216,7 @@ def _losses(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
 
 
 def _stalls(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
-    """Unbroken stalls, `end` being the first tick after."""
+    """Yield uninterrupted stalls; `end` is the first tick after one."""
     stalled = np.pad(rows[:, _COLUMN[f"stall_{seat}"]] > 0, 1).astype(np.int8)
     change = np.diff(stalled)
     for first, end in zip(np.flatnonzero(change > 0), np.flatnonzero(change < 0), strict=True):
@@ -224,7 +224,7 @@ def _stalls(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
 
 
 def _glances(rows: np.ndarray, seat: int) -> Iterator[dict[str, Any]]:
-    """Bullets of the other seat that vanished before their time while `seat` lost no hp."""
+    """Yield bullets of the other seat that vanished before their lifetime ended while `seat` lost no hp."""
     first = (1 - seat) * game.BULLETS_PER_FIGHTER
     slots = range(first, first + game.BULLETS_PER_FIGHTER)
     life = rows[:, [_COLUMN[f"bullet_{slot}_life"] for slot in slots]]

@@ -1,7 +1,7 @@
-"""What a run has left of itself: its checkpoints and the snapshots in its pool, by age, as players.
+"""Saved policies of a run, by age, as players: its checkpoints and the snapshots in its pool.
 
-A pool snapshot is weights and a network shape, without a contract: it plays under the contract of the run's newest
-checkpoint, which is the same network in the same game.
+A pool snapshot has weights and a network shape but no contract: it plays under the contract of the run's newest
+checkpoint, which has the same network and the same game.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POOL = "pool"
 
 @dataclass(frozen=True)
 class Frozen:
-    """The policy of a run as it was after `env_steps` steps."""
+    """Policy of a run after `env_steps` steps."""
 
     env_steps: int
     entrant: Entrant
@@ -35,9 +35,9 @@ class Frozen:
 def frozen_policies(
     folder: Path, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
 ) -> list[Frozen]:
-    """Everything frozen in the run's folder, which `find_run` found, oldest first, one per number of steps.
+    """Return all saved policies in the run's folder (from `find_run`), oldest first, one per number of steps.
 
-    Where several files are of one moment, final.pt stands for them, then a checkpoint, then the pool's snapshot.
+    Of several files with the same number of steps, final.pt has priority, then a checkpoint, then the pool's snapshot.
     Raises `CheckpointError` for a damaged checkpoint, `PoolError` for a damaged pool, and unless `old_version`
     `OldVersionError` for a run of an old version of the environment.
     """
@@ -51,7 +51,7 @@ def frozen_policies(
 
 
 def thin(policies: list[Frozen], most: int) -> list[Frozen]:
-    """At most `most` (2 or more) of them, as evenly spaced in steps as they come: the first, the last and between."""
+    """Return at most `most` (2 or more) policies, spaced as evenly in steps as possible, first and last kept."""
     first, last = policies[0].env_steps, policies[-1].env_steps
     wanted = [first + (last - first) * i / (most - 1) for i in range(most)]
     nearest = {min(policies, key=lambda frozen: abs(frozen.env_steps - steps)).env_steps for steps in wanted}
@@ -59,14 +59,14 @@ def thin(policies: list[Frozen], most: int) -> list[Frozen]:
 
 
 def called_by_age(policies: list[Frozen]) -> list[Frozen]:
-    """The same policies under the names 950, 12.3k, 1.64M: their age, in as many digits as tell them apart."""
+    """Return the policies named by age (950, 12.3k, 1.64M), with as many digits as needed for unique names."""
     ages = [frozen.env_steps for frozen in policies]
     digits = next(n for n in count(3) if len({shortened(age, n) for age in ages}) == len(ages))
     return [replace(f, entrant=replace(f.entrant, name=shortened(f.env_steps, digits))) for f in policies]
 
 
 def shortened(env_steps: int, digits: int = 3) -> str:
-    """A number of steps in a few letters and so many digits: 950, 12.3k, 1.64M."""
+    """Format a number of steps with `digits` significant digits: 950, 12.3k, 1.64M."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if env_steps >= size:
             return np.format_float_positional(env_steps / size, digits, fractional=False, trim="-") + letter
@@ -84,12 +84,12 @@ def _is_final(frozen: Frozen) -> bool:
 
 
 def _pool(folder: Path, newest: Frozen, device: str | torch.device) -> list[Frozen]:
-    """The pool's snapshots, playing as `newest` does; a snapshot of update u was taken before it."""
+    """Return the pool's snapshots with the settings of `newest`; a snapshot of update u was taken before u."""
     policy = newest.entrant.contestant
     if not (folder / INDEX).is_file() or not isinstance(policy, Policy):
         return []
     shape = policy.network.shape
-    pool = Pool(folder, capacity=1, shape=shape)  # Nothing is added, so nothing has to leave.
+    pool = Pool(folder, capacity=1, shape=shape)  # Nothing is added, so nothing is evicted.
     steps_per_update = newest.env_steps // max(_age(newest.entrant, "update"), 1)
     found = []
     for snapshot in pool.snapshots:

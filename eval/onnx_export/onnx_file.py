@@ -1,10 +1,10 @@
-"""The file of an ONNX agent, read and checked before anything in it runs.
+"""Reading and validation of an ONNX agent's file, before any of it is run.
 
 An agent is a stateless model with one input, float32 [1, D] or [N, D], and one output, float32 [1, 3] or [N, 3]: turn
-in [-1, 1], throttle in [0, 1], and shoot, which fires above 0. D says what it observes: 224 floats of the challenge
-(four frames of 56, newest first, zeros where there is no frame yet), or 59 or 46 of the classic rules. Only operators
-of ONNX itself are taken, and every weight must be inside the file, so a model can neither run code of its own nor make
-the runtime open another file.
+in [-1, 1], throttle in [0, 1], and shoot, which fires above 0. D gives the observation: 224 floats of the challenge
+(four frames of 56, newest first, zeros for missing frames), or 59 or 46 of the classic rules. Only standard ONNX
+operators are accepted, and every weight must be inside the file, so a model can neither run custom code nor make the
+runtime open another file.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ from sparring.envs.dogfight.rules import RULES
 
 MAX_PARAMETERS = 250_000
 MAX_BYTES = 10_000_000
-"""What the public challenge allows."""
+"""File size limit of the public challenge."""
 CONTRACT = "contract"
-"""The entry of a model's metadata in which an exported policy states how it was trained, as JSON."""
+"""Metadata key of an exported policy's training contract, as JSON."""
 
 _DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
-"""Of the operators that ONNX defines itself."""
+"""Domains of the standard ONNX operators."""
 _STATED = ("id", "version", "action_repeat")
-"""What the metadata says of a policy that its input's size does not."""
+"""Contract entries in the metadata that do not follow from the input size."""
 
 SIZES = {observation_size(rules, physics): (rules, physics) for rules in reversed(RULES) for physics in (False, True)}
-"""D, and the rules and whether physics parameters are observed: 224, 46 and 59."""
+"""(rules, physics parameters observed) by D: 224, 46 and 59."""
 WANTED = "one input float32 [1, D], D being 224 (challenge), 59 or 46 (classic), and one output float32 [1, 3]"
 
 
 class OnnxError(InputError):
-    """A model that cannot play; the message is one line naming the file, what was found and what is wanted."""
+    """Raised for a model that cannot play; the message is one line with the file, actual and expected values."""
 
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A model whose interface was checked; `model` is onnx's `ModelProto`."""
+    """Model with a validated interface; `model` is an onnx `ModelProto`."""
 
     path: Path
     model: Any
     obs_dim: int
     parameters: int
     size: int
-    """Bytes of the file."""
+    """File size in bytes."""
 
     @property
     def rules(self) -> str:
-        """The rule set whose observations the model takes."""
+        """Rule set of the model's observations."""
         return SIZES[self.obs_dim][0]
 
     @property
     def observe_physics(self) -> bool:
-        """Whether the observations include the physics parameters; under challenge rules this says nothing."""
+        """True if observations include the physics parameters; without meaning under challenge rules."""
         return SIZES[self.obs_dim][1]
 
     @property
     def stated(self) -> dict[str, Any]:
-        """What an exported policy states about its training: id, version and action_repeat; empty for other models."""
+        """Training contract of an exported policy: id, version and action_repeat; empty for other models."""
         text = next((entry.value for entry in self.model.metadata_props if entry.key == CONTRACT), "")
         try:
             contract = json.loads(text)
@@ -76,7 +76,7 @@ class OnnxFile:
 
 
 def read_onnx(path: Path) -> OnnxFile:
-    """Read the model in `path`; raises `OnnxError` where it is no agent, `InputError` where onnx is missing."""
+    """Read the model in `path`. Raises `OnnxError` if it is not an agent, `InputError` if onnx is missing."""
     onnx = export_package("onnx")
     try:
         data = path.read_bytes()
@@ -88,13 +88,13 @@ def read_onnx(path: Path) -> OnnxFile:
     obs_dim = _observation_size(path, onnx, model)
     try:
         onnx.checker.check_model(model)
-    except Exception as error:  # a checker of damaged models may fail in any way
+    except Exception as error:  # The checker may raise any exception for damaged models.
         raise _damaged(path, error) from error
     return OnnxFile(path, model, obs_dim, parameter_count(model), len(data))
 
 
 def export_package(package: str) -> Any:
-    """Import onnx or onnxruntime; raises `InputError` with the pip command where it is missing."""
+    """Import onnx or onnxruntime. Raises `InputError` with the pip command if it is missing."""
     try:
         return import_module(package)
     except ImportError as error:
@@ -102,17 +102,17 @@ def export_package(package: str) -> Any:
 
 
 def parameter_count(model: Any) -> int:
-    """How many floating-point numbers the model stores, learned or not."""
+    """Return the number of floating-point values stored in the model, learned or not."""
     types = export_package("onnx").TensorProto
     floats = (types.FLOAT, types.FLOAT16, types.BFLOAT16, types.DOUBLE)
     return sum(math.prod(tensor.dims) for tensor in _tensors(model) if tensor.data_type in floats)
 
 
 def _parse(path: Path, onnx: Any, data: bytes) -> Any:
-    """The `ModelProto` in `data`; raises `OnnxError` for bytes that hold none."""
+    """Return the `ModelProto` in `data`. Raises `OnnxError` for invalid bytes."""
     try:
         model = onnx.load_model_from_string(data)
-    except Exception as error:  # so may a parser
+    except Exception as error:  # The parser may raise any exception, too.
         raise _damaged(path, error) from error
     if not model.graph.node:
         raise _damaged(path, "it has no graph")
@@ -125,7 +125,7 @@ def _damaged(path: Path, reason: object) -> OnnxError:
 
 
 def _check_operators(path: Path, model: Any) -> None:
-    """Raise `OnnxError` for an operator that ONNX does not define, nor the model by a function of operators."""
+    """Raise `OnnxError` for an operator defined neither by ONNX nor by a function in the model."""
     functions = {(function.domain, function.name) for function in model.functions}
     for node in _nodes(model):
         if node.domain not in _DOMAINS and (node.domain, node.op_type) not in functions:
@@ -144,7 +144,7 @@ def _check_weights(path: Path, onnx: Any, model: Any) -> None:
 
 
 def _observation_size(path: Path, onnx: Any, model: Any) -> int:
-    """D; raises `OnnxError` where inputs or outputs are not those of an agent."""
+    """Return D. Raises `OnnxError` if inputs or outputs are not those of an agent."""
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     for kind, values in (("input", inputs), ("output", model.graph.output)):
@@ -166,7 +166,7 @@ def _observation_size(path: Path, onnx: Any, model: Any) -> int:
 
 
 def _shape(value: Any) -> list[int | str] | None:
-    """The declared sizes, a free one by its name or "N"; None where no shape is declared."""
+    """Return the declared sizes, a free one as its name or "N"; None if no shape is declared."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return None
@@ -178,7 +178,7 @@ def _is_float32(onnx: Any, value: Any) -> bool:
 
 
 def _described(onnx: Any, value: Any) -> str:
-    """What a value is, as in `float64 [1, 59]`."""
+    """Return type and shape of a value, such as `float64 [1, 59]`."""
     if not value.type.HasField("tensor_type"):
         return "no tensor"
     code, shape = value.type.tensor_type.elem_type, _shape(value)
@@ -188,7 +188,7 @@ def _described(onnx: Any, value: Any) -> str:
 
 
 def _nodes(model: Any) -> Iterator[Any]:
-    """Every node: of the graph, of the graphs inside its nodes, and of the model's functions."""
+    """Yield every node of the graph, its subgraphs, and the model's functions."""
     waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
     while waiting:
         node = waiting.pop()
@@ -197,14 +197,14 @@ def _nodes(model: Any) -> Iterator[Any]:
 
 
 def _graphs(node: Any) -> Iterator[Any]:
-    """The graphs inside a node, as the branches of an If are."""
+    """Yield the graphs inside a node, such as the branches of an If."""
     for attribute in node.attribute:
         yield from [attribute.g] if attribute.HasField("g") else []
         yield from attribute.graphs
 
 
 def _tensors(model: Any) -> Iterator[Any]:
-    """Every stored tensor: initializers of all graphs and constants of all nodes."""
+    """Yield every stored tensor: initializers of all graphs and constants of all nodes."""
     yield from _initializers(model.graph)
     for node in _nodes(model):
         for attribute in node.attribute:

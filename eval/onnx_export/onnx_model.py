@@ -1,9 +1,9 @@
-"""A policy's deterministic actor as an ONNX model, written from its layers, one operator each.
+"""Export of a policy's deterministic actor to ONNX, built layer by layer, one operator each.
 
-The model is stateless: `observation` float32 [1, D], D as the checkpoint's contract says (59, 46, or under challenge
-rules 224, four frames of 56 with the newest first and zeros for frames that do not exist yet), to `action` float32
-[1, 3]: turn clamped to [-1, 1], throttle to [0, 1], and shoot, which is 1 where the policy fires (p > 1/2) and 0 where
-it does not. The mirror of a policy trained with one is part of the model, the critic is not.
+The model is stateless. It maps `observation` float32 [1, D], D from the checkpoint's contract (59, 46, or under
+challenge rules 224: four frames of 56, newest first, zeros for missing frames), to `action` float32 [1, 3]: turn
+clamped to [-1, 1], throttle to [0, 1], and shoot, 1 if the policy fires (p > 1/2) and 0 otherwise. The mirror of a
+policy trained with one is included, the critic is not.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from sparring.eval.onnx_export.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMET
 
 TOLERANCE = 1e-5
 OPSET = 17
-"""The first that has LayerNormalization."""
+"""First opset with LayerNormalization."""
 IR_VERSION = 8
 
 ACTIONS = 3
 STEERING = 2
-"""The first two of them, turn and throttle. The third fires above 0, be it a Bernoulli's logit or a Gaussian's mean."""
+"""Number of steering outputs: turn and throttle. The third (Bernoulli logit or Gaussian mean) fires above 0."""
 ACTION_LOW = (-1.0, 0.0)
 ACTION_HIGH = (1.0, 1.0)
 
 
 class ExportError(InputError):
-    """A policy that cannot be exported; the message is one line saying why and what to do."""
+    """Raised for a policy that cannot be exported; the message is one line with reason and remedy."""
 
 
 def export(checkpoint: Checkpoint, path: Path) -> float:
-    """Write the policy to `path`, whole or not at all, once it agrees with torch; returns the largest difference.
+    """Write the policy to `path` atomically if it agrees with torch; return the largest difference.
 
-    Raises `ExportError` for a policy that is too large, of another environment or in disagreement, and where a package
-    is missing.
+    Raises `ExportError` for a policy that is too large, of another environment or different from torch, and if a
+    package is missing.
     """
     if checkpoint.contract["id"] != ENV_ID:
         old = checkpoint.contract["id"]
@@ -71,7 +71,7 @@ def export(checkpoint: Checkpoint, path: Path) -> float:
 
 
 def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
-    """The deterministic policy as a serialized, checked ONNX model that carries its contract as metadata."""
+    """Return the deterministic policy as a serialized, checked ONNX model with its contract as metadata."""
     onnx = export_package("onnx")
     graph = _Graph(onnx)
     mirror = Mirror(contract["rules"], network.obs_dim) if contract["mirror"] else None
@@ -96,9 +96,9 @@ def build(network: ActorCritic, contract: Mapping[str, Any]) -> bytes:
 
 
 def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256, seed: int = 0) -> float:
-    """Largest absolute difference between the model `data` and torch, over random observations.
+    """Return the largest absolute difference between the model `data` and torch, over random observations.
 
-    Infinite where the two differ about shooting although torch's logit is not within rounding of zero.
+    Infinite if the two differ in shooting and torch's logit is not within rounding of zero.
     """
     generator = torch.Generator().manual_seed(seed)
     obs = torch.randn(observations, checkpoint.network.obs_dim, generator=generator)
@@ -110,7 +110,7 @@ def disagreement(checkpoint: Checkpoint, data: bytes, *, observations: int = 256
 
 
 def run_model(data: bytes, observations: np.ndarray) -> np.ndarray:
-    """Actions float32 [B, 3] of the model `data` for observations float32 [B, D], asked one by one as in play."""
+    """Return actions float32 [B, 3] of the model `data` for observations float32 [B, D], run one by one as in play."""
     runtime = export_package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -119,7 +119,7 @@ def run_model(data: bytes, observations: np.ndarray) -> np.ndarray:
 
 
 class _Graph:
-    """ONNX nodes and weights, added layer by layer; values are called by their names."""
+    """Builder of ONNX nodes and weights, layer by layer; values are referred to by name."""
 
     def __init__(self, onnx: Any) -> None:
         self.onnx = onnx
@@ -140,7 +140,7 @@ class _Graph:
         return name
 
     def layer(self, module: nn.Module, x: str) -> str:
-        """Add a layer of the network family applied to `x` and return its result; `TypeError` for any other layer."""
+        """Add a network layer applied to `x` and return its output. Raises `TypeError` for an unsupported layer."""
         if isinstance(module, nn.Sequential):
             for child in module:
                 x = self.layer(child, x)
@@ -160,7 +160,7 @@ class _Graph:
 
 
 def _add_mirror(graph: _Graph, mirror: Mirror) -> str:
-    """What `Mirror.show` does: the observation with the opponent on the right; defines "swapped" [1, 1]."""
+    """Add `Mirror.show`: the observation with the opponent on the right; defines "swapped" [1, 1]."""
     take = lambda columns: graph.add("Gather", "observation", graph.constant(columns), axis=1)  # noqa: E731
     zero = graph.constant([0.0])
     swapped = graph.add("Less", take(torch.tensor([mirror.opponent_x])), zero, outputs=["swapped"])
@@ -174,7 +174,7 @@ def _add_mirror(graph: _Graph, mirror: Mirror) -> str:
 
 
 def _add_action(graph: _Graph, output: str, *, mirrored: bool) -> None:
-    """From the actor's three numbers to a legal action: steering clamped and turned back, fire or not."""
+    """Add the conversion of the actor's outputs to a legal action: steering clamped and unmirrored, shoot 0 or 1."""
     sizes = graph.constant([STEERING, ACTIONS - STEERING])
     graph.add("Split", output, sizes, outputs=["means", "logits"], axis=1)
     raised = graph.add("Max", "means", graph.constant(ACTION_LOW))
@@ -189,7 +189,7 @@ def _add_action(graph: _Graph, output: str, *, mirrored: bool) -> None:
 
 @torch.no_grad()
 def _torch_actions(checkpoint: Checkpoint, obs: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """What torch does, clamped as the environment does, and the logits behind the shots."""
+    """Return torch's actions, clamped as in the environment, and the shoot logits."""
     network = checkpoint.network.cpu().eval()
     actions = Policy(network, checkpoint.contract).act(obs)
     steering = actions[:, :STEERING]

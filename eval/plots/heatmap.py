@@ -1,7 +1,7 @@
-"""A payoff matrix as a picture: the share of the points each row takes from each column, and each player's rating.
+"""Heatmap of a payoff matrix: share of points of each row against each column, and each player's rating.
 
-Colours diverge from 50 %, blue where the row wins and red where the column does, and every cell shows its number. To
-the right each row has its rating as a dot with its interval. Needs matplotlib, as `check_matplotlib` tells.
+Colours diverge from 50 %: blue if the row wins, red if the column does. Every cell shows its number. To the right each
+row has its rating as a dot with its interval. Needs matplotlib; see `check_matplotlib`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 LOSES, EVEN, WINS = "#B2182B", "#F7F7F7", "#2166AC"
-"""Ends and middle of ColorBrewer's RdBu, which people with red-green blindness can tell apart."""
+"""Ends and middle of ColorBrewer's RdBu, which is safe for red-green colour blindness."""
 INK, DIM, GRID = "#1E2228", "#70767E", "#DEE1E5"
 COLORS = LinearSegmentedColormap.from_list("shares", [LOSES, EVEN, WINS]).with_extremes(bad=GRID)
 
@@ -32,8 +32,8 @@ _STYLE = {"savefig.bbox": "tight", "savefig.pad_inches": 0.28, "text.color": INK
 class MatrixChart:
     """A payoff matrix: `shares` [K, K] in [0, 1], the row's points against the column, NaN for a pair without games.
 
-    `labels`, `elo` and `intervals` are those of the K players in the order of the rows; of the first `policies` the
-    labels are ages, the others are bots and separated by a line.
+    `labels`, `elo` and `intervals` are those of the K players in the order of the rows. The first `policies` labels are
+    ages; the others are bots, separated by a line.
     """
 
     title: str
@@ -46,7 +46,7 @@ class MatrixChart:
 
 
 def draw_heatmap(chart: MatrixChart) -> bytes:
-    """Return the picture as a PNG file; the same chart gives the same bytes, whatever matplotlib's settings are."""
+    """Return the picture as PNG data; the same chart gives the same bytes, independent of matplotlib's settings."""
     buffer = io.BytesIO()
     with style.context(["default", _STYLE]):
         heatmap_figure(chart).savefig(buffer, format="png", metadata={"Software": None})
@@ -54,7 +54,7 @@ def draw_heatmap(chart: MatrixChart) -> bytes:
 
 
 def heatmap_figure(chart: MatrixChart) -> Figure:
-    """Return the matrix with its colour bar below and the ratings to the right, a row of each at the same height."""
+    """Return the matrix with its colour bar below and the ratings to the right, rows aligned."""
     side = len(chart.labels) * CELL
     figure = Figure(figsize=(side, side))
     matrix = figure.add_axes((0.0, 0.0, 1.0, 1.0))

@@ -1,8 +1,8 @@
-"""What runs wrote while they learned, read back: metrics.jsonl as curves, and where the curriculum went on.
+"""Training histories of runs: metrics.jsonl as curves, and the starts of curriculum phases and stages.
 
-A curve has a point for every update that has a value: what is null or left out is skipped, never made up. Smoothing is
-the mean of the last N updates, of those that have a value. The mean of several runs is taken where all of them have
-one, at the same env steps and without interpolation, so that it cannot jump because one of them ended early.
+A curve has a point for every update with a value: null or missing values are skipped. Smoothing is the mean of the
+last N updates that have a value. The mean of several runs is taken at env steps where all of them have a value,
+without interpolation, so that it does not jump when one of them ends early.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ MILLION = 1e6
 """Env steps are shown in millions."""
 PHASE, STAGE = "curriculum/phase", "curriculum/stage"
 _BEGINNING = re.compile(r"phase (?P<phase>.+?), update \d+: ")
-"""How a training run says in events.jsonl that a phase has started."""
+"""Pattern of the start of a phase in events.jsonl."""
 
 Row = dict[str, Any]
 
 
 class HistoryError(InputError):
-    """A run whose metrics cannot be read or lack something; the message is one line naming it and what is there."""
+    """Raised for unreadable or missing metrics; the message is one line with the run and the available metrics."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """P points: env steps int64 [P], increasing, and finite values float64 [P]."""
+    """Curve of P points: env steps int64 [P], increasing, and finite values float64 [P]."""
 
     steps: np.ndarray
     values: np.ndarray
@@ -48,7 +48,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class PhaseMark:
-    """Where a phase begins, or a stage within one; `phase` is the phase's name where that is known."""
+    """Start of a phase, or of a stage within one; `phase` is the phase's name if known."""
 
     env_steps: int
     new_phase: bool
@@ -57,7 +57,7 @@ class PhaseMark:
 
 @dataclass(frozen=True)
 class RunHistory:
-    """One run's rows, one per update, in the order of their env steps."""
+    """Rows of one run, one per update, in the order of env steps."""
 
     name: str
     folder: Path
@@ -65,13 +65,13 @@ class RunHistory:
 
     @property
     def metrics(self) -> list[str]:
-        """Every metric that has a value in some row."""
+        """Metrics that have a value in at least one row."""
         return sorted({key for row in self.rows for key, value in row.items() if key != STEPS and _finite(value)})
 
     def curve(self, metric: str, *, smooth: int = 1) -> Curve:
-        """The metric where it has a value, each the mean of the last `smooth` updates.
+        """Return the metric where it has a value, each the mean of the last `smooth` updates.
 
-        Raises `HistoryError` where it never has one.
+        Raises `HistoryError` if it has none.
         """
         values = np.array([row[metric] if _finite(row.get(metric)) else math.nan for row in self.rows], np.float64)
         known = np.isfinite(values)
@@ -82,7 +82,7 @@ class RunHistory:
         return Curve(steps[known], np.nanmean(windows[known], axis=1))
 
     def marks(self) -> list[PhaseMark]:
-        """Where phases and stages begin, as the rows say; their names are those in events.jsonl."""
+        """Return the starts of phases and stages found in the rows, with the names in events.jsonl."""
         names = {row[STEPS]: found["phase"] for row in self._events() if (found := _BEGINNING.match(row["event"]))}
         marks, before, begin = [], None, 0
         for row in self.rows:
@@ -90,7 +90,7 @@ class RunHistory:
             if None not in now and now != before:
                 marks.append(PhaseMark(begin, before is None or now[0] != before[0], names.get(begin, "")))
                 before = now
-            begin = row[STEPS]  # An update begins where the one before it ended.
+            begin = row[STEPS]  # An update begins where the previous one ended.
         return marks
 
     def _events(self) -> list[Row]:
@@ -98,41 +98,41 @@ class RunHistory:
         return [row for row in _read_rows(path) if isinstance(row.get("event"), str)] if path.is_file() else []
 
     def _lacks(self, metric: str) -> str:
-        """What the run has of the metric's room, as rollout/ is one, or else its rooms, and the nearest metric."""
+        """Return the error text: available metrics of the group (such as rollout/), else the groups; nearest match."""
         room = [name for name in self.metrics if _room(name) == _room(metric)]
         known = ", ".join(room or dict.fromkeys(_room(name) for name in self.metrics))
-        meant = suggestion(metric, self.metrics, likeness=0.65)  # Keys of the same end are too alike for less.
+        meant = suggestion(metric, self.metrics, likeness=0.65)  # Keys with a common ending need this high a threshold.
         return f"--metrics: {self.name} has no value of {metric!r}, but of {known}{meant}"
 
 
 @dataclass(frozen=True)
 class CurveGroup:
-    """R runs that belong together, as the seeds of one configuration do."""
+    """Group of R runs, such as the seeds of one configuration."""
 
     label: str
     runs: tuple[RunHistory, ...]
 
     def curves(self, metric: str, *, smooth: int = 1) -> list[Curve]:
-        """The metric of every run; raises `HistoryError` where one lacks it."""
+        """Return the metric of every run. Raises `HistoryError` if a run lacks it."""
         return [run.curve(metric, smooth=smooth) for run in self.runs]
 
 
 def mean(curves: Sequence[Curve]) -> Curve:
-    """The mean of R curves at the env steps where all of them have a value, which may be none."""
+    """Return the mean of R curves at the env steps where all of them have a value; may be empty."""
     steps = reduce(np.intersect1d, [curve.steps for curve in curves])
     values = [curve.values[np.isin(curve.steps, steps)] for curve in curves]
     return Curve(steps, np.mean(values, axis=0))
 
 
 def read_history(text: str, *, by_update: bool = False) -> RunHistory:
-    """Read the run given by its name or its folder; raises `HistoryError`.
+    """Read the run given by its name or its folder. Raises `HistoryError`.
 
-    `by_update` counts updates from 1 where env steps stand else, for runs whose updates are of unequal length.
+    `by_update` replaces env steps by update numbers from 1, for runs whose updates differ in length.
     """
     folder = find_folder(text, holding=METRICS)
     if folder is None:
         raise HistoryError(_not_found(text))
-    # Rows of one moment: the later stands. Runs of the first version have their events among the metrics.
+    # Of rows with equal steps the last is kept. Runs of the first version have events among the metrics.
     rows = {row[STEPS]: row for row in _read_rows(folder / METRICS) if "event" not in row}
     if not rows:
         raise HistoryError(f"{folder / METRICS}: holds no metrics yet; wait for the run's first update")
@@ -149,7 +149,7 @@ def _not_found(text: str) -> str:
 
 
 def _read_rows(path: Path) -> Iterator[Row]:
-    """Every row of a run's file but a last line without its end, which the run is still writing."""
+    """Yield the rows of a run's file, except an incomplete last line that is still being written."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -169,7 +169,7 @@ def _parse(line: bytes, where: str) -> Row:
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # which no NaN is
+    return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # False for NaN.
 
 
 def _room(metric: str) -> str:

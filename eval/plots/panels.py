@@ -1,9 +1,9 @@
-"""Learning curves as a picture: a panel per metric over shared env steps or updates, a colour per group of runs.
+"""Figure of learning curves: a panel per metric over shared env steps or updates, a colour per group of runs.
 
 Every run is a thin line, the mean of its group a thick one of the same colour. The colours are those of M. Okabe and
-K. Ito ("Color universal design", 2008) that show on white, which people with any colour blindness can tell apart;
-where there are more groups, they come again dashed and dotted. A line is open where its metric had no value for long:
-what lies between was not measured. The same chart gives the same bytes, whatever the person's own matplotlib settings.
+K. Ito ("Color universal design", 2008) that are visible on white, and are safe for all kinds of colour blindness.
+Further groups repeat them dashed and dotted. A line has a gap where its metric was not measured for long. The same
+chart gives the same bytes, independent of the user's matplotlib settings.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ DASHES = ("-", "--", ":")
 MOST_GROUPS = len(COLORS) * len(DASHES)
 INK, DIM, GRID = "#1E2228", "#70767E", "#DEE1E5"
 GAP = 10.0
-"""A line is open where the next value is so many times farther than usual."""
+"""A line has a gap where the distance to the next value is this many times the usual one."""
 FEW = 40
-"""Up to so many values are shown as dots, too."""
+"""Maximum number of values also shown as dots."""
 
 _WIDTH, _PANEL_HEIGHT, _LABEL_HEIGHT = 9.0, 2.6, 0.21
 """Inches."""
 _ROW = 10
-"""Points, of phases' names."""
+"""Row height of phase names in points."""
 _PANEL_LETTERS = 125
-"""So many letters of a phase's name are as wide as a panel."""
+"""Width of a panel in letters of a phase name."""
 _LEGEND_LETTERS = 110
-"""So many letters are as wide as the legend, where a line before a label takes the place of eight."""
+"""Width of the legend in letters; the line before a label counts as eight."""
 _STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": DIM,
@@ -66,7 +66,7 @@ _UNDATED = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 @dataclass(frozen=True)
 class Bundle:
-    """One group in one panel: its R runs and their mean."""
+    """Curves of one group in one panel: its R runs and their mean."""
 
     runs: Sequence[Curve]
     mean: Curve
@@ -74,7 +74,7 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Panel:
-    """One metric: a bundle per group, on a linear or a logarithmic axis."""
+    """Panel of one metric: a bundle per group, on a linear or a logarithmic axis."""
 
     metric: str
     bundles: Sequence[Bundle]
@@ -83,7 +83,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axis:
-    """What the panels share: its name, and how many of it are shown as 1."""
+    """Shared x axis of the panels: its name, and its unit."""
 
     name: str
     unit: float
@@ -94,7 +94,7 @@ ENV_STEPS, UPDATES = Axis("env steps (millions)", MILLION), Axis("updates", 1.0)
 
 @dataclass(frozen=True)
 class CurveChart:
-    """What is drawn: P panels over G groups called `labels`, vertical lines at `marks`, and a note below."""
+    """Content of a figure: P panels of G groups named `labels`, vertical lines at `marks`, and a note below."""
 
     labels: Sequence[str]
     panels: Sequence[Panel]
@@ -105,14 +105,14 @@ class CurveChart:
 
 
 class _Plain(LogFormatter):
-    """0.02 rather than 2e-02, on the ticks between powers of ten that have room for it."""
+    """Formatter of log ticks: 0.02 rather than 2e-02, also between powers of ten if there is room."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 def draw(chart: CurveChart, form: str) -> bytes:
-    """The picture as a file of the given form, png or svg."""
+    """Return the picture as png or svg data, according to `form`."""
     buffer = io.BytesIO()
     with style.context(["default", _STYLE]):
         _figure(chart).savefig(buffer, format=form, metadata=_UNDATED[form])
@@ -120,7 +120,7 @@ def draw(chart: CurveChart, form: str) -> bytes:
 
 
 def open_gaps(curve: Curve, unit: float = MILLION) -> tuple[np.ndarray, np.ndarray]:
-    """The curve's places in units of steps and its values, both float64, with NaN where the line is to be open."""
+    """Return the curve's steps divided by `unit` and its values, both float64, with NaN at gaps."""
     steps = curve.steps / unit
     if len(steps) < 2:
         return steps, curve.values
@@ -148,13 +148,13 @@ def _figure(chart: CurveChart) -> Figure:
 
 
 def _legend_columns(labels: Sequence[str]) -> int:
-    """As many as there is room for, and at least one."""
+    """Return the number of legend columns that fit, at least one."""
     room = _LEGEND_LETTERS // (8 + max(map(len, labels)))
     return max(1, min(len(labels), room))
 
 
 def _add_legend(figure: Figure, chart: CurveChart, columns: int) -> None:
-    """Above the panels, with the title above it."""
+    """Add the legend above the panels, and the title above the legend."""
     handles = [Line2D([], [], linewidth=2.2, **_look(index)) for index in range(len(chart.labels))]
     figure.legend(
         handles,
@@ -186,7 +186,7 @@ def _draw_line(axes: Axes, curve: Curve, index: int, unit: float, **how: Any) ->
 
 
 def _look(index: int) -> dict[str, Any]:
-    """The colour and dashes of a group."""
+    """Return the colour and line style of a group."""
     return {"color": COLORS[index % len(COLORS)], "linestyle": DASHES[index // len(COLORS) % len(DASHES)]}
 
 
@@ -197,7 +197,7 @@ def _draw_marks(axes: Axes, marks: Sequence[PhaseMark], unit: float) -> None:
 
 
 def _name_phases(axes: Axes, marks: Sequence[PhaseMark], last: int, unit: float) -> None:
-    """The phases' names above a panel that ends at `last`, each where its phase begins, in rows where close."""
+    """Add phase names above a panel that ends at `last`, each at its start; close names go in separate rows."""
     ends: list[float] = []
     for mark in marks:
         if mark.phase and mark.new_phase:

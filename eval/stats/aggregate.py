@@ -1,7 +1,7 @@
-"""The interquartile mean of scores over tasks and runs, and its stratified bootstrap; `eval/seeds.py` names the source.
+"""Interquartile mean of scores over tasks and runs, and its stratified bootstrap; source: see `eval/seeds.py`.
 
-T tasks (an opponent under a physics), R runs. Strata are the tasks: in every bootstrap sample each task keeps R scores,
-drawn again from its own with replacement and independently of the other tasks.
+T tasks (an opponent under a physics), R runs. Strata are the tasks: in every bootstrap sample each task keeps R
+scores, resampled from its own with replacement and independently of the other tasks.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from scipy import stats
 
 CUT = 0.25
-"""Share of the scores that is dropped at either end; rounded down to whole scores."""
+"""Fraction of the scores dropped at each end; rounded down to whole scores."""
 _BATCH = 1000
-"""Bootstrap samples held at once."""
+"""Bootstrap samples in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Spread:
-    """Scores of several runs, summed up."""
+    """Summary of the scores of several runs."""
 
     iqm: Estimate
     mean: float
     least: float
-    """The lowest single score."""
+    """Lowest single score."""
 
 
 def mean_estimate(values: np.ndarray, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
-    """Return the mean of `values` [N] and its Student t interval within [`least`, `most`]; of one value all of that."""
+    """Return the mean of `values` [N] and its Student t interval, clipped to [`least`, `most`]; all of it for N = 1."""
     mean = float(values.mean())
     if len(values) < 2:
         return Estimate(mean, (float(least), float(most)))
@@ -47,18 +47,18 @@ def mean_estimate(values: np.ndarray, *, least: float = -math.inf, most: float =
 
 
 def spread(scores: np.ndarray, seed: int, resamples: int) -> Spread:
-    """Sum up `scores` [T, R], R at least 2."""
+    """Summarize `scores` [T, R], R at least 2."""
     iqm = Estimate(interquartile_mean(scores), _interval(_pooled_iqm, list(scores), seed, resamples))
     return Spread(iqm, float(scores.mean()), float(scores.min()))
 
 
 def interquartile_mean(scores: np.ndarray) -> float:
-    """The mean of what is left of all `scores` once the lowest and highest quarter are cut."""
+    """Return the mean of `scores` without the lowest and the highest quarter."""
     return float(stats.trim_mean(scores, CUT, axis=None))
 
 
 def improvement(ours: np.ndarray, theirs: np.ndarray, seed: int, resamples: int) -> Estimate:
-    """The probability that a run of `ours` [T, R] beats one of `theirs` [T, S], ties half, averaged over tasks.
+    """Return the probability that a run of `ours` [T, R] beats one of `theirs` [T, S], ties half, mean over tasks.
 
     This is the Mann-Whitney statistic divided by R S.
     """
@@ -68,12 +68,12 @@ def improvement(ours: np.ndarray, theirs: np.ndarray, seed: int, resamples: int)
 
 
 def _pooled_iqm(*samples: np.ndarray, axis: int) -> np.ndarray:
-    """The IQM [...] of T samples [..., R] together."""
+    """Return the IQM [...] of T samples [..., R] pooled."""
     return np.asarray(stats.trim_mean(np.concatenate(samples, axis=axis), CUT, axis=axis))
 
 
 def _probability(*samples: np.ndarray, axis: int) -> np.ndarray:
-    """P(X > Y) + P(X = Y) / 2 [...] of T samples [..., R] and then T samples [..., S]; `axis` is the last."""
+    """Return P(X > Y) + P(X = Y) / 2 [...] of T samples [..., R], then T samples [..., S]; `axis` is the last."""
     tasks = len(samples) // 2
     total = np.zeros(samples[0].shape[:-1])
     for x, y in zip(samples[:tasks], samples[tasks:], strict=True):
@@ -84,7 +84,7 @@ def _probability(*samples: np.ndarray, axis: int) -> np.ndarray:
 def _interval(
     statistic: Callable[..., np.ndarray], samples: list[np.ndarray], seed: int, resamples: int
 ) -> tuple[float, float]:
-    """The percentile bootstrap's 95 % interval; the same arguments give the same one."""
+    """Return the 95 % percentile bootstrap interval; deterministic in the arguments."""
     result = stats.bootstrap(
         samples,
         statistic,

@@ -1,20 +1,20 @@
-"""Ratings of players who met each other, by maximum likelihood, in Elo above an anchor whose rating is fixed.
+"""Maximum-likelihood ratings of players, in Elo relative to an anchor with a fixed rating.
 
-The model: i takes a point from j with probability p_ij = 1 / (1 + exp(r_j - r_i)), and a draw is half a point, that is
-half a win for each. With s_ij the points i took from j and n_ij their games, log L = sum_ij s_ij ln p_ij is concave;
+Model: i takes a point from j with probability p_ij = 1 / (1 + exp(r_j - r_i)), and a draw is half a point for each
+player. With s_ij the points i took from j and n_ij their games, log L = sum_ij s_ij ln p_ij is concave;
 its maximum is the root of sum_j (s_ij - n_ij p_ij) = 0, found by Newton's method. Elo = 400 / ln 10 times r.
 Sources: R. A. Bradley and M. E. Terry, "Rank analysis of incomplete block designs", Biometrika 39 (1952); D. R. Hunter,
 "MM algorithms for generalized Bradley-Terry models", Annals of Statistics 32 (2004), also for when the maximum exists.
 
 The intervals are r +- 1.96 standard errors from the covariance H^-1 V H^-1 (the "sandwich"), H the observed
-information without the anchor and V the covariance of its gradient. V is measured: two games from one start with seats
-swapped are not independent and draws scatter less than wins and losses, so the pair of games is the unit, and each
-cell's pairs say how much they scatter. (H^-1 alone would take every game for an independent win or loss.) Where all
-pairs of a cell ended alike they say nothing, and the model's own variance stands in for them.
+information without the anchor and V the covariance of its gradient. V is estimated: two games from one start with
+seats swapped are not independent and draws vary less than wins and losses, so the unit is the pair of games, and the
+variance is that of each cell's pairs. (H^-1 alone would treat every game as an independent win or loss.) If all pairs
+of a cell have the same result, the model's variance is used instead.
 
-A player that won or lost everything has no finite maximum. Everyone who is not linked to the anchor by points in both
-directions gets half a virtual draw against it (a quarter of a point each), and is marked: the interval is then open on
-one side in truth, and that end of it is the virtual draw's work.
+A player that won or lost everything has no finite maximum. Every player not linked to the anchor by points in both
+directions gets half a virtual draw against it (a quarter of a point each), and is marked: the true interval is then
+open on one side, and the finite bound there is an effect of the virtual draw.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ from sparring.envs.dogfight.rules import BOTS
 ELO = 400.0 / np.log(10.0)
 """Elo per natural unit."""
 Z_95 = 1.959964
-"""Quantile of the normal distribution that leaves 2.5 % on either side."""
+"""97.5 % quantile of the normal distribution: 2.5 % on either side."""
 VIRTUAL_POINTS = 0.25
-"""What either side gets of half a virtual draw."""
+"""Points of each side in half a virtual draw."""
 PAIR_POINTS = 2.0 * SCORES
-"""Points of a pair of games, in the order in which `MatchRecord.pairs` counts."""
+"""Points of a pair of games, in the order of `MatchRecord.pairs`."""
 _TOLERANCE = 1e-9
 _MAX_STEP = 2.0
 _ITERATIONS = 200
 
 
 class RatingError(InputError):
-    """Results that cannot be rated; the message is one line saying why and what to do."""
+    """Raised for results that cannot be rated; the message is one line with reason and remedy."""
 
 
 class PairedResult(Protocol):
-    """What a rating needs of the games of two players; a `MatchRecord` has it."""
+    """Protocol of the results of two players that a rating needs; `MatchRecord` implements it."""
 
     @property
     def player(self) -> str:
-        """Who is rated from this side."""
+        """Name of the player on this side."""
 
     @property
     def opponent(self) -> str:
-        """Who is rated from the other side."""
+        """Name of the player on the other side."""
 
     @property
     def pairs(self) -> tuple[int, int, int, int, int]:
-        """Pairs of games by the player's points in them, as `PAIR_POINTS` lists these."""
+        """Number of pairs of games by the player's points, in the order of `PAIR_POINTS`."""
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """The player whose rating is fixed, and at how many Elo."""
+    """Player with a fixed rating, and that rating in Elo."""
 
     player: str
     elo: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Anchor:
-        """Read `brawler` or `brawler=1000`; raises `InputError` for a number outside [-10000, 10000]."""
+        """Parse `brawler` or `brawler=1000`. Raises `InputError` for a number outside [-10000, 10000]."""
         name, equals, number = text.rpartition("=")
         if not equals:
             return cls(text)
@@ -85,33 +85,33 @@ class Anchor:
 
     @classmethod
     def among(cls, players: Sequence[str]) -> Anchor:
-        """The usual anchor: the hardest bot that plays, at 0, or the first player where no bot does."""
+        """Return the default anchor at 0 Elo: the hardest bot that plays, or the first player without bots."""
         return cls(next((bot for bot in reversed(BOTS) if bot in players), players[0]))
 
     def check(self, players: Sequence[str]) -> Anchor:
-        """Itself, if it is one of `players`; raises `UnknownNameError` naming them if not."""
+        """Return the anchor if it is one of `players`. Raises `UnknownNameError` with their names if not."""
         choose("--anchor", self.player, players)
         return self
 
 
 @dataclass(frozen=True)
 class Rating:
-    """One player's rating in Elo."""
+    """Rating of one player in Elo."""
 
     player: str
     elo: float
     interval: tuple[float, float]
-    """95 %; of no width for the anchor, since the ratings of the others are relative to it."""
+    """95 % interval; zero width for the anchor, since the other ratings are relative to it."""
     games: int
     virtual: bool
-    """Whether the player won or lost everything that links it to the anchor and had to be given a virtual draw."""
+    """True if the player won or lost everything that links it to the anchor and got a virtual draw."""
 
 
 def rate(records: Iterable[PairedResult], anchor: Anchor) -> list[Rating]:
-    """Rate everyone in `records`, the best first; a pair may be there once or as either of the two saw it.
+    """Rate all players in `records`, best first; a pair may occur once or from both sides.
 
-    Raises `UnknownNameError` for an anchor that did not play, and `RatingError` where some players never met the
-    others, not even by way of third ones.
+    Raises `UnknownNameError` for an anchor that did not play, and `RatingError` if the players are not connected by
+    games, directly or through others.
     """
     players, pairs = _tabulate(records)
     fixed = players.index(anchor.check(players).player)
@@ -133,9 +133,9 @@ def rate(records: Iterable[PairedResult], anchor: Anchor) -> list[Rating]:
 
 
 def fit(points: np.ndarray, fixed: int) -> np.ndarray:
-    """The ratings [K] in natural units that make `points` [K, K], row from column, likeliest; that of `fixed` is 0.
+    """Return maximum-likelihood ratings [K] in natural units for `points` [K, K], row from column; 0 at `fixed`.
 
-    Raises `RatingError` where there is no finite maximum.
+    Raises `RatingError` if there is no finite maximum.
     """
     if not _linked(points).all():
         raise RatingError("the ratings have no finite maximum: one player won or lost everything; play more games")
@@ -145,7 +145,7 @@ def fit(points: np.ndarray, fixed: int) -> np.ndarray:
         gradient = _gradient(points, ratings)[free]
         step = np.zeros_like(ratings)
         step[free] = np.linalg.solve(_information(points, ratings)[np.ix_(free, free)], gradient)
-        # log L is concave, but its quadratic approximation holds only nearby.
+        # log L is concave, but its quadratic approximation is only local, so the step is limited.
         ratings += _no_lower(points, ratings, step * (_MAX_STEP / max(np.abs(step).max(), _MAX_STEP)))
         if np.abs(step).max() < _TOLERANCE:
             return ratings
@@ -153,7 +153,7 @@ def fit(points: np.ndarray, fixed: int) -> np.ndarray:
 
 
 def standard_errors(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray, fixed: int) -> np.ndarray:
-    """Standard errors [K] in natural units, relative to `fixed`, whose own is 0.
+    """Return standard errors [K] in natural units, relative to `fixed`, where it is 0.
 
     `pairs` [K, K, 5] counts pairs of games by the row's points against the column, `prior` [K, K] the virtual points.
     """
@@ -164,7 +164,7 @@ def standard_errors(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray, f
 
 
 def _tabulate(records: Iterable[PairedResult]) -> tuple[list[str], np.ndarray]:
-    """The players, and their pairs of games [K, K, 5] by the row's points against the column."""
+    """Return the players, and their pairs of games [K, K, 5] by the row's points against the column."""
     records = list(records)
     players = list(dict.fromkeys(name for record in records for name in (record.player, record.opponent)))
     pairs = np.zeros((len(players), len(players), len(PAIR_POINTS)))
@@ -175,7 +175,7 @@ def _tabulate(records: Iterable[PairedResult]) -> tuple[list[str], np.ndarray]:
 
 
 def _probabilities(ratings: np.ndarray) -> np.ndarray:
-    """p_ij [K, K]."""
+    """Return p_ij [K, K]."""
     return 1.0 / (1.0 + np.exp(ratings[None, :] - ratings[:, None]))
 
 
@@ -184,23 +184,23 @@ def _likelihood(points: np.ndarray, ratings: np.ndarray) -> float:
 
 
 def _gradient(points: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-    """The slope of log L [K]: points taken less points expected."""
+    """Return the gradient of log L [K]: actual minus expected points."""
     return (points - (points + points.T) * _probabilities(ratings)).sum(axis=1)
 
 
 def _information(points: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-    """Minus the curvature of log L [K, K]: the Laplacian of the weights n_ij p_ij (1 - p_ij)."""
+    """Return the negative Hessian of log L [K, K]: the Laplacian of the weights n_ij p_ij (1 - p_ij)."""
     p = _probabilities(ratings)
     return _laplacian((points + points.T) * p * p.T)
 
 
 def _laplacian(weights: np.ndarray) -> np.ndarray:
-    """What a pair adds to its two players and takes from their covariance: sum_ij w_ij (e_i - e_j)(e_i - e_j)'."""
+    """Return the graph Laplacian [K, K], sum_ij w_ij (e_i - e_j)(e_i - e_j)'."""
     return np.diag(weights.sum(axis=1)) - weights
 
 
 def _scatter(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-    """Variance [K, K] of the points that each cell's pairs of games add up to; the virtual ones as the model says."""
+    """Return the variance [K, K] of the sum of points in each cell; for virtual points that of the model."""
     p = _probabilities(ratings)
     modelled = p * p.T
     n = pairs.sum(axis=2)
@@ -211,7 +211,7 @@ def _scatter(pairs: np.ndarray, prior: np.ndarray, ratings: np.ndarray) -> np.nd
 
 
 def _no_lower(points: np.ndarray, ratings: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """`step`, halved until it does not lower the likelihood (but for rounding)."""
+    """Return `step`, halved until it does not lower the likelihood (up to rounding)."""
     before = _likelihood(points, ratings)
     slack = 1e-12 * abs(before)
     for _ in range(40):
@@ -222,20 +222,20 @@ def _no_lower(points: np.ndarray, ratings: np.ndarray, step: np.ndarray) -> np.n
 
 
 def _linked(points: np.ndarray) -> np.ndarray:
-    """Return whether [K, K] i reaches j and j reaches i along results in which one took points from the next."""
+    """Return a mask [K, K]: i reaches j and j reaches i along results where each took points from the next."""
     groups = _groups(points, "strong")
     return groups[:, None] == groups[None, :]
 
 
 def _groups(points: np.ndarray, connection: str) -> np.ndarray:
-    """Return the number of each player's group [K], players being connected where one took points from the other."""
-    from scipy.sparse.csgraph import connected_components  # late: it loads SciPy
+    """Return the component index of each player [K]; an edge means that one took points from the other."""
+    from scipy.sparse.csgraph import connected_components  # Imported late: it loads SciPy.
 
     return np.asarray(connected_components(points > 0.0, connection=connection)[1])
 
 
 def _check_connected(players: Sequence[str], points: np.ndarray) -> None:
-    """Raise `RatingError` naming the groups that never met."""
+    """Raise `RatingError` with the names of the groups that never met."""
     groups = _groups(points, "weak").tolist()
     if len(set(groups)) > 1:
         members = ([name for name, own in zip(players, groups, strict=True) if own == g] for g in dict.fromkeys(groups))

@@ -1,7 +1,7 @@
-"""What a result must at least be, as said on the command line: `brawler>=0.95`, `ace@full>=0.9`, `worst>=0.8`.
+"""Minimum results given on the command line: `brawler>=0.95`, `ace@full>=0.9`, `worst>=0.8`.
 
-A requirement compares the measured win rate with its minimum. `mean` and `worst` stand for the mean and the lowest win
-rate over all opponents; without a regime it must hold in every regime played.
+A requirement compares the measured win rate with its minimum. `mean` and `worst` are the mean and the lowest win
+rate over all opponents. Without a regime it applies to every regime played.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.eval.stats.tables import MatchRecord, summarize
 
 SUMMARIES = ("mean", "worst")
-_SLACK = 1e-12  # A mean of shares is not exact.
+_SLACK = 1e-12  # A mean of shares has rounding errors.
 _EXAMPLES = "write OPPONENT>=SHARE or OPPONENT@REGIME>=SHARE, as in brawler>=0.95"
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """The least win rate, in [0, 1], against `opponent` (or a mean or worst) under `regime`, None being every one."""
+    """Minimum win rate, in [0, 1], against `opponent` (or mean or worst) under `regime` (None: every regime)."""
 
     text: str
     opponent: str
@@ -29,7 +29,7 @@ class Requirement:
 
     @classmethod
     def parse(cls, text: str) -> Requirement:
-        """Read a requirement; raises `InputError` where it is malformed or its share is not in [0, 1]."""
+        """Parse a requirement. Raises `InputError` if it is malformed or its share is not in [0, 1]."""
         parts = re.fullmatch(r"\s*([^<>=@]+?)\s*(?:@\s*([^<>=@]+?)\s*)?>=\s*([0-9.eE+-]+)\s*", text)
         if parts is None:
             raise InputError(f"--require {text!r}: {_EXAMPLES}")
@@ -43,13 +43,13 @@ class Requirement:
         return cls(text, opponent, regime, minimum)
 
     def check_names(self, opponents: Sequence[str], regimes: Sequence[str]) -> None:
-        """Raise `UnknownNameError` unless what is required is going to be measured."""
+        """Raise `UnknownNameError` unless the opponent and the regime will be played."""
         choose(f"opponent in --require {self.text!r}:", self.opponent, [*opponents, *SUMMARIES])
         if self.regime is not None:
             choose(f"regime in --require {self.text!r}:", self.regime, regimes)
 
     def failures(self, records: Sequence[MatchRecord]) -> list[str]:
-        """One line for every regime in which the win rate is below the minimum; names must have been checked."""
+        """Return one line per regime with a win rate below the minimum. Call `check_names` first."""
         regimes = dict.fromkeys(record.regime for record in records if self.regime in (None, record.regime))
         lines = []
         for regime in regimes:

@@ -1,4 +1,4 @@
-"""Evaluations read back from the eval.json of several runs, and refused unless they measured the same thing."""
+"""Evaluations of several runs, read from their eval.json; rejected unless their conditions agree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparring.eval.suggestions import trained_in
 
 RESULTS = "eval.json"
 CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
-"""What must be the same for win rates to be comparable."""
+"""Conditions that must agree for win rates to be comparable."""
 
 _OTHER_GAME = (
     "is of Diplomacy, and only evaluations of the dogfight are summed up here; read what eval/run.py --env diplomacy"
@@ -31,12 +31,12 @@ Task = tuple[str, str]
 
 
 class ResultsError(InputError):
-    """Results that cannot be read or compared; the message is one line naming the file and what differs."""
+    """Raised for results that cannot be read or compared; the message is one line with the file and the difference."""
 
 
 @dataclass(frozen=True)
 class EvaluationResults:
-    """One run's evaluation: its conditions, and the win rate in [0, 1] of every task."""
+    """Evaluation of one run: its conditions, and the win rate in [0, 1] of every task."""
 
     name: str
     path: Path
@@ -46,13 +46,13 @@ class EvaluationResults:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """R runs that were evaluated alike."""
+    """R runs evaluated under the same conditions."""
 
     runs: tuple[EvaluationResults, ...]
 
     @property
     def names(self) -> list[str]:
-        """The runs' names as given."""
+        """Names of the runs as given."""
         return [run.name for run in self.runs]
 
     @property
@@ -67,21 +67,21 @@ class RunGroup:
 
     @property
     def conditions(self) -> str:
-        """The conditions in words."""
+        """Conditions in words."""
         found = self.runs[0].conditions
         policy = "deterministic" if found["deterministic"] else "stochastic"
         games = f"{found['games']} games per opponent in seat-swapped pairs, seed {found['seed']}"
         return f"{found['rules']} rules, bot_rate={found['bot_rate']}, {policy}; {games}"
 
     def scores(self, tasks: Sequence[Task]) -> np.ndarray:
-        """Win rates [T, R] of `tasks`."""
+        """Return the win rates [T, R] of `tasks`."""
         return np.array([[run.win_rates[task] for run in self.runs] for task in tasks])
 
 
 def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[RunGroup, RunGroup | None]:
-    """Read the runs of one group, and of a second where `theirs` names any.
+    """Read the runs of one group, and of a second unless `theirs` is empty.
 
-    Raises `ResultsError` for a file that is missing, is no evaluation, is named twice, or differs from the first in
+    Raises `ResultsError` for a file that is missing, not an evaluation, named twice, or different from the first in
     conditions, physics or opponents.
     """
     runs = [read_results(text) for text in (*ours, *theirs)]
@@ -94,7 +94,7 @@ def read_groups(ours: Sequence[str], theirs: Sequence[str]) -> tuple[RunGroup, R
 
 
 def read_results(text: str) -> EvaluationResults:
-    """Read the evaluation of a run given by its name, its folder or its eval.json; raises `ResultsError`."""
+    """Read the evaluation of a run given by its name, its folder or its eval.json. Raises `ResultsError`."""
     path = _find(text)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def read_results(text: str) -> EvaluationResults:
         if kind != "evaluation" or version != SCHEMA_VERSION:
             wanted = f"evaluation of version {SCHEMA_VERSION}"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {wanted}; run eval/run.py --ckpt")
-        content = {"env": DOGFIGHT_V0} | content  # of results that are older than the entry
+        content = {"env": DOGFIGHT_V0} | content  # Default for files older than this entry.
         conditions = {name: content[name] for name in CONDITIONS}
         win_rates = {(r["regime"], r["opponent"]): int(r["wins"]) / int(r["games"]) for r in content["records"]}
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ZeroDivisionError) as error:

@@ -1,4 +1,4 @@
-"""The sequential test (`curriculum/ratings/sprt.py`) on the command line: its options read, its answer told."""
+"""Command line of the sequential test (`curriculum/ratings/sprt.py`): parsing of options, text of the verdict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparring.eval.stats.tables import notes_markdown
 
 
 def parse_hypotheses(words: Sequence[str]) -> Hypotheses:
-    """Read `elo0=0 elo1=20 alpha=0.05 beta=0.05`, any of them left out; raises `InputError` for what is wrong."""
+    """Parse `elo0=0 elo1=20 alpha=0.05 beta=0.05`, each optional. Raises `InputError` for invalid text."""
     values: dict[str, float] = {}
     for word in words:
         name, _, text = word.partition("=")
@@ -28,7 +28,7 @@ def parse_hypotheses(words: Sequence[str]) -> Hypotheses:
 def sprt_markdown(
     left: str, right: str, verdict: SPRTVerdict, hypotheses: Hypotheses, notes: Sequence[str] = ()
 ) -> str:
-    """What a person is shown of a test that has ended; `notes` are on single players."""
+    """Return the report of a finished test; `notes` are on single players."""
     low, high = hypotheses.bounds
     answer = {
         "H1": f"{left} is stronger (H1 accepted)",

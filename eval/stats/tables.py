@@ -1,6 +1,6 @@
-"""Records of matches, what they prove, and how they are shown: markdown for people, JSON for programs.
+"""Match records, their statistics, and their output as markdown and JSON.
 
-A win rate is given with its Wilson score interval, because 50 wins in 50 games prove no more than 92.9 %:
+Win rates have a Wilson score interval, because 50 wins in 50 games only show a rate above 92.9 %:
 centre = (p + z^2 / 2n) / (1 + z^2 / n), half width = z / (1 + z^2 / n) * sqrt(p (1 - p) / n + z^2 / 4n^2).
 Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927), 209-212.
 """
@@ -26,20 +26,20 @@ _HEADINGS = ("opponent", "n", "W", "D", "L", "win %", "95 % interval", "length (
 
 @dataclass(frozen=True)
 class MatchRecord:
-    """What came of the games of one player against one opponent under one regime; a draw is not a win."""
+    """Results of one player against one opponent under one regime; a draw is not a win."""
 
     player: str
     opponent: str
     regime: str
     by_seat: tuple[Counts, Counts]
-    """(wins, draws, losses) of the player in seat 0 and in seat 1; it plays half of its games in each."""
+    """(wins, draws, losses) of the player in seat 0 and in seat 1; half of the games each."""
     length: float
     """Mean length of a game in seconds."""
     own_hp: float
-    """Mean hp the player had left."""
+    """Mean remaining hp of the player."""
     their_hp: float
     pairs: Pairs
-    """The seat-swapped pairs of games, counted by the player's points in them: 0, 1/2, 1, 3/2, 2."""
+    """Number of seat-swapped pairs of games by the player's points in them: 0, 1/2, 1, 3/2, 2."""
 
     @property
     def wins(self) -> int:
@@ -58,28 +58,28 @@ class MatchRecord:
 
     @property
     def games(self) -> int:
-        """How many games were played."""
+        """Number of games."""
         return self.wins + self.draws + self.losses
 
     @property
     def win_rate(self) -> float:
-        """Share of the games that the player won; raises `ValueError` where none was played."""
+        """Fraction of games the player won. Raises `ValueError` without games."""
         if not self.games:
             raise ValueError(f"{self.player} has played no game against {self.opponent}, so there is no win rate")
         return self.wins / self.games
 
     @property
     def points(self) -> float:
-        """Share of the points that the player took, a draw being half a point for each."""
+        """Fraction of points the player took; a draw is half a point for each."""
         return (self.wins + 0.5 * self.draws) / self.games
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the win rate."""
+        """95 % interval of the win rate."""
         return wilson(self.wins, self.games)
 
     def mirrored(self) -> MatchRecord:
-        """The same games as the opponent saw them, from the other seat."""
+        """Return the record of the same games from the opponent's side."""
         (wins_0, draws_0, losses_0), (wins_1, draws_1, losses_1) = self.by_seat
         by_seat = ((losses_1, draws_1, wins_1), (losses_0, draws_0, wins_0))
         names = (self.opponent, self.player, self.regime)
@@ -99,7 +99,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Report:
-    """Records, and everything it takes to play the same games again. `player` is None for a ladder."""
+    """Records, and all data needed to reproduce the games. `player` is None for a ladder."""
 
     player: str | None
     records: Sequence[MatchRecord]
@@ -115,26 +115,26 @@ class Report:
     run: str | None = None
     training: dict[str, Any] = field(default_factory=dict)
     anchor: Anchor | None = None
-    """Whose rating is fixed; None for an evaluation, which has no ratings."""
+    """Player with a fixed rating; None for an evaluation, which has no ratings."""
     notes: Sequence[str] = ()
-    """What has to be said of single players."""
+    """Notes on single players."""
 
     @property
     def regimes(self) -> list[str]:
-        """The regimes played, each once, in order."""
+        """Regimes played, in order, without duplicates."""
         return list(dict.fromkeys(record.regime for record in self.records))
 
     def under(self, regime: str) -> list[MatchRecord]:
-        """The records of one regime."""
+        """Return the records of one regime."""
         return [record for record in self.records if record.regime == regime]
 
     def ratings(self, regime: str) -> list[Rating]:
-        """Everyone's rating under one regime, best first; empty without an anchor. Raises as `rate` does."""
+        """Return all ratings under one regime, best first; empty without an anchor. Raises like `rate`."""
         return rate(self.under(regime), self.anchor) if self.anchor else []
 
 
 def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
-    """Wilson score interval of a proportion; (0, 1) where nothing was tried. The source is named at the file's head."""
+    """Return the Wilson score interval of a proportion; (0, 1) for n = 0. Source: see the module docstring."""
     if not 0 <= successes <= n:
         raise ValueError(f"successes={successes} of n={n}: must be between 0 and n")
     if n == 0:
@@ -147,14 +147,14 @@ def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
 
 
 def summarize(records: Sequence[MatchRecord]) -> Summary:
-    """Mean over the records, and the lowest of them, the last where several are equally low."""
+    """Return the mean over the records and the lowest record, the last one for ties."""
     worst = min(reversed(records), key=lambda record: record.win_rate)
     mean = math.fsum(record.win_rate for record in records) / len(records)
     return Summary(mean, worst.win_rate, worst.opponent)
 
 
 def markdown(report: Report) -> str:
-    """The evaluation as markdown: a table per regime, and where there are several, win rates over all of them."""
+    """Return the evaluation as markdown: a table per regime, and for several regimes the win rates over all."""
     parts = [f"# {report.player}: {title(report)}\n\n{conditions(report)}"]
     for regime in report.regimes:
         records = report.under(regime)
@@ -167,7 +167,7 @@ def markdown(report: Report) -> str:
 
 
 def ladder_markdown(report: Report) -> str:
-    """Everyone against everyone: win % of the row against the column, its 95 % interval, best mean first; ratings."""
+    """Return the round robin: win % of row against column with 95 % interval, best mean first, and ratings."""
     note = "Win % of the row against the column, with its 95 % interval."
     parts = [f"# Ladder: {title(report)}\n\n{conditions(report)}\n\n{note}"]
     for regime in report.regimes:
@@ -176,7 +176,7 @@ def ladder_markdown(report: Report) -> str:
 
 
 def ratings_markdown(report: Report, regime: str) -> str:
-    """The ratings under one regime, what they rest on, and whose needed a virtual draw; the report has an anchor."""
+    """Return the ratings under one regime, their basis, and virtual draws; the report must have an anchor."""
     assert report.anchor is not None
     ratings = report.ratings(regime)
     rows = [
@@ -197,7 +197,7 @@ def ratings_markdown(report: Report, regime: str) -> str:
 
 
 def to_json(report: Report) -> str:
-    """The report as JSON; equal reports give equal bytes. Raises `ValueError` for a number that is not finite."""
+    """Return the report as JSON; equal reports give equal bytes. Raises `ValueError` for non-finite numbers."""
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "evaluation" if report.player else "ladder"}
     names = ("player", "checkpoint", "run", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")
     content |= {name: getattr(report, name) for name in (*names, "device", "command")}
@@ -217,7 +217,7 @@ def _plain(record: MatchRecord) -> dict[str, Any]:
 
 
 def title(report: Report) -> str:
-    """Rules, physics, how bots and policies decide: what goes behind a heading's colon."""
+    """Return the text after a heading's colon: rules, physics, decisions of bots and policies."""
     regimes = report.regimes
     physics = f"physics {regimes[0]}" if len(regimes) == 1 else f"{len(regimes)} regimes of physics"
     policy = "deterministic" if report.deterministic else "stochastic"
@@ -225,7 +225,7 @@ def title(report: Report) -> str:
 
 
 def conditions(report: Report) -> str:
-    """How many games from which seed, and how often bots decide; then a line for every note."""
+    """Return the number of games, the seed and the bots' decision rate, then a line per note."""
     bots = "every tick" if report.bot_rate == "tick" else f"every {report.action_repeat} ticks, as policies do"
     gravity = f"; gravity is always {CHALLENGE_GRAVITY:g} m/s^2" if report.rules == "challenge" else ""
     games = f"{report.games} games each in seat-swapped pairs, seed {report.seed}"
@@ -233,12 +233,12 @@ def conditions(report: Report) -> str:
 
 
 def notes_markdown(notes: Sequence[str]) -> str:
-    """The notes as a paragraph to append, a line each; empty where there are none."""
+    """Return the notes as a paragraph to append, one per line; empty without notes."""
     return "\n\n" + "  \n".join(f"Note: {note}." for note in notes) if notes else ""
 
 
 def origin(report: Report) -> str:
-    """The checkpoint, where there is one, and the command."""
+    """Return the checkpoint, if any, and the command."""
     checkpoint = f"Checkpoint: `{report.checkpoint}`  \n" if report.checkpoint else ""
     return f"{checkpoint}Command: `{report.command}`"
 
@@ -283,7 +283,7 @@ def _elo_interval(rating: Rating, anchor: Anchor) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A markdown table in columns that line up: the first to the left, the others to the right."""
+    """Return a markdown table with aligned columns: the first to the left, the others to the right."""
     cells = [[cell.replace("|", r"\|") for cell in row] for row in [headings, *rows]]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -292,5 +292,5 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1 as per cent with one decimal."""
+    """Format a fraction as a percentage with one decimal."""
     return f"{100.0 * share:.1f}"
