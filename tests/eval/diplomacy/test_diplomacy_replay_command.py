@@ -64,7 +64,7 @@ def test_the_command_writes_page_and_log(tmp_path, capsys):
         (["--out", "a.html", "--players", "FRANCE=", "random"], "--players FRANCE=: names no player"),
         (
             ["--out", "a.html", "--players", "FRANCE=chaos"],
-            "nobody for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY",
+            "no player for AUSTRIA, ENGLAND, GERMANY, ITALY, RUSSIA, TURKEY",
         ),
         (
             ["--out", "a.html", "--players", *(f"{power}=chaos" for power in POWERS), "random"],

@@ -222,7 +222,7 @@ def test_trap_11_kept_log_probabilities_are_refused_with_a_mean():
     model = Adapted()
     reference = reference_of(model, use_ema_reference=True)
     kept = reference.score(model)
-    with pytest.raises(ProvenanceError, match="moves on"):
+    with pytest.raises(ProvenanceError, match="the mean has moved, so score again"):
         reference.cached(kept)
     assert reference.metrics() == {"benchmark/used_cached_ref_logprobs": 0.0}
 
