@@ -1,4 +1,4 @@
-"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347). It knows spaces, not games.
+"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347). It depends on spaces, not on games.
 
-`network` acts, `rollout` collects, `gae` turns rewards into advantages, `update` learns, `loop` repeats.
+`rollout` collects samples, `gae` turns rewards into advantages, `learner` updates the network, `trainer` repeats.
 """

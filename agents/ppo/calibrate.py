@@ -1,7 +1,7 @@
-"""How long will a run take on this machine? A short trial on copies says so before the first update is done.
+"""Estimate of a run's duration on this machine, from a short trial on copies before the first update.
 
-The trial collects a few steps and learns from them once, in the precision of the long run, and scales both to the whole
-schedule. It touches nothing of the run, so the run's results do not depend on it. Evaluations are not counted.
+The trial collects a few steps and learns from them once, in the run's precision. Both times are scaled to the whole
+schedule. The trial changes nothing in the run, so the run's results do not depend on it. Evaluations are not counted.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ FEWEST_STEPS = 16
 def estimate_seconds(
     config: PPORunConfig, network: ActorCritic, rollout: Rollout, *, updates: int, threads: int
 ) -> float:
-    """Estimate the time that `updates` take together, in seconds; `rollout` has the shape of this process's."""
+    """Estimate the total time of `updates`, in seconds; `rollout` has the shape of this process's rollout."""
     trial = _Trial(config, network, rollout, threads)
     try:
-        trial.once()  # the first time also compiles kernels, fills caches and wakes the device
+        trial.once()  # the first call also compiles kernels, fills caches and initializes the device
         collecting, learning = trial.once()
     finally:
         trial.close()
-    samples = updates * rollout.steps * rollout.num_envs  # all processes do theirs at the same time
+    samples = updates * rollout.steps * rollout.num_envs  # processes work in parallel
     return samples * (collecting + config.ppo.epochs * learning)
 
 
 class _Trial:
-    """A small rollout with a copy of the network in the run's precision, and one pass of learning from it."""
+    """A small rollout with a copy of the network in the run's precision, and one training epoch on it."""
 
     def __init__(self, config: PPORunConfig, network: ActorCritic, rollout: Rollout, threads: int) -> None:
         config = replace(config, env=replace(config.env, num_envs=rollout.num_envs))
@@ -45,7 +45,7 @@ class _Trial:
         self.task = make_task(config, device, threads, seeds=dict.fromkeys(SEEDS, 0))
         self.task.env.rehearse()
         self.network = copy.deepcopy(network)
-        # Enough steps for a whole minibatch, as far as the rollout has them.
+        # Enough steps for a whole minibatch, if the rollout has that many.
         steps = min(rollout.steps, max(FEWEST_STEPS, -(-config.ppo.minibatch_size // rollout.num_envs)))
         longest = self.task.env.longest_episode
         self.rollout = Rollout.of(self.network, steps, rollout.num_envs, longest_episode=longest)
@@ -55,7 +55,7 @@ class _Trial:
         self.learner = PPOLearner(self.network, self.config, self.autocast, seed=0, threads=threads)
 
     def once(self) -> tuple[float, float]:
-        """Collect and learn; returns the seconds per sample of each."""
+        """Collect and learn; return the seconds per sample of each."""
         start = time.perf_counter()
         with self.autocast.context(0):
             self.rollout.collect(self.task.env, self.network, self.generator)

@@ -1,8 +1,8 @@
-"""Measuring the learner while it trains: its deterministic policy, on matches of its own, in the default physics.
+"""Evaluation of the learner during training: its deterministic policy, in separate matches, in the default physics.
 
-Three checks, each with its own interval: every bot met so far; one bot as the guard against regression, with an alert
-when its win rate falls after it had been reached; and that bot under every named physics regime. Each check plays new
-matches, so that a policy is never selected for one fixed set of starts.
+Three evaluations, each with its own interval: every bot met so far; one guarded bot, with an alert when the win rate
+against it falls below a level reached before; and that bot under every named physics regime. Each evaluation plays new
+matches, so that no policy is selected for one fixed set of starts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sparring.configs.schema import EvaluationConfig
 
 
 class BotEvaluation:
-    """The checks of a run. `setting` is what the training matches are played under, in default physics.
+    """The evaluations of a run. `setting` holds the conditions of the training matches, in default physics.
 
     `regimes` are the ranges [13, 2] of the named physics regimes.
-    `alert` is told about a regression; `seed` begins the matches. `improved`: the last update had a check of all bots,
-    and its mean win rate was the best so far.
+    `alert` is called on a regression; `seed` seeds the matches. `improved` is true if the last update evaluated all
+    bots and the mean win rate was the best so far.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BotEvaluation:
     def after(
         self, update: int, network: ActorCritic, contract: dict[str, object], bots: Iterable[str]
     ) -> dict[str, float]:
-        """Metrics of the checks that are due after update number `update` (from 0); `bots` are those met so far."""
+        """Return the metrics of the evaluations due after update `update` (from 0); `bots` are those met so far."""
         policy = Policy(network, contract, name="the learner")
         metrics: dict[str, float] = {}
         self.improved = False
@@ -59,7 +59,7 @@ class BotEvaluation:
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        """The best mean win rate, whether the guarded one was ever reached, and whether the alert stands."""
+        """Return the best mean win rate, whether the guarded one was ever reached, and whether the alert is active."""
         return {"best": self._best, "reached": self._reached, "low": self._low}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class BotEvaluation:
     def _all(self, policy: Policy, bots: list[str], update: int) -> dict[str, float]:
         results = {bot: self._play(policy, bot, update) for bot in bots}
         mean = sum(result.win_rate for result in results.values()) / len(results)
-        # A later policy as good as the best has met more.
+        # On a tie the later policy wins, because it has met more bots.
         self.improved = mean >= self._best
         self._best = max(mean, self._best)
         return {key: value for bot in bots for key, value in result_metrics(f"eval/{bot}", results[bot]).items()}
@@ -97,7 +97,7 @@ class BotEvaluation:
 
 
 def result_metrics(prefix: str, results: MatchResults) -> dict[str, float]:
-    """Win, draw and loss rates, mean ticks and mean hp left, under `prefix`."""
+    """Return win, draw and loss rates, mean ticks and mean hp left, under `prefix`."""
     return {
         f"{prefix}/win_rate": results.win_rate,
         f"{prefix}/draw_rate": results.draws / results.games,

@@ -1,11 +1,11 @@
-"""Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438) with time limits told apart from endings.
+"""Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438) with time limits treated as truncation.
 
     delta_t = r_t + gamma V(s'_t) - V(s_t)
     A_t     = delta_t + gamma lambda A_{t+1}      (cut where an episode ends)
 
-s'_t is the state step t led to. Under same-step autoreset the next stored observation already belongs to the next
-episode, so at a time limit (truncation) V(s'_t) must be the value of the final observation, and at a true ending
-(termination) it is zero. Bootstrapping neither or both of these teaches the critic a wrong horizon.
+s'_t is the state after step t. With same-step autoreset the next stored observation already belongs to the next
+episode. So at a time limit (truncation) V(s'_t) must be the value of the final observation, and at a true ending
+(termination) it is zero. Bootstrapping at neither or at both gives the critic a wrong horizon.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def gae(
     gamma: float,
     lam: float,
 ) -> tuple[Tensor, Tensor]:
-    """Advantages and returns, each [T, N].
+    """Compute advantages and returns, each [T, N].
 
     `reward`, `value` = V(s_t), `terminated`, `truncated` (bool) are [T, N]; `last_value` [N] is V of the observation
-    after the last step; `truncation_value` [T, N] is V(final observation) where truncated and anything, even NaN,
-    elsewhere. A step both terminated and truncated counts as terminated.
+    after the last step; `truncation_value` [T, N] is V(final observation) where truncated and ignored elsewhere, even
+    if NaN. A step both terminated and truncated counts as terminated.
     """
     # V(s_{t+1}) of the stored observations; after an ending that is the first state of the next episode.
     next_value = torch.cat([value[1:], last_value.unsqueeze(0)])
-    # A time limit says nothing about the state, so the value of the state it interrupted is used.
+    # A time limit is no property of the state, so the value of the interrupted state is used.
     next_value = torch.where(truncated, truncation_value, next_value)
     next_value = next_value.masked_fill(terminated, 0.0)  # no reward follows a true ending
     advantage = reward + gamma * next_value - value  # delta_t

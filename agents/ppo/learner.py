@@ -2,10 +2,10 @@
 
     L = E[ -min(r A, clip(r, 1 - e, 1 + e) A) ] + c_v L_V - c_e H,      r = pi(a | s) / pi_old(a | s)
 
-The update stops for good at the first minibatch whose KL estimate exceeds `target_kl`; that one is not applied. Asking
-for it is the only wait for the device per minibatch; statistics stay there until the end. Actor and critic share no
-weights, so each has its own half of the loss and, on a CPU with a core to spare, learns at the same time. Of several
-processes each computes its part of the gradient; one all-reduce per minibatch makes it whole, and all decide alike.
+The update stops at the first minibatch whose KL estimate exceeds `target_kl`; that minibatch is not applied. Reading
+the KL is the only device synchronization per minibatch; statistics stay on the device until the end. Actor and critic
+share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel. With
+several processes, each computes its part of the gradient, and one all-reduce per minibatch sums the parts.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Mean = Callable[[Tensor], Tensor]
 
 
 class PPOLearner:
-    """What learns: `network`, its optimizer, the shuffling of its samples, and the arithmetic all this is done in.
+    """The PPO update of `network`, with its optimizer, the shuffling of samples, and the precision.
 
-    `seed` begins the shuffling. With `threads` > 1 on a CPU, actor and critic are learned side by side. Of several
+    `seed` seeds the shuffling. With `threads` > 1 on a CPU, actor and critic are trained in parallel. With several
     `processes`, each has the samples of the matches in its `share`, and all have the same seed and weights.
     """
 
@@ -62,11 +62,11 @@ class PPOLearner:
     def update(
         self, samples: Samples, *, number: int, learning_rate: float, entropy_coefficient: float
     ) -> dict[str, float]:
-        """Improve the network on `samples` and return the `train/...` metrics.
+        """Train the network on `samples` and return the `train/...` metrics.
 
-        `number` counts updates from 0 and decides the precision; `learning_rate` and `entropy_coefficient` are this
-        update's, already annealed. A step whose loss or gradient is not finite is skipped and counted; the means are
-        over the others, and 0 where there was none.
+        `number` counts updates from 0 and selects the precision; `learning_rate` and `entropy_coefficient` are this
+        update's, already annealed. A step whose loss or gradient is not finite is skipped and counted. The means are
+        over the other steps, and 0 if there are none.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -85,7 +85,7 @@ class PPOLearner:
                 measured = self._add_up(measured)
             norm = self._gradient_norm()
             row = torch.cat([measured, norm.unsqueeze(0)])
-            reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the one wait for the device
+            reached, finite = torch.stack([row[KL], row.isfinite().all()]).tolist()  # the only device synchronization
             if not finite:
                 skipped += 1
                 self.autocast.scaler.update()
@@ -104,12 +104,12 @@ class PPOLearner:
         return _metrics(self.network, judged, rows, counts)
 
     def reset_log_std(self, log_std: float) -> None:
-        """Reset exploration and its momentum, which belongs to the old value."""
+        """Reset `log_std` and its optimizer state, which belongs to the old value."""
         self.network.reset_log_std(log_std)
         self.optimizer.state.pop(self.network.log_std, None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Network, optimizer, gradient scaler and the order of samples to come."""
+        """Return network, optimizer, gradient scaler and the generator of the sample order."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -121,7 +121,7 @@ class PPOLearner:
         """Continue from the `state_dict` of a learner of the same network shape."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        if state["scaler"]:  # empty where it was saved without fp16, as on a CPU
+        if state["scaler"]:  # empty if saved without fp16, as on a CPU
             self.autocast.scaler.load_state_dict(state["scaler"])
         restore_generator(self.shuffle, state["shuffle"])
 
@@ -130,7 +130,7 @@ class PPOLearner:
         self._halves.close()
 
     def _policy_gradient(self, batch: Minibatch, number: int, entropy_coefficient: float) -> tuple[Tensor, ...]:
-        """Add the actor's gradient of a minibatch; returns the policy's entries of `STATISTICS`."""
+        """Add the actor's gradient of a minibatch; return the policy's entries of `STATISTICS`."""
         with self.autocast.context(number):
             log_prob, entropy = self.network.evaluate(batch.obs, batch.actions)
         loss, measured = surrogate(log_prob, batch, self.config, batch.mean)
@@ -139,7 +139,7 @@ class PPOLearner:
         return loss.detach(), *measured, mean_entropy.detach()
 
     def _value_gradient(self, batch: Minibatch, number: int) -> Tensor:
-        """Add the critic's gradient of a minibatch; returns its loss."""
+        """Add the critic's gradient of a minibatch; return its loss."""
         with self.autocast.context(number):
             value = self.network.value(batch.obs)
         loss = value_loss(value, batch.value, batch.returns, self.config.value_clip, batch.mean)
@@ -147,9 +147,9 @@ class PPOLearner:
         return loss.detach()
 
     def _add_up(self, measured: Tensor) -> Tensor:
-        """Add up all processes' gradients, and what they `measured`, whose means are parts; one flat all-reduce."""
+        """Sum gradients and `measured` (partial means) over all processes in one flat all-reduce."""
         gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
-        largest = measured.new_zeros(self._processes.size)  # a sum, too, if each has a place of its own
+        largest = measured.new_zeros(self._processes.size)  # a gather by summation: one element per rank
         largest[self._processes.rank] = measured[LARGEST]
         tensors = [*gradients, measured, largest]
         flat = self._processes.add_up(torch.cat([tensor.flatten() for tensor in tensors]))
@@ -159,13 +159,13 @@ class PPOLearner:
         return measured
 
     def _gradient_norm(self) -> Tensor:
-        """Norm of the gradient of both halves, before clipping."""
+        """Return the norm of the gradient of both halves, before clipping."""
         self.autocast.scaler.unscale_(self.optimizer)
         gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
         return get_total_norm(gradients)
 
     def _step(self, norm: Tensor) -> None:
-        """One step down the gradient of both halves, which has this norm and is clipped."""
+        """Clip the gradient of both halves, whose norm is `norm`, and take one optimizer step."""
         clip_grads_with_norm_(self.network.parameters(), self.config.max_grad_norm, norm)
         self.autocast.scaler.step(self.optimizer)
         self.autocast.scaler.update()
@@ -173,7 +173,7 @@ class PPOLearner:
 
 
 def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
-    """Make the optimizer of all of `network`'s weights, one fused kernel where torch has it."""
+    """Create the optimizer of all weights of `network`, fused where torch supports it."""
     fused = network.log_std.device.type in ("cpu", "cuda")
     # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
     return torch.optim.Adam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
@@ -182,9 +182,9 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
 def surrogate(
     log_prob: Tensor, batch: Samples | Minibatch, config: PPOConfig, mean: Mean = torch.mean
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Compute the clipped policy loss of a minibatch, and, without gradient, (KL, clipped fraction, largest ratio).
+    """Compute the clipped policy loss of a minibatch and, without gradient, (KL, clipped fraction, largest ratio).
 
-    The advantages are at mean 0 and standard deviation 1.
+    The advantages must have mean 0 and standard deviation 1.
     """
     # In nats; the clamp keeps exp finite (float32 overflows at 88) when one action has become very likely.
     log_ratio = (log_prob - batch.log_prob).clamp(-config.log_ratio_clamp, config.log_ratio_clamp)
@@ -198,16 +198,16 @@ def surrogate(
 
 
 def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, clip: float, mean: Mean = torch.mean) -> Tensor:
-    """Mean squared error, or with `clip` > 0 the worse of it and that of V moved at most `clip` from its old value."""
+    """Compute the mean squared error; with `clip` > 0 the larger of it and that of V within `clip` of its old value."""
     error = (value - returns).square()
-    if clip > 0:  # the worse of both errors: the critic gains nothing from a step larger than the clip
+    if clip > 0:  # the larger error: a step beyond the clip does not lower the loss
         clipped = old_value + (value - old_value).clamp(-clip, clip)
         error = torch.maximum(error, (clipped - returns).square())
     return mean(error)
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
-    """1 - Var(R - V) / Var(R): 1 is a perfect critic, 0 no better than a constant; 0 where R does not vary."""
+    """Compute 1 - Var(R - V) / Var(R): 1 for a perfect critic, 0 for a constant one; 0 if R does not vary."""
     variance = returns.var(correction=0)
     unexplained = (returns - value).var(correction=0) / variance
     return torch.where(variance > 0, 1.0 - unexplained, torch.zeros_like(variance))
@@ -216,7 +216,7 @@ def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
 def _metrics(
     network: ActorCritic, samples: Samples | Joint, rows: list[Tensor], counts: dict[str, float]
 ) -> dict[str, float]:
-    """Means over the minibatches (the largest of `ratio_max`), read from the device at once; and the counts."""
+    """Return means over the minibatches (the maximum for `ratio_max`), in one device read, and the counts."""
     statistics = torch.stack(rows or [torch.zeros(len(STATISTICS), device=samples.value.device)])
     row = statistics.mean(0)
     row[LARGEST] = statistics[:, LARGEST].max()

@@ -1,7 +1,7 @@
-"""The names of a run's metrics and where each number comes from, apart from those of the update, the checks and time.
+"""Names and sources of a run's metrics, except those of the update, the evaluations and the timer.
 
-A rate is a share of games; a score is a share of points, where a draw is worth half. Opponents are named, and all
-snapshots together are called selfplay. What is not known (no match finished, never met) is left out of the row.
+A rate is a share of games; a score is a share of points, where a draw is worth half. Bots appear by name, and all
+snapshots together as selfplay. An unknown value (no match finished, never met) is left out of the row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SELFPLAY = "selfplay"
 
 
 def rollout_metrics(tally: MatchTally, bots: Sequence[str]) -> dict[str, float]:
-    """Results of one rollout: over all finished matches, and per opponent; `bots` are the first opponents."""
+    """Return the results of one rollout, in total and per opponent; `bots` are the first opponents."""
     metrics = {"rollout/matches": float(tally.games.sum())}
     metrics |= _means("rollout", tally, slice(None))
     groups = {name: slice(index, index + 1) for index, name in enumerate(bots)} | {SELFPLAY: slice(len(bots), None)}
@@ -41,9 +41,9 @@ def _means(prefix: str, tally: MatchTally, group: slice) -> dict[str, float]:
 
 
 def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str, float]:
-    """What the schedule asked for, and the recent win rates it steers by.
+    """Return the schedule's settings and the recent win rates that control it.
 
-    `curriculum/randomization` is 0 for fixed physics, 1 for the level full.
+    `curriculum/randomization` is 0 for fixed physics and 1 for the level full.
     """
     metrics = {
         "curriculum/phase": float(plan.phase_index),
@@ -57,7 +57,7 @@ def curriculum_metrics(plan: TrainingPlan, rates: dict[str, float]) -> dict[str,
 
 
 def league_metrics(self_play: SelfPlay) -> dict[str, float]:
-    """Elo ratings of the learner and the bots, and what is in the pool."""
+    """Return the Elo ratings of the learner and the bots, and the state of the pool."""
     league, names = self_play.league, [snapshot.name for snapshot in self_play.pool.snapshots]
     metrics = {"league/elo": float(league[CHALLENGER].elo), "league/pool_size": float(len(names))}
     metrics["league/refused"] = float(self_play.refused)

@@ -1,8 +1,8 @@
 """Shuffled minibatches of an update's samples, in one process or in several that each hold a share of the matches.
 
-The order of an epoch runs over the samples of all processes and is drawn alike everywhere; of every minibatch a process
-gets the samples it holds. Advantages are normalized over the whole minibatch, and `Minibatch.mean` divides by its whole
-size, so that gradients and statistics of the processes add up to those of one process that holds everything.
+The order of an epoch covers the samples of all processes and is drawn identically in each; a process gets the samples
+of a minibatch that it holds. Advantages are normalized over the whole minibatch, and `Minibatch.mean` divides by its
+whole size, so gradients and statistics of the processes add up to those of a single process with all samples.
 T is the steps of a rollout, N all matches, n those of this process.
 """
 
@@ -20,11 +20,11 @@ from sparring.agents.ppo.rollout import Samples
 from sparring.configs.schema import PPOConfig
 
 ADVANTAGE_EPSILON = 1e-5
-"""Added to the standard deviation: advantages that differ by rounding alone must not be blown up to size 1."""
+"""Added to the standard deviation, so that advantages that differ only by rounding are not scaled up to size 1."""
 
 
 class Minibatch(NamedTuple):
-    """`Samples` of this process, with advantages normalized over all processes' samples, `size` in all."""
+    """`Samples` of this process, with advantages normalized over all `size` samples of all processes."""
 
     obs: Tensor
     actions: Tensor
@@ -35,12 +35,12 @@ class Minibatch(NamedTuple):
     size: int
 
     def mean(self, x: Tensor) -> Tensor:
-        """Of the mean of x over the minibatch the part of this process; the mean itself where it holds all of it."""
+        """Return this process's part of the mean of x over the minibatch; the mean itself in a single process."""
         return x.mean() if len(x) == self.size else x.sum() / self.size
 
 
 class Joint(NamedTuple):
-    """What is needed of all processes' samples, each [T * N], step by step."""
+    """Tensors [T * N] over the samples of all processes, in the order of steps."""
 
     share: Shard
     advantage: Tensor
@@ -49,13 +49,13 @@ class Joint(NamedTuple):
 
     @classmethod
     def gather(cls, samples: Samples, share: Shard, processes: Processes) -> Joint:
-        """Bring together what every process has of its T * n."""
+        """Gather the T * n samples of every process."""
         mine = torch.stack([samples.advantage, samples.value, samples.returns])
         joint = processes.gather(mine.view(3, -1, share.count), dim=2)
         return cls(share, *joint.flatten(1))
 
     def mine(self, order: Tensor) -> tuple[Tensor, Tensor]:
-        """Which of the samples `order` this process holds, as a mask, and their rows among its own T * n."""
+        """Return a mask of the samples in `order` that this process holds, and their rows among its T * n."""
         share = self.share
         step, match = order // share.total, order % share.total - share.first
         held = (match >= 0) & (match < share.count)
@@ -65,9 +65,9 @@ class Joint(NamedTuple):
 def minibatches(
     samples: Samples, config: PPOConfig, generator: torch.Generator, joint: Joint | None = None
 ) -> Iterator[Minibatch]:
-    """`epochs` passes over the samples, each in a new order, in equal parts of at most `minibatch_size`.
+    """Yield the minibatches of `epochs` passes, each in a new order, in equal parts of at most `minibatch_size`.
 
-    With `joint`, parts of all processes' samples, of which `samples` are this one's.
+    With `joint`, the parts are of all processes' samples; `samples` are those of this process.
     """
     total, device = len((joint or samples).advantage), samples.advantage.device
     for _ in range(config.epochs):
@@ -80,18 +80,18 @@ def minibatches(
 
 
 def normalize(advantage: Tensor, everyone: Tensor | None = None) -> Tensor:
-    """Advantages at mean 0 and standard deviation 1, as measured over those of `everyone`, by default themselves."""
+    """Normalize advantages by the mean and standard deviation of `everyone`, by default of themselves."""
     std, mean = torch.std_mean(advantage if everyone is None else everyone, correction=0)
     return (advantage - mean) / (std + ADVANTAGE_EPSILON)
 
 
 def parts(total: int, config: PPOConfig) -> int:
-    """Minibatches of one epoch over `total` samples."""
+    """Return the number of minibatches in an epoch over `total` samples."""
     return -(-total // config.minibatch_size)
 
 
 def _own(joint: Joint, order: Tensor, chunks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The rows this process holds of every chunk of the order."""
+    """Return the rows of every chunk of the order that this process holds."""
     held, rows = joint.mine(order)
     counts = torch.stack([chunk.sum() for chunk in held.tensor_split(len(chunks))])
     return rows.split(counts.tolist())

@@ -1,7 +1,7 @@
-"""May the learner join the pool? Only if a sequential test of seat-swapped games finds it beats the newest snapshot.
+"""Promotion of the learner into the pool, decided by a sequential test of seat-swapped games with the newest snapshot.
 
 H0: it is no stronger; H1: it is `promotion_elo` stronger (curriculum/ratings/sprt.py). Both sample their actions, as
-they do in training, under the physics of the day.
+in training, under the current physics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GAMES_AT_ONCE = 64
 
 
 class Promotion:
-    """Tests candidates under `setting`; `contract` is what policies of this run agreed to, `seed` begins the games."""
+    """Test of candidates under `setting`; `contract` is that of the run's policies, `seed` seeds the games."""
 
     def __init__(
         self, config: SelfPlayConfig, setting: MatchSettings, contract: Mapping[str, Any], *, seed: int
@@ -34,7 +34,7 @@ class Promotion:
     def test(
         self, candidate: ActorCritic, champion: Mapping[str, Tensor], update: int, ranges: np.ndarray
     ) -> SPRTVerdict:
-        """The verdict on `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
+        """Test `candidate` against a snapshot's weights, in physics drawn from `ranges` [13, 2]."""
         holder = build_network(candidate.shape).to(candidate.log_std.device)
         holder.load_state_dict(dict(champion))
         networks = {"the learner": candidate, "the newest snapshot": holder}

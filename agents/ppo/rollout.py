@@ -1,8 +1,8 @@
 """Rollout storage: T steps of N environments in preallocated tensors, then values, advantages and returns.
 
 Collecting runs the actor only. Values are computed afterwards, all T x N at once, which costs far less than T small
-forwards. An environment's `final_obs` is needed only where a time limit struck, so instead of [T, N, D] a few rows per
-environment are kept, and each step remembers its row; on an accelerator that is a scatter and nothing is read back.
+forwards. An environment's `final_obs` is needed only at a time limit, so instead of [T, N, D] a few rows per
+environment are kept, and each step stores its row index. On an accelerator that is a scatter, without readback.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.gae import gae
 
 VALUE_CHUNK = 8192
-"""Observations per critic forward: few enough to stay near the caches and to bound the memory of activations."""
+"""Observations per critic forward: few enough for the caches and to limit the memory of activations."""
 
 
 class BatchEnv(Protocol):
@@ -29,14 +29,14 @@ class BatchEnv(Protocol):
 
     @property
     def final_obs(self) -> Tensor:
-        """Last observations [N, D] of the episodes that just finished; anything in other rows."""
+        """Last observations [N, D] of the episodes that just finished; other rows are undefined."""
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Take actions [N, A]; give obs [N, D], reward [N], terminated [N], truncated [N]."""
+        """Take actions [N, A]; return obs [N, D], reward [N], terminated [N], truncated [N]."""
 
 
 class Samples(NamedTuple):
-    """What one update learns from; the first dimension of every tensor runs over the samples."""
+    """Training samples of one update; the first dimension of every tensor is the sample index."""
 
     obs: Tensor
     actions: Tensor
@@ -47,14 +47,14 @@ class Samples(NamedTuple):
 
 
 class Rollout:
-    """T = `steps` of N = `num_envs`, reused for every update: `collect`, then `finish`, then `flat`.
+    """Storage of T = `steps` of N = `num_envs`, reused for every update: `collect`, then `finish`, then `flat`.
 
-    `max_truncations` is the most time limits one environment can reach within T steps.
+    `max_truncations` is the maximum number of truncations of one environment within T steps.
     """
 
     @classmethod
     def of(cls, network: ActorCritic, steps: int, num_envs: int, *, longest_episode: int) -> Rollout:
-        """Storage for a network's observations and actions; an episode takes at most `longest_episode` steps."""
+        """Create storage for a network's spaces; an episode takes at most `longest_episode` steps."""
         truncations = -(-steps // longest_episode)
         sizes = (steps, num_envs, network.obs_dim, network.action_size)
         return cls(*sizes, device=network.log_std.device, max_truncations=truncations)
@@ -76,16 +76,16 @@ class Rollout:
         self.actions = torch.zeros(T, N, action_dim, device=device)
         self.log_prob, self.reward, self.value, self.advantage, self.returns = torch.zeros(5, T, N, device=device)
         self.terminated, self.truncated = torch.zeros(2, T, N, dtype=torch.bool, device=device)
-        # Row `max_truncations` is spare: it takes what is not needed, and what is too much until `collect` has ended.
+        # Row `max_truncations` is spare: it receives unneeded rows, and surplus rows until `collect` raises.
         self.final_obs = torch.zeros(max_truncations + 1, N, obs_dim, device=device)
         self.final_row = torch.zeros(T, N, dtype=torch.int64, device=device)
         self.truncations = torch.zeros(N, dtype=torch.int64, device=device)
 
     @torch.no_grad()
     def collect(self, env: BatchEnv, network: ActorCritic, generator: torch.Generator | ShardedGenerator) -> None:
-        """Play T steps. `generator` lives on the rollout's device.
+        """Play T steps. `generator` must be on the rollout's device.
 
-        Raises `RuntimeError` when an environment was truncated more than `max_truncations` times.
+        Raises `RuntimeError` if an environment was truncated more than `max_truncations` times.
         """
         self.truncations.zero_()
         self.final_row.fill_(self.max_truncations)
@@ -104,7 +104,7 @@ class Rollout:
 
     def _keep_final_obs(self, t: int, final_obs: Tensor) -> None:
         truncated = self.truncated[t]
-        if self.device.type == "cpu" and not truncated.any():  # elsewhere the question would cost a wait
+        if self.device.type == "cpu" and not truncated.any():  # elsewhere the test would synchronize
             return
         row = self.truncations.clamp(max=self.max_truncations).masked_fill(~truncated, self.max_truncations)
         self.final_obs.scatter_(0, row.view(1, -1, 1).expand(1, *final_obs.shape), final_obs.unsqueeze(0))
@@ -121,7 +121,7 @@ class Rollout:
 
     @torch.no_grad()
     def finish(self, network: ActorCritic, gamma: float, lam: float) -> None:
-        """Fill `value`, `advantage` and `returns` of the collected steps with `network`'s critic."""
+        """Compute `value`, `advantage` and `returns` of the collected steps with `network`'s critic."""
         values = _values(network, self.obs)
         final_values = _values(network, self.final_obs)
         self.value.copy_(values[:-1])
@@ -139,12 +139,12 @@ class Rollout:
         self.returns.copy_(returns)
 
     def flat(self) -> Samples:
-        """All T * N samples, step by step, as views of the storage."""
+        """Return all T * N samples, in the order of steps, as views of the storage."""
         tensors = (self.obs[:-1], self.actions, self.log_prob, self.value, self.advantage, self.returns)
         return Samples(*(tensor.flatten(0, 1) for tensor in tensors))
 
 
 def _values(network: ActorCritic, obs: Tensor) -> Tensor:
-    """V(s) [T, N] of obs [T, N, D]."""
+    """Compute V(s) [T, N] of obs [T, N, D]."""
     chunks = obs.flatten(0, 1).split(VALUE_CHUNK)
     return torch.cat([network.value(chunk) for chunk in chunks]).view(obs.shape[:2])

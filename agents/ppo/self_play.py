@@ -1,9 +1,9 @@
-"""The learner's opponents: the plan's bots, and snapshots of itself drawn from the pool into the environment's slots.
+"""The learner's opponents: the plan's bots, and snapshots of the learner drawn from the pool into slots.
 
-While the plan leaves a share to self-play, a snapshot joins the pool at the first update and every `snapshot_every`
-from then on; every `deal_every` updates new opponents are drawn by prioritized fictitious self-play, and those that are
-drawn again keep their slot and their running matches. Results go into the run's league (curriculum/league/league.py),
-where the learner is the challenger and snapshots are checkpoints: its recent ones steer the draw and the schedule.
+While the plan has a share of self-play, a snapshot joins the pool at the first update and then every `snapshot_every`
+updates. Every `deal_every` updates new opponents are drawn by prioritized fictitious self-play; those drawn again keep
+their slot and their running matches. Results are added to the run's league (curriculum/league/league.py), where the
+learner is the challenger and snapshots are checkpoints. Recent results control the draw and the schedule.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from sparring.curriculum.schedule import TrainingPlan
 
 
 class SelfPlay:
-    """Deals opponents to `env` and keeps the `league` in `file`, where this run alone changes it.
+    """Assignment of opponents to `env`, and the `league` in `file`, which only this run changes.
 
-    `alert` is told when a snapshot cannot be written or read. `seed` begins the draws from the pool. With a
-    `promotion`, snapshots after the first have to earn their place; `refused` counts those that did not.
+    `alert` is called when a snapshot cannot be written or read. `seed` seeds the draws from the pool. With a
+    `promotion`, snapshots after the first must pass its test; `refused` counts those that did not.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class SelfPlay:
         self.env, self.pool, self.file, self.config, self.alert = env, pool, file, config, alert
         self.league = new_league(self.env.bots)
         self.slots = [""] * env.slots
-        """Name of the snapshot in each slot; empty until self-play begins."""
+        """Name of the snapshot in each slot; empty until self-play starts."""
         self._rng = np.random.default_rng(seed)
         self._drawn_at = 0
         self._promotion = promotion
         self.refused, self._tried_at = 0, -1
 
     def deal(self, plan: TrainingPlan, network: ActorCritic) -> None:
-        """Give every match of the run the opponent it has under `plan`."""
+        """Assign every match of the run its opponent under `plan`."""
         if plan.scripted_share < 1.0:
             gone = self._snapshot(plan, network)
             stale = plan.update - self._drawn_at >= self.config.deal_every
@@ -74,15 +74,15 @@ class SelfPlay:
         self.env.assign(deal(self._shares(plan), len(opponents), opponents))
 
     def record(self, tally: MatchTally) -> None:
-        """Take an update's results into the league."""
+        """Add an update's results to the league."""
         self.league = rules.record(self.league, self._games(tally), k=self.config.elo_k)
 
     def win_rates(self) -> dict[str, float]:
-        """The learner's recent win rate against everyone it met often enough."""
+        """Return the learner's recent win rate against every opponent with enough games."""
         return known_win_rates(self.league, CHALLENGER)
 
     def state_dict(self) -> dict[str, Any]:
-        """Pool, league and draws to come, as plain data; the snapshots' weights stay in the pool's files."""
+        """Return pool, league and generator as plain data; the snapshots' weights stay in the pool's files."""
         return {
             "pool": self.pool.rows(),
             "league": write_league(self.league),
@@ -94,7 +94,7 @@ class SelfPlay:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; the environment is restored apart."""
+        """Continue from a `state_dict`; the environment is restored separately."""
         self.pool.restore(state["pool"])
         self.league = read_league(state["league"])
         self.save_league()
@@ -103,11 +103,11 @@ class SelfPlay:
         self.refused, self._tried_at = state["refused"], state["tried_at"]
 
     def files(self) -> list[str]:
-        """Names of the snapshots in the pool."""
+        """Return the names of the snapshots in the pool."""
         return [snapshot.name for snapshot in self.pool.snapshots]
 
     def delete_unused(self, names: Iterable[str]) -> None:
-        """Follow the state just saved: write the league, delete snapshots that neither it nor a kept state needs."""
+        """After a state is saved, write the league and delete snapshots that neither it nor a kept state needs."""
         self.save_league()
         self.pool.delete_unused(names)
 
@@ -124,7 +124,7 @@ class SelfPlay:
             self.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
 
     def _snapshot(self, plan: TrainingPlan, network: ActorCritic) -> set[str]:
-        """Freeze the learner if a snapshot is due and deserved; returns the names that left the pool for it."""
+        """Add the learner to the pool if a snapshot is due and deserved; return the names it replaced."""
         newest, update = self.pool.snapshots[-1:], plan.update
         if newest and update - max(newest[0].update, self._tried_at) < self.config.snapshot_every:
             return set()
@@ -146,7 +146,7 @@ class SelfPlay:
         return {name: agent.elo for name, agent in self.league.agents.items()}
 
     def _deserved(self, newest: str, plan: TrainingPlan, network: ActorCritic) -> bool:
-        """Whether the learner may follow the `newest` snapshot into the pool."""
+        """Return True if the learner may join the pool after the `newest` snapshot."""
         if self._promotion is None:
             return True
         self._tried_at = plan.update
@@ -160,7 +160,7 @@ class SelfPlay:
         return verdict.accepted == "H1"
 
     def _draw(self, update: int) -> None:
-        """Draw a snapshot for every slot and load the ones that are not there already."""
+        """Draw a snapshot for every slot and load those that are not loaded yet."""
         names = [snapshot.name for snapshot in self.pool.snapshots]
         weight = weights(win_rates(self.league, CHALLENGER, names), self.config.sampling)
         drawn = keep_places(draw(names, weight, self.env.slots, self._rng), self.slots)
@@ -170,7 +170,7 @@ class SelfPlay:
         self._drawn_at = update
 
     def _fill(self, slot: int, name: str) -> None:
-        """Seat a snapshot; if it cannot be read, the slot keeps its player."""
+        """Load a snapshot into a slot; if it cannot be read, the slot keeps its player."""
         try:
             weights = self.pool.load(name, self.env.device)
         except PoolError as error:
@@ -182,12 +182,12 @@ class SelfPlay:
         self.slots[slot] = name
 
     def _shares(self, plan: TrainingPlan) -> np.ndarray:
-        """Share of all matches per opponent index: the bots, then the slots in equal parts."""
+        """Return the share of matches per opponent index: the bots, then the slots in equal parts."""
         bots = [plan.scripted_share * plan.bots.get(name, 0.0) for name in self.env.bots]
         return np.array(bots + [(1.0 - plan.scripted_share) / self.env.slots] * self.env.slots)
 
     def _games(self, tally: MatchTally) -> list[GameResult]:
-        """The learner's finished matches; who plays on in a slot after leaving the league is met for nothing."""
+        """Return the learner's finished matches, except against a snapshot in a slot that has left the league."""
         games: list[GameResult] = []
         for number, name in enumerate([*self.env.bots, *self.slots]):
             if name in self.league.agents:
@@ -196,7 +196,7 @@ class SelfPlay:
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:
-    """Order `drawn` so that every name that is in `slots` already stays where it is."""
+    """Order `drawn` so that every name already in `slots` keeps its slot."""
     left = list(drawn)
     placed = [""] * len(slots)
     for slot, name in enumerate(slots):

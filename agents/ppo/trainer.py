@@ -1,9 +1,9 @@
 """PPO: collect a rollout, estimate advantages, take clipped surrogate steps, under a schedule of opponents and physics.
 
-Every use of randomness has a generator of its own, seeded from `config.seed`, so that drawing more of one kind (an
-extra evaluation, say) leaves all the others as they were. A training state holds network, optimizer and scaler, the
-place in the schedule, every generator, and what the task holds: on a CPU with the same number of torch threads a
-continued run goes on bit for bit. In several processes each trainer has its shard of the episodes.
+Every use of randomness has its own generator, seeded from `config.seed`, so that additional draws of one kind (an
+extra evaluation, say) do not change the others. A training state holds network, optimizer and scaler, the position in
+the schedule, every generator, and the task's state. On a CPU with the same number of torch threads a continued run is
+identical bit for bit. With several processes, each trainer has its shard of the episodes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPla
 from sparring.envs.game import game_of
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
-"""Of these, `agents.ppo.tasks.task.SEEDS` are the task's."""
+"""Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
 
 
 class PPOTrainer:
-    """Network, learner, rollout storage, task and place in the schedule of one run.
+    """Network, learner, rollout storage, task and position in the schedule of one run.
 
-    `position` is the next update's place in the schedule, None at its end; `plan` is that of the latest update.
+    `position` is that of the next update, None at the schedule's end; `plan` is that of the latest update.
     """
 
     unit = "update"
@@ -85,7 +85,7 @@ class PPOTrainer:
         self.actions = torch.Generator(self.device).manual_seed(seeds["actions"])
         self.noise = ShardedGenerator.of(shard, self.actions)
 
-    # ---- what `fit` calls
+    # ---- the interface of `fit`
 
     @property
     def final(self) -> Path:
@@ -94,16 +94,16 @@ class PPOTrainer:
 
     @property
     def over(self) -> bool:
-        """Whether the schedule has ended, or `max_updates` are done."""
+        """True if the schedule has ended or `max_updates` are done."""
         return self.position is None or self.updates_done >= self.updates
 
     @property
     def env_steps(self) -> int:
-        """Decisions of the learner over all episodes, up to the end of the update that `plan` is for."""
+        """Decisions of the learner over all episodes, up to the end of `plan`'s update."""
         return (self.plan.update + 1) * self.steps_per_update
 
     def restore_or_init(self, session: RunSession) -> None:
-        """Open the task's files and the guard, and continue from the state that was found, if any."""
+        """Open the task's files and the guard, and continue from the session's state, if any."""
         self.session = session
         self.task_files = self.task.open(session.folder, session.alert)
         self.guard = session.open_guard(self.config.guard, self.learner, adaptive_kl=self.config.ppo.adaptive_kl)
@@ -116,11 +116,11 @@ class PPOTrainer:
             self.plan = self.schedule.plan(self.position, self.task.status().win_rates)
 
     def nothing_left(self) -> str:
-        """Say how many updates were asked for."""
+        """Return a message with the number of updates configured."""
         return f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
 
     def describe(self) -> Iterator[str]:
-        """Sizes, the machine, and about how long it takes."""
+        """Yield lines on sizes, the machine, and the estimated duration."""
         network, weights = self.config.network, sum(p.numel() for p in self.network.parameters())
         yield (
             f"{self.session.folder.path}: {self.updates} updates, {self.updates * self.steps_per_update:,} env steps, "
@@ -132,7 +132,7 @@ class PPOTrainer:
         yield f"{forecast(seconds)}Ctrl-C stops it and keeps the policy"
 
     def update(self) -> dict[str, float]:
-        """Set up opponents and physics, collect a rollout, learn from it, and take in its results."""
+        """Set up opponents and physics, collect a rollout, learn from it, and record its results."""
         assert self.position is not None
         self.plan = self.schedule.plan(self.position, self.task.status().win_rates)
         self._timer = Timer()
@@ -144,7 +144,7 @@ class PPOTrainer:
         return metrics | self._results()
 
     def evaluate(self) -> dict[str, float]:
-        """Play the evaluations that are due, keep the checkpoints that are due, and measure the speed of it all."""
+        """Play the evaluations and save the checkpoints that are due, and measure the speed."""
         plan, folder = self.plan, self.session.folder
         metrics, improved = self.task.evaluate(plan, self.network)
         self._report_evaluation(metrics)
@@ -160,20 +160,20 @@ class PPOTrainer:
         )
 
     def advance(self) -> None:
-        """Move on in the schedule."""
+        """Advance the schedule."""
         assert self.position is not None
         self.phase, self.updates_done = self.plan.phase, self.plan.update + 1
         self.position = self.schedule.next(self.position, self.task.status().win_rates)
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
-        """Phase and physics; the task's standing and the speed."""
+        """Return phase and physics, and the task's standing and the speed."""
         physics = f" ({self.plan.randomization})" if self._randomized else ""
         speed = f"{metrics['time/steps_per_second']:,.0f} steps/s"
         return f"{self.plan.phase}{physics}", f"{self.task.status(self.plan).headline}, {speed}"
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
-        """Write the policy as it is after the last finished update."""
-        # `plan` may be the next update's already, or that of one from which the guard went back.
+        """Write the policy after the last finished update."""
+        # `plan` may already be the next update's, or that of one which the guard reverted.
         self.write_policy(path, replace(self.plan, update=self.updates_done - 1, phase=self.phase), interrupted)
 
     def write_policy(
@@ -185,7 +185,7 @@ class PPOTrainer:
         done: bool = True,
         contract: dict[str, Any] | None = None,
     ) -> None:
-        """Write the policy as it is after `plan`'s update, or before it where `done` is false.
+        """Write the policy after `plan`'s update, or before it if `done` is false.
 
         `contract` defaults to the task's.
         """
@@ -204,7 +204,7 @@ class PPOTrainer:
         save_checkpoint(path, self.network, contract=contract or self.task.env.contract, training=training)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state between two updates; without the episodes once another process is lost."""
+        """Return the state between two updates; without the episodes once another process is lost."""
         return {
             "updates": self.updates_done,
             "position": asdict(self.position) if self.position else None,
@@ -214,7 +214,7 @@ class PPOTrainer:
         }
 
     def load_state_dict(self, state: TrainingState) -> None:
-        """Continue from `state`; its episodes start again where it has none, or another number of them."""
+        """Continue from `state`; episodes restart if it has none or a different number of them."""
         content, about = state.content, state.summary
         self.updates_done, self.phase = content["updates"], about["phase"]
         self.position = SchedulePosition(**content["position"]) if content["position"] else None
@@ -224,7 +224,7 @@ class PPOTrainer:
         self.task.load_state_dict(content, episodes=episodes)
 
     def summary(self) -> dict[str, Any]:
-        """Plain data for the manifest of a state."""
+        """Return plain data for the manifest of a state."""
         return {
             "env_steps": self.updates_done * self.steps_per_update,
             "phase": self.phase,
@@ -244,11 +244,11 @@ class PPOTrainer:
 
     @property
     def _randomized(self) -> bool:
-        """Whether the randomization of a plan means anything in this game."""
+        """True if this game has physics that a plan can randomize."""
         return self.game is not None and self.game.randomized
 
     def _prepare(self) -> None:
-        """Do what the plan wants done once, then set the game up."""
+        """Apply the plan's events, then set up the game."""
         plan = self.plan
         if plan.bots and (plan.phase_update == 0 or plan.events):
             physics = f", physics {plan.randomization}" if self._randomized else ""
@@ -274,7 +274,7 @@ class PPOTrainer:
         return self.task.env.simulator_seconds
 
     def _learn(self, position: SchedulePosition) -> dict[str, float]:
-        """Improve the policy on the rollout, and let the guard judge; both coefficients are annealed over the run."""
+        """Train the policy on the rollout and run the guard; both coefficients are annealed over the run."""
         ppo, done = self.config.ppo, position.clock / max(self.schedule.total_updates - 1, 1)
         final = 1.0 if ppo.adaptive_kl > 0 else ppo.final_learning_rate_fraction
         learning_rate = anneal(ppo.learning_rate, final, done) * self.guard.rate_scale
@@ -290,7 +290,7 @@ class PPOTrainer:
         return metrics | {"train/learning_rate": learning_rate, "train/entropy_coefficient": entropy_coefficient}
 
     def _results(self) -> dict[str, float]:
-        """Record how the rollout's episodes ended, as metrics."""
+        """Record the results of the rollout's episodes, as metrics."""
         metrics = {"rollout/reward": float(self.rollout.reward.mean())}
         if self.network.continuous:
             metrics["rollout/action_size"] = float(self.rollout.actions[..., : self.network.continuous].abs().mean())
@@ -298,7 +298,7 @@ class PPOTrainer:
         return metrics | self.task.results(self.plan)
 
     def _report_evaluation(self, metrics: Mapping[str, float]) -> None:
-        """Say the win rates against the bots, if they were played."""
+        """Print and log the win rates against the bots, if they were played."""
         plan = self.plan
         rates = {bot: metrics[key] for bot in plan.bots if (key := f"eval/{bot}/win_rate") in metrics}
         if rates and self.game:
@@ -320,6 +320,6 @@ def anneal(start: float, final_fraction: float, done: float) -> float:
 
 
 def derive_seeds(seed: int) -> dict[str, int]:
-    """One number in [0, 2^31) for each of `SEED_USES`."""
+    """Derive a seed in [0, 2^31) for each of `SEED_USES`."""
     words = np.random.SeedSequence(seed).generate_state(len(SEED_USES))
     return dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))

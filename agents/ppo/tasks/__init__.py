@@ -1,1 +1,1 @@
-"""One adapter for each kind of game that PPO trains on."""
+"""Adapters of the games that PPO trains on, one for each kind."""

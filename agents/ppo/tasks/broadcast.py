@@ -1,7 +1,7 @@
-"""The dogfight in several processes: opponents dealt by process 0 to all, and states cut and joined by matches.
+"""The dogfight in several processes: process 0 assigns all opponents, and states are split and joined by matches.
 
-The league with its pool lives in process 0 alone. What it does to its environment is broadcast to the others,
-weights included, so that no other process needs the run's folder.
+Only process 0 has the league with its pool. Its calls to the environment are broadcast to the other processes, with
+the weights, so that no other process needs the run's folder.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sparring.agents.distributed.shards import Shard
 from sparring.agents.play.learner_env import LearnerEnv
 
 PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
-"""Tensors in a batch's `state_dict` with a row per match; so have all its `arrays`, flat and in bytes."""
+"""Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
 
 
 class BroadcastEnv:
-    """The environment of process 0 as its league sees it; calls are repeated in all `processes`."""
+    """Wrapper of the environment of process 0 that repeats the league's calls in all `processes`."""
 
     def __init__(self, env: LearnerEnv, processes: Processes) -> None:
         self._env, self._processes = env, processes
@@ -30,22 +30,22 @@ class BroadcastEnv:
 
     @property
     def opponents(self) -> np.ndarray:
-        """The opponents of all matches of the run."""
+        """Opponents of all matches of the run."""
         return self._env.opponents
 
     def assign(self, opponents: np.ndarray) -> None:
-        """As `LearnerEnv.assign`; the others then go on."""
+        """Call `LearnerEnv.assign` in all processes, which ends `follow` in the others."""
         self._processes.broadcast((None, opponents))
         self._env.assign(opponents)
 
     def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
-        """As `LearnerEnv.load_slot`."""
+        """Call `LearnerEnv.load_slot` in all processes."""
         self._processes.broadcast((slot, {name: tensor.cpu() for name, tensor in weights.items()}))
         self._env.load_slot(slot, weights)
 
 
 def follow(env: LearnerEnv, processes: Processes) -> None:
-    """In every other process: do to `env` what process 0 does, until all matches have their opponents."""
+    """In every other process: repeat the calls of process 0 on `env`, until all opponents are assigned."""
     while True:
         told: tuple[int | None, Any] = processes.broadcast((None, None))
         slot, what = told
@@ -56,7 +56,7 @@ def follow(env: LearnerEnv, processes: Processes) -> None:
 
 
 def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
-    """The `LearnerEnv.state_dict` of all processes' matches, from each one's of its own."""
+    """Join the `LearnerEnv.state_dict` of each process into one of all matches."""
     batch = dict(state["batch"])
     batch["arrays"] = {name: processes.gather(rows) for name, rows in batch["arrays"].items()}
     batch |= {name: processes.gather(batch[name]) for name in PER_MATCH}
@@ -65,7 +65,7 @@ def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
 
 
 def cut(state: Mapping[str, Any], share: Shard) -> dict[str, Any]:
-    """Of a `LearnerEnv.state_dict` of all matches what the process with this `share` continues from."""
+    """Return the part of a `LearnerEnv.state_dict` of all matches that belongs to `share`."""
     batch = dict(state["batch"])
     batch["arrays"] = {name: _rows(rows, share) for name, rows in batch["arrays"].items()}
     batch |= {name: _rows(batch[name], share) for name in PER_MATCH}

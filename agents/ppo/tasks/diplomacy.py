@@ -1,4 +1,4 @@
-"""Diplomacy as a task: one power of every game against six bots of the kind that the plan deals."""
+"""Diplomacy as a task: one power of every game against six bots of the kind in the plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_square
 
 
 class DiplomacyTask:
-    """See `agents.ppo.tasks.task.PPOTask`; opponents are dealt to whole sets of seven games, one for each power."""
+    """See `agents.ppo.tasks.task.PPOTask`; opponents are assigned to sets of seven games, one for each power."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class DiplomacyTask:
         self._best = -1.0
 
     def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
-        """There are no files of its own."""
+        """Do nothing: the task has no files."""
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Assign the opponents."""
@@ -62,7 +62,7 @@ class DiplomacyTask:
         self.env.assign(np.repeat(deal(shares, self.env.num_envs // NUM_POWERS, now), NUM_POWERS))
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Per opponent: games, the learner's centres and share of the score, how often it led."""
+        """Return per opponent: games, the learner's centres and share of the score, and how often it led."""
         found = self.env.harvest()
         metrics = {"rollout/matches": float(found.games.sum())}
         for k, bot in enumerate(BOTS):
@@ -78,7 +78,7 @@ class DiplomacyTask:
         return metrics | {"curriculum/phase": float(plan.phase_index), "curriculum/stage": float(plan.stage)}
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
-        """Games of the deterministic policy against six of each bot met so far."""
+        """Play games of the deterministic policy against six of each bot met so far."""
         every = self.config.evaluation.every
         if every == 0 or (plan.update + 1) % every:
             return {}, False
@@ -107,13 +107,13 @@ class DiplomacyTask:
         return {f"eval/{bot}/{name}": float(value.float().mean()) for name, value in values.items()}
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """The bots, and how often the learner had most centres."""
+        """Return the bots, and how often the learner had most centres."""
         rates = known_win_rates(self.league, CHALLENGER)
         bots = bots_headline(plan, rates)
         return TaskStatus(f"{GAME.win}: {bots}" if rates else bots, rates, {"win_rates": rates})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Games, recent results and the best evaluation."""
+        """Return games, recent results and the best evaluation."""
         games: dict[str, Any] = {}
         if episodes:
             batch = self.env.batch.state_dict()

@@ -1,4 +1,4 @@
-"""The dogfight as a task: bots and snapshots dealt by the plan, a league, and evaluation against the bots."""
+"""The dogfight as a task: bots and snapshots assigned by the plan, a league, and evaluation against the bots."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
 class DogfightTask:
     """See `agents.ppo.tasks.task.PPOTask`; `batch`, `env`, `self_play` and `evaluation` are its parts.
 
-    `self_play` and `evaluation` exist in the first process only, which tells the others what they need of them.
+    `self_play` and `evaluation` exist in the first process only, which broadcasts their results.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class DogfightTask:
         self.config, self.processes, self._seeds = config, processes, seeds
         share = processes.share(config.env.num_envs)
         shown = config.logger.progress and processes.first
-        with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all find the compiled kernels
+        with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all use the compiled kernels
             self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
         contract, mirror = self.batch.contract, config.env.mirror
         self._shape = shape_for(contract, config.network)
@@ -93,7 +93,7 @@ class DogfightTask:
             follow(self.env, self.processes)
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Wins, draws and losses per opponent, the recent rates that steer the schedule, and ratings."""
+        """Return wins, draws and losses per opponent, the recent rates that control the schedule, and ratings."""
         tally = self.env.harvest(self.processes)
         invalid = int(self.processes.add_up(self.batch.invalid_actions.sum()))
         if self.processes.first:
@@ -105,21 +105,21 @@ class DogfightTask:
         return metrics | {"guard/invalid_actions": float(invalid)}
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
-        """Matches of the deterministic policy against bots."""
+        """Play matches of the deterministic policy against bots."""
         if not self.processes.first:
             return {}, False
         metrics = self.evaluation.after(plan.update, network, self.env.contract, plan.bots)
         return metrics, self.evaluation.improved
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """The bots with win rates, the share of self-play, and the rating."""
+        """Return the bots with win rates, the share of self-play, and the rating."""
         rates = self._rates()
         selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
         rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
         return TaskStatus(bots_headline(plan, rates) + selfplay, rates, {"win_rates": rates} | rating)
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Matches, league and evaluation."""
+        """Return matches, league and evaluation."""
         matches = join(self.env.state_dict(), self.processes) if episodes else {}
         if not self.processes.first:
             return {}
@@ -144,7 +144,7 @@ class DogfightTask:
 def make_batch(
     config: DogfightRunConfig, device: torch.device, threads: int, *, seed: int, share: Shard
 ) -> DogfightBatch:
-    """The matches of a run that are this process's share."""
+    """Create this process's share of the matches of a run."""
     env = config.env
     batch = DogfightBatch(
         share.count,
@@ -166,7 +166,7 @@ def make_batch(
 
 
 def match_settings(config: DogfightRunConfig, device: torch.device, threads: int) -> MatchSettings:
-    """Conditions of the matches of evaluations: as in training, in the default physics."""
+    """Return the conditions of evaluation matches: as in training, in the default physics."""
     env = config.env
     return MatchSettings(
         rules=env.rules,

@@ -1,11 +1,11 @@
 """Any environment registered with Gymnasium as a task: N copies, stepped one after the other in this process.
 
-This is for checking the trainer against what others have published, not for speed. Observations (flattened) and rewards
-may be normalized by running statistics, as most published results on MuJoCo do: (x - mean) / std, clipped to +-10, and
+It serves to compare the trainer with published results, not for speed. Observations (flattened) and rewards may be
+normalized by running statistics, as in most published results on MuJoCo: (x - mean) / std, clipped to +-10, and
 rewards divided by the standard deviation of the discounted return (Engstrom et al. 2020, arXiv:2005.12729). The
 statistics of observations belong to the policy and are part of its contract. Several processes share them in every
-step, so that they are those of one process with all environments.
-N is `num_envs`, D the observation size, A the numbers of an action.
+step, so that they equal those of a single process with all environments.
+N is `num_envs`, D the observation size, A the action size.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
 
 RECENT = 100
-"""Episodes over which the recent return is the mean."""
+"""Number of episodes in the mean of the recent return."""
 
 
 class GymnasiumEnvs:
-    """N copies of an environment as the rollout wants them; new episodes begin within the step that ends one.
+    """N copies of an environment for the rollout, with same-step autoreset.
 
-    With `statistics`, observations are normalized by these from beginning to end. Of several `processes` each has an
-    equal share of the copies, and every copy begins as it would in one.
+    With `statistics`, observations are normalized by these, which stay fixed. With several `processes`, each has an
+    equal share of the copies, and every copy starts as it would in a single process.
     """
 
     unsaved = "Gymnasium's environments cannot be saved, so episodes start again"
@@ -76,7 +76,7 @@ class GymnasiumEnvs:
 
     @property
     def longest_episode(self) -> int:
-        """The time limit; without one, any step may be the last."""
+        """The time limit in steps; without one, any step may be the last."""
         spec = self.envs.envs[0].spec
         return (spec and spec.max_episode_steps) or 1
 
@@ -90,14 +90,14 @@ class GymnasiumEnvs:
         return {"id": self.id, "version": 1, **sizes, "normalizer": self.observations.state_dict()}
 
     def rehearse(self) -> None:
-        """There are no opponents."""
+        """Do nothing: there are no opponents."""
 
     def close(self) -> None:
         """Close the environments."""
         self.envs.close()
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Take actions [N, A]; give obs [N, D], reward [N], terminated [N], truncated [N]."""
+        """Take actions [N, A]; return obs [N, D], reward [N], terminated [N], truncated [N]."""
         started = time.perf_counter()
         obs, reward, terminated, truncated, infos = self.envs.step(self._legal(actions.cpu().numpy()))
         self.simulator_seconds += time.perf_counter() - started
@@ -114,7 +114,7 @@ class GymnasiumEnvs:
         return self.obs, self._tensor(scaled), torch.from_numpy(terminated), torch.from_numpy(truncated)
 
     def _legal(self, actions: np.ndarray) -> np.ndarray:
-        """Actions as the environment takes them: a choice by its number, or numbers within their bounds."""
+        """Convert actions to the environment's space: the index of a choice, or numbers clipped to their bounds."""
         space = self.envs.single_action_space
         if isinstance(space, Discrete):
             return actions[:, 0].astype(np.int64) + space.start
@@ -122,7 +122,7 @@ class GymnasiumEnvs:
         return np.clip(actions.reshape(-1, *space.shape), space.low, space.high)
 
     def look_again(self) -> None:
-        """Show the present observations by the statistics as they are now."""
+        """Normalize the current observations again, with the current statistics."""
         self._show(self._raw)
 
     def _show(self, obs: np.ndarray) -> None:
@@ -169,13 +169,13 @@ class GymnasiumTask:
         self._recent: list[float] = []
 
     def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
-        """There are no files of its own."""
+        """Do nothing: the task has no files."""
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
-        """There is nothing to set up."""
+        """Do nothing: there is nothing to set up."""
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Episodes of the last rollout: how many, their return and length."""
+        """Return number, mean return and mean length of the episodes of the last rollout."""
         finished, self.env.finished = self.processes.gather_items(self.env.finished), []
         metrics = {"rollout/episodes": float(len(finished))}
         if finished:
@@ -187,17 +187,17 @@ class GymnasiumTask:
         return metrics
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
-        """There are no evaluations."""
+        """Return no metrics: there are no evaluations."""
         return {}, False
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """The recent return."""
+        """Return the recent return."""
         recent = float(np.mean(self._recent)) if self._recent else None
         headline = "no episode has ended" if recent is None else f"return {recent:.1f}"
         return TaskStatus(headline, {}, {"recent_return": recent})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """The normalizers and recent returns."""
+        """Return the normalizers and recent returns."""
         normalizers = {"observations": self.env.observations.state_dict(), "returns": self.env.returns.state_dict()}
         return {"gymnasium": normalizers | {"recent": self._recent}}
 
@@ -211,7 +211,7 @@ class GymnasiumTask:
 
 
 def make_envs(env_id: str, num_envs: int, render_mode: str | None = None) -> SyncVectorEnv:
-    """N copies of a registered environment; `ConfigError` where it is unknown or its spaces are not supported."""
+    """Create N copies of a registered environment; raise `ConfigError` for an unknown one or unsupported spaces."""
     try:
         options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
         make = partial(gymnasium.make, env_id, **options)

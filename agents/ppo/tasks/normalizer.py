@@ -1,6 +1,6 @@
-"""Running mean and variance of whatever goes by, by Chan's parallel update (Chan, Golub and LeVeque 1979).
+"""Running mean and variance of a stream of batches, by Chan's parallel update (Chan, Golub and LeVeque 1979).
 
-Of batches with means m, variances v and counts n, the joint variance is
+For batches with means m, variances v and counts n, the joint variance is
 (n1 v1 + n2 v2 + (m2 - m1)^2 n1 n2 / n) / n with n = n1 + n2.
 """
 
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 REACH = 10.0
-"""What is normalized is clipped to plus or minus this."""
+"""Normalized values are clipped to plus or minus this."""
 EPSILON = 1e-8
 
 
 class Normalizer:
-    """Statistics over numbers of one `shape`, float64; once `frozen` they stay.
+    """Running statistics of arrays of one `shape`, in float64; constant once `frozen`.
 
-    Where not `enabled`, it changes nothing and counts nothing.
+    If not `enabled`, it changes and counts nothing.
     """
 
     def __init__(self, shape: tuple[int, ...], *, enabled: bool) -> None:
@@ -27,7 +27,7 @@ class Normalizer:
         self.mean, self.variance, self.count = np.zeros(shape), np.ones(shape), 0.0
 
     def add(self, batch: np.ndarray) -> None:
-        """Take in a batch [B, *shape]."""
+        """Add a batch [B, *shape]."""
         if not self.enabled or self.frozen:
             return
         mean, variance, count = batch.mean(axis=0), batch.var(axis=0), float(len(batch))
@@ -37,19 +37,19 @@ class Normalizer:
         self.mean, self.variance, self.count = self.mean + distance * count / total, joint / total, total
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Values [..., *shape] at mean 0 and standard deviation 1, clipped."""
+        """Return values [..., *shape] at mean 0 and standard deviation 1, clipped."""
         if not self.enabled:
             return values
         return np.clip((values - self.mean) / np.sqrt(self.variance + EPSILON), -REACH, REACH)
 
     def scale(self, values: np.ndarray) -> np.ndarray:
-        """Values [..., *shape] at standard deviation 1 around 0, clipped, their mean left where it is."""
+        """Divide values [..., *shape] by the standard deviation and clip them; the mean is not subtracted."""
         if not self.enabled:
             return values
         return np.clip(values / np.sqrt(self.variance + EPSILON), -REACH, REACH)
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Return plain numbers."""
         return {"mean": self.mean.tolist(), "variance": self.variance.tolist(), "count": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""What PPO trains on: an environment to step, and the game's share of an update.
+"""The task interface of PPO: an environment to step, and the game's part of an update.
 
-The trainer knows updates, tensors and files. A task knows its game: the opponents under a plan, metrics from results,
-evaluation, and what of all this belongs into a training state.
+The trainer handles updates, tensors and files. A task handles its game: the opponents under a plan, metrics from
+results, evaluation, and its part of a training state.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.game import game_of, load
 
 SEEDS = ("env", "opponents", "league", "checks")
-"""A task is made with one number in [0, 2^31) for each of these uses of chance."""
+"""Uses of randomness; a task is created with a seed in [0, 2^31) for each."""
 GYMNASIUM = "sparring.agents.ppo.tasks.gymnasium:GymnasiumTask"
-"""The task of environments that are no game of the project."""
+"""The task of environments outside the project."""
 
 
 class TrainingEnv(BatchEnv, Protocol):
-    """The episodes that this process steps at once."""
+    """The episodes that this process steps together."""
 
     num_envs: int
     simulator_seconds: float
     """Time spent in the game's steps; the trainer sets it to 0 before a rollout."""
     unsaved: str
-    """What of the episodes no training state holds, as a phrase; empty where a state is complete."""
+    """The part of the episodes that training states lack, as a phrase; empty if states are complete."""
     quarantined: Tensor
-    """Episodes so far that ended because a number in them was not finite, int64 []."""
+    """Number of episodes ended so far because of a value that was not finite, int64 []."""
 
     @property
     def longest_episode(self) -> int:
-        """The most steps an episode can take."""
+        """Maximum number of steps of an episode."""
 
     @property
     def contract(self) -> dict[str, Any]:
-        """What a policy must agree with to act here; stored in every checkpoint."""
+        """Properties that a policy must match to act here; stored in every checkpoint."""
 
     def rehearse(self) -> None:
-        """Assign a bit of everything, for a trial of speed."""
+        """Assign a mixture of all opponents, for a trial of speed."""
 
     def close(self) -> None:
         """End all threads."""
@@ -58,13 +58,13 @@ class TaskFiles(Protocol):
     """Files of a task in the run's folder."""
 
     def files(self) -> list[str]:
-        """Names of the files that the present state needs."""
+        """Return the names of the files that the current state needs."""
 
     def delete_unused(self, names: Iterable[str]) -> None:
-        """Follow the state just saved: write what lies beside it, delete files that no kept state (`names`) needs."""
+        """After a state is saved, write the files beside it and delete those that no kept state (`names`) needs."""
 
     def reset(self) -> None:
-        """Forget what the folder holds: there is no state to continue from."""
+        """Discard the folder's content: there is no state to continue from."""
 
 
 @dataclass(frozen=True)
@@ -74,44 +74,44 @@ class TaskStatus:
     headline: str
     """A few words for the progress bar."""
     win_rates: dict[str, float]
-    """Recent win rate per bot met often enough, which may steer the schedule."""
+    """Recent win rate per bot with enough games, which may control the schedule."""
     summary: dict[str, Any]
     """Entries of a checkpoint's training summary."""
 
 
 class PPOTask(Protocol):
-    """One game and its opponents. Of several processes each has a task; only the first keeps records."""
+    """A game and its opponents. With several processes, each has a task; only the first keeps records."""
 
     @property
     def env(self) -> TrainingEnv:
-        """What the rollout steps."""
+        """The environment that the rollout steps."""
 
     def open(self, folder: RunFolder, alert: Callable[[str], None]) -> TaskFiles | None:
         """Open the files in `folder`, once before the first `prepare`, and report problems to `alert`."""
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
-        """Set the game up as `plan` says; `network` is the learner as it is now."""
+        """Set up the game according to `plan`; `network` is the current learner."""
 
     def results(self, plan: TrainingPlan) -> dict[str, float]:
-        """Record how the episodes of the last rollout ended, and return their metrics."""
+        """Record the results of the last rollout's episodes and return their metrics."""
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
-        """Metrics of the evaluations due after `plan`'s update, and whether they are the best so far."""
+        """Return metrics of the evaluations due after `plan`'s update, and whether they are the best so far."""
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
-        """The learner's standing; the headline is about the opponents of `plan`, and empty without one."""
+        """Return the learner's standing; the headline describes the opponents of `plan`, and is empty without one."""
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Everything that decides the course of the game, plain data and tensors; all processes' episodes or none."""
+        """Return the game's full state, plain data and tensors, with all processes' episodes or none."""
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; without `episodes` (their number differs) those restart."""
+        """Continue from a `state_dict`; without `episodes` (their number differs), episodes restart."""
 
 
 def make_task(
     config: PPORunConfig, device: torch.device, threads: int, *, seeds: Mapping[str, int], processes: Processes = ALONE
 ) -> PPOTask:
-    """The task that `config.env.id` names; `InputError` where it cannot be made. `seeds` has a number per `SEEDS`."""
+    """Create the task named by `config.env.id`, with a seed for each of `SEEDS`; raise `InputError` on failure."""
     game = game_of(config.env.id)
     if game and not game.ppo_task:
         raise ConfigError(f"env.id={config.env.id}: PPO cannot train on {game.title}")
@@ -120,6 +120,6 @@ def make_task(
 
 
 def bots_headline(plan: TrainingPlan | None, rates: Mapping[str, float]) -> str:
-    """The plan's bots, each with its win rate where it is known."""
+    """Return the plan's bots, each with its win rate if known."""
     bots = plan.bots if plan else {}
     return " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in bots)
