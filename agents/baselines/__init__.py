@@ -1,1 +1,1 @@
-"""Stable-Baselines3 beside our own trainer."""
+"""Stable-Baselines3 as a baseline for our own trainer."""

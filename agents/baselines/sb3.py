@@ -1,10 +1,10 @@
-"""The known baseline: Stable-Baselines3's PPO on the same matches, under the same curriculum, beside our own trainer.
+"""Baseline: Stable-Baselines3's PPO on the same matches and the same curriculum as our own trainer.
 
-`trainer=sb3` takes the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
-keeps policies as it goes. What it cannot have is refused: self-play, residual blocks, a learning rate that follows the
-KL, resuming. Checks while it trains, the guard and saving on Ctrl-C are our trainer's alone. SB3 knows one kind of
-distribution at a time, so shooting is a third Gaussian (fire where it is above 0) instead of a Bernoulli, and bounds no
-standard deviation. What it leaves are ordinary checkpoints.
+`trainer=sb3` uses the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
+saves policies during training as ordinary checkpoints. Unsupported options are refused: self-play, residual blocks, a
+learning rate that follows the KL, resuming. Evaluation during training, the guard and saving on Ctrl-C exist only in
+our trainer. SB3 supports one kind of distribution at a time and does not bound the standard deviation, so shooting is
+a third Gaussian (fire if above 0) instead of a Bernoulli.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class LearnerVecEnv(VecEnv):
         super().__init__(env.num_envs, Box(-reach, reach), action_box)
 
     def reset(self) -> np.ndarray:
-        """Observations [N, D] of the matches as they stand."""
+        """Return the current observations [N, D] of the matches."""
         return self.env.obs.cpu().numpy().copy()
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take actions [N, 3]; the simulator clamps them."""
+        """Store actions [N, 3]; the simulator clamps them."""
         self._actions = torch.as_tensor(actions, dtype=torch.float32, device=self.env.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Play the step; `infos` of matches that ended carry their last observation and whether time ran out."""
+        """Play the step; `infos` of finished matches hold their last observation and whether they were truncated."""
         tensors = self.env.step(self._actions)
         obs, reward, terminated, truncated = (tensor.cpu().numpy().copy() for tensor in tensors)
         done = terminated | truncated
@@ -58,29 +58,29 @@ class LearnerVecEnv(VecEnv):
         return obs, reward, done, infos
 
     def close(self) -> None:
-        """Nothing of its own to release."""
+        """Do nothing: there is nothing to release."""
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The same value for every match."""
+        """Return the same value for every match."""
         return [getattr(self, attr_name, None)] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused: matches have no attributes of their own."""
+        """Raise an error: matches have no attributes."""
         raise AttributeError("matches have no attributes of their own")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        """Refused: matches have no methods of their own."""
+        """Raise an error: matches have no methods."""
         raise AttributeError("matches have no methods of their own")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """No match is wrapped."""
+        """Return False for every match."""
         return [False] * self.num_envs
 
 
 class Curriculum(BaseCallback):
-    """What happens between SB3's updates: events, opponents and physics before one; results and a policy after it.
+    """Callback between SB3's updates: events, opponents and physics before one, results and a policy after it.
 
-    `trainer` must have its session.
+    `trainer` must have a session.
     """
 
     def __init__(self, trainer: PPOTrainer) -> None:
@@ -89,14 +89,14 @@ class Curriculum(BaseCallback):
         self.in_progress = False
 
     def save(self, path: Path, *, done: bool = True) -> None:
-        """Write the policy as an ordinary checkpoint, as it is after the plan's update or before it."""
+        """Write the policy as an ordinary checkpoint, after the plan's update or (not `done`) before it."""
         trainer, weights = self.trainer, self.model.policy.state_dict()
         trainer.network = to_actor_critic(weights, trainer.config.network.activation)
         contract = trainer.task.env.contract | {"continuous": 3, "binary": 0}
         trainer.write_policy(path, trainer.plan, done=done, contract=contract)
 
     def _on_rollout_start(self) -> None:
-        """SB3 has learned from the last rollout, if there was one."""
+        """Finish the previous update, if any, and prepare the next rollout."""
         self._finish_update()
         trainer = self.trainer
         self.timer = Timer()
@@ -110,14 +110,14 @@ class Curriculum(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
-        """SB3 forgets the rollout before the next one is announced."""
+        """Keep the mean reward, because SB3 clears the rollout before the next one starts."""
         self.reward = float(self.model.rollout_buffer.rewards.mean())  # type: ignore[attr-defined]
 
     def _on_training_end(self) -> None:
         self._finish_update()
 
     def _apply(self, event: EventConfig) -> None:
-        """As our own trainer does: save a snapshot under its own name, then reset exploration."""
+        """Save a snapshot under its own name, then reset exploration, as in our own trainer."""
         if event.snapshot:
             self.save(self.session.folder.named(event.snapshot), done=False)
         if event.log_std is not None:
@@ -126,7 +126,7 @@ class Curriculum(BaseCallback):
             policy.optimizer.state.pop(policy.log_std, None)  # type: ignore[arg-type]
 
     def _finish_update(self) -> None:
-        """Log how the rollout went, keep the policy where that is due, and go on in the schedule."""
+        """Log the rollout's results, save the policy if due, and advance the schedule."""
         trainer = self.trainer
         if not self.in_progress:
             return
@@ -152,7 +152,7 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
 
 
 def make_model(trainer: PPOTrainer) -> PPO:
-    """SB3's PPO with the options of the run, as far as it has them."""
+    """Create SB3's PPO with the options of the run that it supports."""
     config, ppo = trainer.config, trainer.config.ppo
     hidden = [config.network.hidden] * 2
     assert trainer.game is not None
@@ -180,10 +180,10 @@ def make_model(trainer: PPOTrainer) -> PPO:
         seed=config.seed,
         device=trainer.device,
     )
-    model.set_logger(Logger(folder=None, output_formats=[]))  # its own would leave a folder in the system's temp
+    model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a folder in the system's temp
     return model
 
 
 def _target_kl(ppo: PPOConfig) -> float | None:
-    """SB3 stops above 1.5 times its target."""
+    """Return the target KL for SB3, which stops above 1.5 times its target."""
     return ppo.target_kl / 1.5 or None

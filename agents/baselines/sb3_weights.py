@@ -1,9 +1,9 @@
-"""Weights of Stable-Baselines3's policies, read without running anything: tensors in, a network of ours out.
+"""Conversion of Stable-Baselines3 policies to our network, without executing code from the file.
 
-An SB3 zip holds `policy.pth` (tensors, read with weights_only) and `data` (JSON whose values are pickles with a
-readable description beside them). Only descriptions are looked at: a pickle from a stranger can do anything when it is
-loaded, so it never is. A plain policy of two layers of ReLU or tanh with Gaussian actions is the same function as our
-network without Bernoulli actions; anything else is refused with the reason.
+An SB3 zip holds `policy.pth` (tensors, read with weights_only) and `data` (JSON whose values are pickles, each with a
+readable description). Only the descriptions are read: loading an untrusted pickle can execute arbitrary code. A plain
+policy of two layers of ReLU or tanh with Gaussian actions is the same function as our network without Bernoulli
+actions; anything else is refused with the reason.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ LAYERS = {
     "mlp_extractor.value_net.2": "critic.2",
     "value_net": "critic.4",
 }
-"""SB3's names of the layers, and ours."""
+"""SB3's layer names, and ours."""
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
-"""Our names of the activations, and torch's classes."""
+"""Our activation names, and torch's classes."""
 
 
 class SB3Error(InputError):
-    """A file or a policy of SB3 that cannot be played here; the message is one line saying why."""
+    """An SB3 file or policy that cannot be played here; the message is one line with the reason."""
 
 
 def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic:
-    """The network with SB3's `state_dict`, all actions continuous; raises `SB3Error` for another architecture."""
+    """Convert SB3's `state_dict`, all actions continuous; raise `SB3Error` for another architecture."""
     known = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | {"log_std"}
     odd = sorted(known.symmetric_difference(state))
     if odd:
@@ -60,14 +60,14 @@ def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic
 
 
 def read_zip(path: Path) -> ActorCritic:
-    """The policy of an SB3 zip. Raises `SB3Error` where it is no such file, or not a policy we can play."""
+    """Read the policy of an SB3 zip; raise `SB3Error` for another kind of file or an unsupported policy."""
     try:
         with zipfile.ZipFile(path) as archive:
             weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
         state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise SB3Error(f"{path}: its policy.pth holds more than tensors, so it was not opened") from error
-    except Exception as error:  # a flipped bit or a crafted pickle can make its readers fail in any way
+    except Exception as error:  # a flipped bit or a crafted pickle can raise any exception
         raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
     activation = _activation(data)
     ours = {kind.__name__: name for name, kind in ACTIVATIONS.items()}
@@ -82,7 +82,7 @@ def read_zip(path: Path) -> ActorCritic:
 
 
 def _activation(data: object) -> str:
-    """The activation's name as `data` describes it in words; SB3's default where it says nothing."""
+    """Return the activation's name from the description in `data`; SB3's default if there is none."""
     options = data.get("policy_kwargs") if isinstance(data, dict) else None
     described = str(options.get("activation_fn", "")) if isinstance(options, dict) else ""
     found = re.search(r"activation\.(\w+)", described)

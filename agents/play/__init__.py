@@ -1,1 +1,1 @@
-"""Games as a learner or an evaluation plays them."""
+"""Games played by a learner or an evaluation."""

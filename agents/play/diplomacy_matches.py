@@ -21,9 +21,9 @@ Seat = str | ActorCritic
 
 @torch.no_grad()
 def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed: int) -> None:
-    """Play every game of `batch` from the beginning to its end, the deterministic policy in seat i % 7 of game i.
+    """Play every game of `batch` from start to end, the deterministic policy in seat i % 7 of game i.
 
-    The bot also decides the policy's retreats and winters, as in training. How the games ended is in `batch`.
+    The bot also decides the policy's retreats and adjustments, as in training. The results are in `batch`.
     """
     batch.reset()
     env = LearnerEnv(MovementBatch(batch, seed=seed, autoreset=False), bots=codes.BOTS, seed=0)
@@ -36,9 +36,9 @@ def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed:
 
 @torch.no_grad()
 def play_seats(batch: DiplomacyBatch, seats: Sequence[Seat], *, steward: str, seed: int) -> None:
-    """Play every game of `batch` from the beginning to its end, the seven powers by `seats` in their order.
+    """Play every game of `batch` from start to end, the seven powers by `seats` in their order.
 
-    Policies are deterministic; the bot `steward` decides their retreats and winters, as one does in training.
+    Policies are deterministic; the bot `steward` decides their retreats and adjustments, as in training.
     """
     bots = [seat if isinstance(seat, str) else steward for seat in seats]
     batch.reset()
@@ -54,7 +54,7 @@ def play_seats(batch: DiplomacyBatch, seats: Sequence[Seat], *, steward: str, se
 
 @torch.no_grad()
 def order_moves(batch: DiplomacyBatch, network: ActorCritic, power: int) -> None:
-    """Write the orders of a power's units by a policy in every game in a movement phase, and no others."""
+    """Write a policy's orders for a power's units, only in the games that are in a movement phase."""
     moving = ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
     powers = torch.full((batch.num_games,), power, device=batch.device)
     obs = observe(batch.state, powers, last_year=batch.last_year)

@@ -1,14 +1,14 @@
-"""A single-agent view of a batch of matches: the learner's observations and rewards, all other seats taken care of.
+"""A single-agent view of a batch of matches: the learner's observations and rewards, with all other seats played.
 
-The learner sits in seat i % S of match i. Every match has an opponent: the first indices are the game's bots, played
+The learner has seat i % S of match i. Every match has an opponent: the first indices are the game's bots, played
 inside the simulator; from `first_slot` on they are slots that hold frozen snapshots (two-seat games only). Observations
 of all snapshot matches are gathered into one [K, M, D] tensor, a row of M matches per slot, so that K different
 snapshots act in one batched forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into
 a spare row.
 
-Results are added up on the device, one row per opponent, and read once an update.
-Where several processes share a run's matches, an environment steps its shard, and opponents are always given for all
-matches of the run: the course of a match does not depend on the number of processes.
+Results are summed on the device, one row per opponent, and read once per update.
+With several processes, an environment steps its shard of the run's matches. Opponents are always given for all matches
+of the run, so the course of a match does not depend on the number of processes.
 N is `num_envs`, S the seats, D the observation size, A the action size, K the slots, O = bots + K the opponents.
 """
 
@@ -31,13 +31,13 @@ from sparring.envs.batched import ACTIONS, BatchedGame
 
 
 class SeatView(Protocol):
-    """A symmetry of a game: policies see and act in an equivalent match."""
+    """A symmetry of a game: policies observe and act in an equivalent match."""
 
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Observations [..., D] as they are shown, and the side [...] that `back` needs."""
+        """Return the transformed observations [..., D], and the side [...] for `back`."""
 
     def back(self, actions: Tensor, side: Tensor) -> Tensor:
-        """Actions [..., A] for the match as it is, of actions chosen for what was shown."""
+        """Transform actions [..., A] for the transformed observations into actions for the match."""
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,22 @@ class MatchTally:
 
     @property
     def games(self) -> np.ndarray:
-        """Finished matches per opponent."""
+        """Number of finished matches per opponent."""
         return self.wins + self.draws + self.losses
 
     def result(self, opponent: int) -> tuple[int, int, int]:
-        """The learner's (wins, draws, losses) against one opponent."""
+        """Return the learner's (wins, draws, losses) against one opponent."""
         return int(self.wins[opponent]), int(self.draws[opponent]), int(self.losses[opponent])
 
 
 class LearnerEnv:
-    """`batch` for one learner, against `bots` and up to `slots` snapshots of `network_shape`.
+    """Environment of one learner in `batch`, against `bots` and up to `slots` snapshots of `network_shape`.
 
     `obs` and `final_obs` are overwritten by the next step. `opponents` [total] is the opponent in each match of the
-    run, of which the batch plays a `share`, by default all; all begin against bot 0. `seed` seeds the draws of
-    snapshots' actions. `simulator_seconds` adds up the time spent in the batch's steps; on an accelerator it only
-    covers the launches. `quarantined` counts matches that were not finite. Through a `view`, learner and snapshots see
-    and play a symmetric match. `contract` defaults to the batch's.
+    run, initially bot 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
+    snapshots' actions. `simulator_seconds` sums the time spent in the batch's steps; on an accelerator it only covers
+    the launches. `quarantined` counts matches that were not finite. With a `view`, learner and snapshots play in the
+    symmetric match. `contract` defaults to the batch's.
     """
 
     unsaved = ""
@@ -94,7 +94,7 @@ class LearnerEnv:
         self.obs = torch.zeros(n, batch.obs.shape[-1], device=device)
         self.final_obs = torch.zeros_like(self.obs)
         self._view = view
-        self._side = torch.ones(n, device=device)  # as `view` shows the learner its match
+        self._side = torch.ones(n, device=device)  # of the learner's observation through `view`
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
         self.simulator_seconds = 0.0
         self._actors = StackedActors(slots, network_shape, device) if network_shape else None
@@ -107,7 +107,7 @@ class LearnerEnv:
         self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
         self._bit = torch.ones_like(seat) << seat
         rows, size = self._seats * n, batch.action_size
-        self._flat_actions = torch.zeros(rows + 1, size, device=device)  # one more: what padding does
+        self._flat_actions = torch.zeros(rows + 1, size, device=device)  # one more row, for padding
         self._actions = self._flat_actions[:rows].view(n, self._seats, size)
         columns = 4 + len(batch.stat_names)  # wins, draws, losses, statistics, returns
         self._sums = torch.zeros(self.first_slot + slots, columns, dtype=torch.float64, device=device)
@@ -117,7 +117,7 @@ class LearnerEnv:
 
     @property
     def longest_episode(self) -> int:
-        """The most steps a match can take."""
+        """Maximum number of steps of a match."""
         return self.batch.longest_episode
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -138,7 +138,7 @@ class LearnerEnv:
         return self.obs, reward, self.batch.terminated, self.batch.truncated
 
     def assign(self, opponents: np.ndarray) -> None:
-        """Give every match of the run the opponent with that index. Matches that change it are restarted, uncounted.
+        """Set the opponent index of every match of the run. Matches whose opponent changes restart without a result.
 
         Raises `ValueError` for an index that is neither a bot nor a slot.
         """
@@ -153,11 +153,11 @@ class LearnerEnv:
             self._seat_opponents(changed)
 
     def rehearse(self) -> None:
-        """Assign all bots alike, for a trial of speed."""
+        """Assign all bots in equal parts, for a trial of speed."""
         self.assign(np.arange(self.share.total) % self.first_slot)
 
     def load_slot(self, slot: int, weights: dict[str, Tensor]) -> None:
-        """Put a snapshot's weights into a slot and restart the slot's matches, uncounted.
+        """Load a snapshot's weights into a slot and restart the slot's matches without results.
 
         Raises `ValueError` for a slot outside 0..K-1 or weights of another shape.
         """
@@ -173,7 +173,7 @@ class LearnerEnv:
         return MatchTally(wins, draws, losses, dict(zip(self.batch.stat_names, stats, strict=True)), returns)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that decides the course of play, the batch included."""
+        """Return the full state of play, including the batch."""
         return {
             "batch": self.batch.state_dict(),
             "opponents": torch.from_numpy(self.opponents),
@@ -220,7 +220,7 @@ class LearnerEnv:
             self._side = side
 
     def _look(self, seats: Tensor, out: Tensor) -> Tensor | None:
-        """Write the learner's rows of seats [N, S, D] to `out` [N, D]; returns the side [N] each is shown from."""
+        """Write the learner's rows of seats [N, S, D] to `out` [N, D]; return the side [N] of each."""
         torch.index_select(seats.flatten(0, 1), 0, self._mine, out=out)
         if self._view is None:
             return None
@@ -229,10 +229,10 @@ class LearnerEnv:
         return side
 
     def _quarantine(self, reward: Tensor) -> Tensor:
-        """Restart matches that are not finite; their step ends the episode, has reward 0 and no result."""
+        """Restart matches that are not finite; their step ends the episode with reward 0 and without a result."""
         last = self.batch.truncated & ~self.final_obs.isfinite().all(dim=1)
         bad = ~(reward.isfinite() & self.obs.isfinite().all(dim=1)) | last
-        if self.device.type == "cpu" and not bad.any():  # elsewhere the question would cost a wait
+        if self.device.type == "cpu" and not bad.any():  # elsewhere the test would synchronize
             return reward
         self.quarantined += bad.sum()
         self.batch.assign(None, bad)
@@ -244,7 +244,7 @@ class LearnerEnv:
         return reward.masked_fill(bad, 0.0)
 
     def _count(self, reward: Tensor) -> None:
-        """Add the matches that ended to their opponents' sums."""
+        """Add finished matches to their opponents' sums."""
         outcome = self.batch.outcome
         ended = outcome >= 0
         won = outcome == self._bit
@@ -257,7 +257,7 @@ class LearnerEnv:
         self._return.masked_fill_(ended, 0.0)
 
     def _seat_opponents(self, restart: np.ndarray) -> None:
-        """Tell the batch who plays where, restart those of all matches that are in `restart`, and observe."""
+        """Set the players of the batch's seats, restart the run's matches in `restart`, and observe."""
         n, share = self.num_envs, self.share
         opponents = self.opponents[share.rows]
         others = np.where(opponents < self.first_slot, opponents, ACTIONS).astype(np.int32)
@@ -273,14 +273,14 @@ class LearnerEnv:
     def _group(self) -> None:
         """Index the snapshots' rows among the [2N] seats, one row of matches per slot, padded to equal lengths.
 
-        Noise is drawn for the groups of all matches of the run, of which this shard takes its rows.
+        Noise is drawn for the groups of all matches of the run, and this shard uses its rows.
         """
         first, last = self.share.first, self.share.first + self.num_envs
         groups = [np.flatnonzero(self.opponents == self.first_slot + slot) for slot in range(self.slots)]
         begins = [int(np.searchsorted(group, first)) for group in groups]
         own = [group[(group >= first) & (group < last)] for group in groups]
         longest = max((len(group) for group in groups), default=0)
-        rows = max((len(group) for group in own), default=0) or min(longest, 1)  # the noise of other shards is drawn
+        rows = max((len(group) for group in own), default=0) or min(longest, 1)  # other shards' noise is drawn too
         gather, place = np.zeros((2, self.slots, rows), dtype=np.int64)
         scatter = np.full((self.slots, rows), 2 * self.num_envs, dtype=np.int64)
         for slot, group in enumerate(own):

@@ -1,9 +1,8 @@
-"""Play N matches between two contestants, all at once, and note how each ended.
+"""Play N matches between two contestants in one batch, and record the results.
 
-A contestant is a bot's name or a `Policy`. Matches come in pairs: games j and j + N/2 are the same match, with the same
-physics and the same start, played from the other seat, so that neither side owes its wins to luck or to its place. A
-batch starts a new match where one has ended; only the first result of every place counts, so short matches are not
-counted more often than long ones.
+A contestant is a bot's name or a `Policy`. Matches come in pairs: games j and j + N/2 have the same physics and the
+same start with swapped seats, so that neither side has an advantage from them. A batch starts a new match after each
+that ends; only the first result of every row counts, so short matches are not counted more often than long ones.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
 
 LOOK_EVERY = 8
-"""Steps between asking whether all matches have ended; on an accelerator each question is a wait."""
+"""Steps between tests for the end of all matches; on an accelerator each test synchronizes."""
 
 Contestant = str | Policy
 Recorder = Callable[[DogfightBatch, int], None]
-"""Called after every step with the batch and the step's number from 0, for instance to keep `batch.trace`."""
+"""Called after every step with the batch and the step's number from 0, for example to store `batch.trace`."""
 
 
 @dataclass(frozen=True)
 class MatchSettings:
-    """Under what conditions matches are played; the options are those of `DogfightBatch`.
+    """Conditions of matches; the options are those of `DogfightBatch`.
 
     `ranges` [13, 2] randomizes the physics, None keeps the defaults.
     """
@@ -46,7 +45,7 @@ class MatchSettings:
     trace: int = 0
 
     def batch(self, games: int) -> DogfightBatch:
-        """Make a batch of `games` matches under these conditions."""
+        """Create a batch of `games` matches under these conditions."""
         batch = DogfightBatch(
             games,
             device=self.device,
@@ -65,7 +64,7 @@ class MatchSettings:
 
 @dataclass(frozen=True)
 class MatchResults:
-    """How N games ended, seen by the left contestant; every array is [N]."""
+    """Results of N games from the left contestant's perspective; every array is [N]."""
 
     outcome: np.ndarray
     """+1 a win, 0 a draw, -1 a loss."""
@@ -76,26 +75,26 @@ class MatchResults:
     left_seat: np.ndarray
     """0 in the first half, 1 in the second."""
     invalid_actions: int
-    """Actions of either contestant that were not finite and counted as zero."""
+    """Number of actions of either contestant that were not finite and were replaced by zero."""
 
     @property
     def games(self) -> int:
-        """How many games were played."""
+        """Number of games played."""
         return len(self.outcome)
 
     @property
     def wins(self) -> int:
-        """Games the left contestant won."""
+        """Number of games the left contestant won."""
         return int((self.outcome > 0).sum())
 
     @property
     def draws(self) -> int:
-        """Games without a winner."""
+        """Number of games without a winner."""
         return int((self.outcome == 0).sum())
 
     @property
     def losses(self) -> int:
-        """Games the left contestant lost."""
+        """Number of games the left contestant lost."""
         return int((self.outcome < 0).sum())
 
     @property
@@ -136,7 +135,7 @@ def play(
 
 
 class _Table:
-    """Matches in progress: who sits where, and the first result of each."""
+    """Matches in progress: the players' seats, and the first result of each match."""
 
     def __init__(self, batch: DogfightBatch, left: Contestant, right: Contestant, seed: int) -> None:
         n, device = batch.num_envs, batch.device
@@ -156,7 +155,7 @@ class _Table:
         self.record = torch.full((4, n), -1, dtype=torch.int32, device=device)  # outcome, length, both hp
 
     def step(self) -> None:
-        """Let both contestants act, and note the matches that ended for the first time."""
+        """Step with both contestants' actions, and record the matches that ended for the first time."""
         batch, obs, actions = self.batch, self.batch.obs.flatten(0, 1), self.actions.flatten(0, 1)
         for policy, rows in self.players:
             actions.index_copy_(0, rows, policy.act(obs.index_select(0, rows)))
@@ -167,11 +166,11 @@ class _Table:
         torch.where(fresh, ended, self.record, out=self.record)
 
     def finished(self) -> bool:
-        """Whether every match has a result."""
+        """Return True if every match has a result."""
         return bool((self.record[0] >= 0).all())
 
     def results(self) -> MatchResults:
-        """The results so far, on the host."""
+        """Return the results so far, on the host."""
         record, seat = self.record.cpu().numpy(), self.left_seat.cpu().numpy()
         code, length, left_hp, right_hp = record
         if (code < 0).any():
@@ -181,7 +180,7 @@ class _Table:
 
 
 def _sit_down(batch: DogfightBatch, contestants: Sequence[Contestant], rows: Sequence[Tensor]) -> None:
-    """Put each contestant on its row of the flat [2N] seats."""
+    """Assign each contestant to its rows of the flat [2N] seats."""
     for contestant, row in zip(contestants, rows, strict=True):
         bot = game.ACTIONS if isinstance(contestant, Policy) else game.bot_id(contestant)
         batch.bots.view(-1)[row] = bot

@@ -1,1 +1,1 @@
-"""What every training run has: folder, lock, states, logs, progress, guard, signals."""
+"""Parts of every training run: folder, lock, states, logs, progress, guard, signals."""

@@ -1,8 +1,8 @@
-"""Signs that learning goes wrong although every number is finite: one alert for each.
+"""Detectors of failing training in which every number is still finite, with one alert for each.
 
-A detector reads the metrics of an update. What it looks for must last `hold` updates in a row, so that one unlucky
-rollout is no alarm; after an alert it is silent for `cool_down` updates. Detectors only speak: what is done about a
-broken update is the guard's business (`guard.py`).
+A detector reads the metrics of an update. Its condition must hold for `HOLD` updates in a row, so that a single
+unusual rollout raises no alert; after an alert it is silent for `COOL_DOWN` updates. Detectors only alert; the guard
+(`guard.py`) handles broken updates.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Metrics = Mapping[str, float]
 
 HOLD, COOL_DOWN = 5, 50
 RECENT = 50
-"""Updates a number is compared with."""
+"""Number of updates that a value is compared with."""
 ENOUGH = 20
-"""Updates it takes to know what is usual."""
+"""Number of updates needed for a comparison."""
 SPIKE = 5.0
 ENTROPY_DROP = 1.5
 FAR = 20.0
@@ -26,24 +26,24 @@ MASTERED, LOST = 0.9, 0.6
 
 
 class Sign(Protocol):
-    """Something to look for in the metrics."""
+    """A condition on the metrics."""
 
     name: str
     recent: deque[Any]
-    """What it remembers of earlier updates."""
+    """Values from earlier updates."""
 
     def read(self, metrics: Metrics) -> str | None:
-        """Take an update's metrics; says what is wrong, or None."""
+        """Read an update's metrics; return a description of the problem, or None."""
 
 
 class Unusual:
-    """A number judged by its last `RECENT` values; what is wrong does not become usual."""
+    """A value compared with its last `RECENT` values; a value judged wrong is not added to them."""
 
     def __init__(self, name: str, judge: Callable[[float, deque[float]], str | None]) -> None:
         self.name, self.recent, self._judge = name, deque[float](maxlen=RECENT), judge
 
     def read(self, metrics: Metrics) -> str | None:
-        """Judge the value, once `ENOUGH` earlier ones are known."""
+        """Judge the value, if there are at least `ENOUGH` earlier ones."""
         value = metrics.get(self.name)
         if value is None:
             return None
@@ -54,22 +54,22 @@ class Unusual:
 
 
 def spike(value: float, recent: deque[float]) -> str | None:
-    """The loss or the gradient has left its scale: `SPIKE` times the recent maximum.
+    """Detect a loss or gradient above `SPIKE` times the recent maximum.
 
-    Not the median: a critic's loss rises a thousandfold, and rightly, when many matches reach the time limit together.
+    The median is unsuitable: a critic's loss correctly rises a thousandfold when many matches time out together.
     """
     times = value / max(*recent, 1e-6)
     return f"is {value:.3g}, {times:.0f} times its recent maximum" if times > SPIKE else None
 
 
 def collapse(value: float, recent: deque[float]) -> str | None:
-    """Entropy far below its recent median: the policy has stopped trying anything."""
+    """Detect an entropy far below its recent median: the policy has stopped exploring."""
     usual = median(recent)
     return f"fell from {usual:.2f} to {value:.2f} nats" if value < usual - ENTROPY_DROP else None
 
 
 class Saturation:
-    """Actions so far beyond the environment's bounds that the gradient no longer reaches back."""
+    """Actions so far beyond the environment's bounds that the gradient vanishes."""
 
     name = "rollout/action_size"
 
@@ -83,7 +83,7 @@ class Saturation:
 
 
 class Forgetting:
-    """A bot that was beaten 9 times in 10 for `ENOUGH` updates, and now is not 6 times in 10."""
+    """A win rate against a bot below 0.6 after at least 0.9 for `ENOUGH` updates."""
 
     name = "curriculum/<bot>/win_rate"
 
@@ -91,7 +91,7 @@ class Forgetting:
         self.recent = deque[str]()
 
     def read(self, metrics: Metrics) -> str | None:
-        """Look at the recent win rate against every bot; `recent` names a bot once for each update it was beaten."""
+        """Read the recent win rate against every bot; `recent` has a bot once for each update it was beaten."""
         rates = {key.split("/")[1]: value for key, value in metrics.items() if _is_win_rate(key)}
         count = Counter(self.recent)
         self.recent += [bot for bot, rate in rates.items() if rate >= MASTERED and count[bot] < ENOUGH]
@@ -100,7 +100,7 @@ class Forgetting:
 
 
 class Detectors:
-    """All signs, each with its hold and its cool-down."""
+    """All signs, each with its hold and cool-down counters."""
 
     def __init__(self) -> None:
         self._signs: list[Sign] = [
@@ -114,7 +114,7 @@ class Detectors:
         self._silent = {sign.name: 0 for sign in self._signs}
 
     def alerts(self, metrics: Metrics) -> list[str]:
-        """What has been wrong for `HOLD` updates and was not said in the last `COOL_DOWN`."""
+        """Return the problems that lasted `HOLD` updates and were not reported in the last `COOL_DOWN`."""
         said = []
         for sign in self._signs:
             wrong, name = sign.read(metrics), sign.name
@@ -126,7 +126,7 @@ class Detectors:
         return said
 
     def state_dict(self) -> dict[str, Any]:
-        """Windows and counters, as plain data."""
+        """Return windows and counters as plain data."""
         return {
             "recent": {sign.name: list(sign.recent) for sign in self._signs},
             "held": self._held,

@@ -1,6 +1,6 @@
-"""The training loop, for every trainer: update, evaluate, log, ask the guard, save.
+"""The training loop of every trainer: update, evaluate, log, apply the guard's verdict, save.
 
-The policy is always saved before the training state, so that where there is a state there is a policy.
+The policy is always saved before the training state, so that every state has a policy.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sparring.configs.core.errors import InputError
 
 
 def fit(trainer: Trainer, session: RunSession) -> Path:
-    """Train until nothing is left to do or the run is asked to stop; return the path of the final policy.
+    """Train until no update is left or a stop is requested; return the path of the final policy.
 
-    On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted; then `Stopped` is raised,
-    a `SystemExit`. Raises `LearningFailed` where the guard gives up, `InputError` where the policy cannot be written.
+    On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted; then `Stopped`, a
+    `SystemExit`, is raised. Raises `LearningFailed` if the guard gives up, `InputError` if the policy is not writable.
     """
     trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary(), cannot_save=trainer.cannot_save)
@@ -29,7 +29,7 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
                 session.say(trainer.nothing_left())
             else:
                 _train(trainer, session)
-    except Stopped:  # in the middle of an update
+    except Stopped:  # during an update
         session.progress.say(f"{trainer.final} is the policy of the last training state; {session.hint}")
         raise
     if session.stop.asked:
@@ -38,14 +38,14 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
 
 
 def save(trainer: Trainer, session: RunSession) -> None:
-    """Save the policy, marked as interrupted until `fit` ends, then the state; a failure is an alert."""
+    """Save the policy, marked as interrupted until `fit` ends, then the state; a failure raises an alert."""
     session.keep(trainer.final, lambda: trainer.save_policy(trainer.final, interrupted=True))
     session.save_state(trainer.updates_done, trainer.state_dict(), trainer.summary())
 
 
 def _train(trainer: Trainer, session: RunSession) -> None:
     if trainer.updates_done == 0 or not session.processes.run_on_rank0(trainer.final.exists):
-        save(trainer, session)  # so that the guard can always go back, and there is always a policy
+        save(trainer, session)  # the guard can then always roll back, and there is always a policy
     for line in trainer.describe():
         session.say(line)
     while not trainer.over and not session.asked_to_stop():
@@ -55,7 +55,7 @@ def _train(trainer: Trainer, session: RunSession) -> None:
 
 
 def _update(trainer: Trainer, session: RunSession) -> bool:
-    """Do one update; return False where the guard went back to an earlier state instead."""
+    """Do one update; return False if the guard rolled back to an earlier state instead."""
     metrics = trainer.update()
     metrics |= trainer.evaluate()
     metrics |= session.watch(metrics)
@@ -70,7 +70,7 @@ def _update(trainer: Trainer, session: RunSession) -> bool:
 
 
 def _roll_back(trainer: Trainer, session: RunSession) -> bool:
-    """Go back to the newest good state, but keep what the guard learned; return False where there is none."""
+    """Restore the newest good state, except for the guard; return False if there is none."""
     found = session.newest_state()
     if found is None:
         return False

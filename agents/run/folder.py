@@ -1,8 +1,8 @@
-"""One folder per run, under a name a person can say: adjective-callsign-run.
+"""One folder per run, under a readable name: adjective-callsign-run.
 
-Made-up names come from the operating system's entropy, not the run's seed, so that two runs of one seed get two names;
-a folder is created exclusively, and its lock keeps two trainers from ever writing into one. Opening a folder again is
-how a run is continued.
+Generated names use the operating system's entropy, not the run's seed, so that two runs with one seed get two names.
+A folder is created exclusively, and its lock prevents two trainers from writing into it. A run is continued by opening
+its folder again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparring.configs.serialization import read_yaml
 
 LOCK = "lock"
 FINAL = "final.pt"
-"""The policy of a run, as it is in the end."""
+"""File name of a run's final policy."""
 ADJECTIVES = (
     "amber", "bold", "brave", "bright", "brisk", "calm", "clever", "cobalt", "cold", "copper",
     "crimson", "daring", "dark", "deft", "distant", "dusty", "eager", "fierce", "fleet", "golden",
@@ -42,17 +42,17 @@ CALLSIGNS = (
 
 
 class RunFolderError(InputError):
-    """A run name that cannot be used; the message is one line naming it and what to do."""
+    """A run name that cannot be used; the message is one line with the name and what to do."""
 
 
 class RunLockedError(InputError):
-    """The folder is another trainer's, or cannot be written; the message is one line saying which."""
+    """A folder that another trainer holds or that cannot be written; the message is one line saying which."""
 
 
 class RunLock:
-    """One trainer per run folder, on one machine: held until `release` or the end of the process.
+    """Lock of a run folder for one trainer on one machine, held until `release` or the end of the process.
 
-    Raises `RunLockedError` if another trainer has it.
+    Raises `RunLockedError` if another trainer holds it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,21 +66,21 @@ class RunLock:
             ) from error
 
     def release(self) -> None:
-        """Release the lock; again does nothing."""
+        """Release the lock; a second call does nothing."""
         self._lock.release()
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where one run keeps what it leaves behind."""
+    """The folder of a run's files."""
 
     path: Path
 
     @classmethod
     def open(cls, root: Path, name: str) -> RunFolder | None:
-        """The folder that the run `name` already has under `root`, or None.
+        """Return the existing folder of the run `name` under `root`, or None.
 
-        Raises `RunFolderError` if there is something called so that is no run's folder.
+        Raises `RunFolderError` if that path exists but is not a run's folder.
         """
         if not name:
             return None
@@ -94,9 +94,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, name: str = "", run: str | None = None) -> RunFolder:
-        """Make a new folder under `root`: `name` if given, else a made-up name ending in `run`.
+        """Create a folder under `root`: `name` if given, else a generated name ending in `run`.
 
-        Raises `RunFolderError` if `name` exists already or is no plain folder name, and where nothing can be written.
+        Raises `RunFolderError` if `name` exists already or is no plain folder name, or if `root` is not writable.
         """
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -114,12 +114,12 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """The run's name, which is the folder's."""
+        """The run's name, which is the folder's name."""
         return self.path.name
 
     @property
     def config(self) -> Path:
-        """The resolved configuration."""
+        """The file of the resolved configuration."""
         return self.path / "config.yaml"
 
     @property
@@ -134,7 +134,7 @@ class RunFolder:
 
     @property
     def best(self) -> Path:
-        """The policy that did best in the checks of this run."""
+        """The policy with the best evaluation of this run."""
         return self.path / "best.pt"
 
     @property
@@ -143,16 +143,16 @@ class RunFolder:
         return self.path / FINAL
 
     def step(self, env_steps: int) -> Path:
-        """Name the checkpoint taken after `env_steps` environment steps."""
+        """Return the path of the checkpoint after `env_steps` environment steps."""
         return self.path / f"step_{env_steps}.pt"
 
     def named(self, name: str) -> Path:
-        """Name the checkpoint of an event such as pre_brawler; raises `RunFolderError` unless it may be called that."""
+        """Return the path of an event's checkpoint such as pre_brawler; raise `RunFolderError` for an invalid name."""
         _check("snapshot", name, SNAPSHOT)
         return self.path / f"{name}.pt"
 
     def read_config(self) -> dict[str, Any]:
-        """The configuration the run was started with, plain data; raises `RunFolderError` if it cannot be read."""
+        """Read the run's stored configuration as plain data; raise `RunFolderError` if it cannot be read."""
         try:
             plain = read_yaml(self.config.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -162,12 +162,12 @@ class RunFolder:
         return plain
 
     def clean(self) -> None:
-        """Remove what a killed process left half written."""
+        """Remove partially written files of a killed process."""
         remove_leftovers(self.path)
         remove_leftovers(self.pool)
 
     def fingerprint(self) -> str:
-        """The SHA-256 of the stored configuration, however it is laid out; training states remember it."""
+        """Return the SHA-256 of the stored configuration, independent of its layout; training states store it."""
         return sha256(json.dumps(self.read_config(), sort_keys=True, default=str).encode()).hexdigest()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
@@ -176,7 +176,7 @@ class RunFolder:
 
 
 def made_up_name(run: str | None) -> str:
-    """Draw adjective-callsign-run, without the last part where `run` is None."""
+    """Draw adjective-callsign-run, without the last part if `run` is None."""
     return "-".join([secrets.choice(ADJECTIVES), secrets.choice(CALLSIGNS)] + ([run] if run else []))
 
 

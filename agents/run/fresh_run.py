@@ -1,8 +1,8 @@
-"""A run folder in which nothing was learned yet: a start that was refused after its folder was made leaves one.
+"""Run folders without any update, as left by a start that failed after its folder was created.
 
-Such a folder takes any configuration, so that the corrected command works under the same name. Everything that a start
-leaves before its first update is listed here; a folder with anything else in it, a state or what was kept of a damaged
-one, a policy, a row of metrics, was trained, and goes on with the options it has.
+Such a folder accepts any configuration, so that the corrected command works under the same name. The files of a start
+before its first update are listed here. A folder with any other file (a state, even a damaged one, a policy, a row of
+metrics) was trained, and continues with its own options.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from sparring.curriculum.league import file
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"
-"""What is appended to the name of a league that a start under other options has left."""
+"""Suffix of the league file of an earlier start with other options."""
 LEFT = ("config.yaml", LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, file.LOCK, file.FILE + BEFORE)
 EMPTY = (METRICS, "pool", "state")
-"""These are made before the first update, and have nothing in them."""
+"""Created before the first update, and empty until then."""
 
 
 def is_fresh(folder: RunFolder) -> bool:
-    """Return whether no update was ever done in a run's folder, and no training state is or was there."""
+    """Return True if a run's folder never had an update or a training state."""
     return all(_is_left_by_a_start(path) for path in folder.path.iterdir())
 
 
 def changes(folder: RunFolder, config: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Options that differ from those of a run's folder, by dotted key: (before, now).
+    """Return options that differ from those of a run's folder, by dotted key: (before, now).
 
-    Raises `ConfigError` where the run was trained and what it learned depends on one of them, or on a version of the
+    Raises `ConfigError` if the run was trained and its results depend on one of them, or on a version of the
     environment that is no longer registered.
     """
     before = from_stored(folder.read_config())
@@ -47,7 +47,7 @@ def changes(folder: RunFolder, config: RunConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def put_league_aside(folder: RunFolder) -> None:
-    """Keep the league of a start under other options as `.before`: its players are that start's."""
+    """Rename the league of a start with other options to `.before`, because its players belong to that start."""
     league = folder.path / file.FILE
     if is_fresh(folder) and league.exists():
         league.replace(league.with_name(league.name + BEFORE))

@@ -1,14 +1,14 @@
-"""What is done when an update goes wrong, from mildest to last; each step is counted (`guard/...`) and said.
+"""Responses to a failed update, from mildest to last; each is counted (`guard/...`) and reported.
 
-1. A match whose observation or reward is not finite is quarantined: restarted, its step worth nothing (`LearnerEnv`).
-2. A step of the optimizer whose loss or gradient is not finite is skipped (`Learner`).
-3. An update that reaches the target KL stops there (`Learner`).
-4. An update that broke the policy (its KL passed `restore_kl` targets; weights, moments or all its steps were not
-   finite) is taken back, and the learning rate cut.
-5. A second one within `window` updates: back to the last training state, with the lower learning rate.
-6. A third one: the run ends with a report, for a person to decide.
+1. A match whose observation or reward is not finite is quarantined: restarted, its step has reward 0 (`LearnerEnv`).
+2. A step of the optimizer whose loss or gradient is not finite is skipped (by the learner).
+3. An update that reaches the target KL stops there (in the learner).
+4. An update that broke the policy (its KL exceeded `restore_kl` targets; weights, moments or all its steps were not
+   finite) is reverted, and the learning rate is reduced.
+5. On a second one within `window` updates, the last training state is restored, with the lower learning rate.
+6. On a third one, the run ends with a report.
 
-Detectors (`detectors.py`) watch for what is finite and yet wrong.
+Detectors (`detectors.py`) cover problems in which every number is finite.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from sparring.configs.schema import GuardConfig
 
 COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quarantined_matches", "alerts")
 GAVE_UP = "the policy keeps breaking"
-"""The guard's own reason to end a run."""
+"""The guard's reason for ending a run."""
 FACTOR, FASTEST, SLOWEST = 1.5, 10.0, 1e-3
 
 
 class GuardVerdict(Enum):
-    """What the run has to do after an update."""
+    """The action required after an update."""
 
     GO_ON = 0
     ROLL_BACK = 1
@@ -44,7 +44,7 @@ class GuardVerdict(Enum):
 
 
 class LearningFailed(SystemExit):
-    """The guard ended the run; `code` is 1 and the report says why."""
+    """Raised when the guard ends the run; `code` is 1 and the report has the reason."""
 
 
 class Limits(Protocol):
@@ -52,45 +52,45 @@ class Limits(Protocol):
 
     @property
     def target_kl(self) -> float:
-        """What an update's KL should stay under; 0 for no limit."""
+        """Upper limit of an update's KL; 0 for no limit."""
         ...
 
 
 class Guarded(Protocol):
-    """A learner as the guard sees it."""
+    """The learner interface that the guard uses."""
 
     @property
     def config(self) -> Limits:
-        """Its options."""
+        """The learner's options."""
         ...
 
     @property
     def optimizer(self) -> Optimizer:
-        """Its moments are looked at."""
+        """The optimizer, whose moments are tested."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that an update changes."""
+        """Return everything that an update changes."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to a `state_dict`."""
+        """Restore a `state_dict`."""
         ...
 
 
 class Guard:
-    """Judges the updates of `learner`; `alert` is told what was wrong. A disabled guard only counts."""
+    """Guard of the updates of `learner`; `alert` receives each problem. A disabled guard only counts."""
 
     def __init__(
         self, config: GuardConfig, learner: Guarded, *, adaptive_kl: float = 0.0, alert: Callable[[str], None]
     ) -> None:
         self.config, self.learner, self.alert = config, learner, alert
         self.rate_scale = 1.0
-        """What the scheduled learning rate is multiplied by."""
+        """Factor of the scheduled learning rate."""
         self.sound = True
-        """Whether the last update was; after one that was not, what it was taken back to is in doubt as well."""
+        """False if the last update broke the policy; the weights it was reverted to are then in doubt, too."""
         self.verdict = GuardVerdict.GO_ON
-        """On the last update."""
+        """The verdict on the last update."""
         self.counts = dict.fromkeys(COUNTERS, 0)
         self._adaptive_kl = adaptive_kl
         self._broken: list[int] = []
@@ -99,17 +99,17 @@ class Guard:
         self._kept_before = 0
 
     def before(self, update: int = 0) -> None:
-        """Keep the learner as it is before update number `update`, in case that has to be taken back."""
+        """Copy the learner's state before update number `update`, in case the update has to be reverted."""
         if self.config.enabled:
             self._kept, self._kept_before = copy.deepcopy(self.learner.state_dict()), update
 
     def take_back(self, update: int) -> None:
-        """Set the learner back to what it was before update number `update`, if that was started."""
+        """Restore the learner's state from before update number `update`, if that was started."""
         if self._kept and self._kept_before == update:
             self.learner.load_state_dict(self._kept)
 
     def after(self, update: int, metrics: Mapping[str, float]) -> GuardVerdict:
-        """Judge the `train/...` metrics of update number `update`, and take it back if it broke the policy."""
+        """Judge the `train/...` metrics of update number `update`, and revert it if it broke the policy."""
         self.counts["skipped_steps"] += int(metrics["train/skipped_steps"])
         self.counts["kl_stops"] += int(metrics["train/kl_stop"])
         self._follow_kl(metrics["train/approx_kl"])
@@ -119,7 +119,7 @@ class Guard:
         return self.verdict
 
     def watch(self, metrics: Mapping[str, float], quarantined: int) -> dict[str, float]:
-        """Let the detectors read an update's metrics; returns the `guard/...` counters."""
+        """Run the detectors on an update's metrics; return the `guard/...` counters."""
         if quarantined > self.counts["quarantined_matches"]:
             new = quarantined - self.counts["quarantined_matches"]
             self.alert(f"{new} matches were not finite and were started again")
@@ -132,14 +132,14 @@ class Guard:
         }
 
     def report(self, path: Path, update: int, metrics: Mapping[str, float], *, reason: str) -> None:
-        """Write what is known when the run ends: why, counters, broken updates, the last metrics."""
+        """Write the report at the end of the run: reason, counters, broken updates, the last metrics."""
         finite = {key: value if math.isfinite(value) else None for key, value in metrics.items()}
         content: dict[str, Any] = {"reason": reason, "update": update, "metrics": finite}
         content |= {"broken_updates": self._broken, "counts": self.counts}
         write_atomically(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
     def state_dict(self) -> dict[str, Any]:
-        """Counters, windows and the learning rate's scale, as plain data."""
+        """Return counters, windows and the learning rate's scale as plain data."""
         return {
             "rate_scale": self.rate_scale,
             "counts": self.counts,
@@ -166,14 +166,14 @@ class Guard:
         return None
 
     def _moments_are_finite(self) -> bool:
-        """An infinite second moment would hold its weight still for ever, and nothing else would show it."""
+        """Test the optimizer's moments: an infinite second moment silently freezes its weight."""
         states = self.learner.optimizer.state.values()
         moments = [value for state in states for value in state.values() if isinstance(value, Tensor)]
         return not moments or math.isfinite(float(get_total_norm(moments)))
 
     def _climb(self, update: int, wrong: str) -> GuardVerdict:
-        """Take the update back; how often that was needed within the window decides what comes next."""
-        # The gradient scale stays as it is now: taken back with the rest, an overflow would come again and again.
+        """Revert the update; the number of reverts within the window decides the verdict."""
+        # The gradient scale is not reverted; otherwise an overflow would repeat.
         self.learner.load_state_dict(self._kept | {"scaler": self.learner.state_dict()["scaler"]})
         self._broken = [earlier for earlier in self._broken if update - earlier < self.config.window] + [update]
         self.rate_scale *= self.config.cut

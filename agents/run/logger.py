@@ -1,10 +1,9 @@
-"""Where a run's numbers go: JSON lines and TensorBoard always, Weights & Biases when asked for.
+"""Logs of a run: JSON lines and TensorBoard always, Weights & Biases if configured.
 
-The x-axis is env steps everywhere. metrics.jsonl has one JSON object with sorted keys an update, events.jsonl one for
-everything that happened between; a value that is not finite is written as null, since JSON has no NaN. Both files are
-cut back to where they were when a run resumes. Weights & Biases gets env steps as a metric of its own, because its
-internal step starts again when an offline run resumes. Whatever goes wrong with a log costs one warning and never the
-training.
+The x-axis is env steps everywhere. metrics.jsonl has one JSON object with sorted keys per update, events.jsonl one per
+event between updates. A value that is not finite is written as null, since JSON has no NaN. Both files are truncated
+to the state's position when a run resumes. Weights & Biases receives env steps as a separate metric, because its
+internal step restarts when an offline run resumes. A failing log causes one warning and does not stop training.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ WANDB = "Weights & Biases"
 
 
 class LoggerError(InputError):
-    """A logger was asked for that cannot be had; the message is one line saying what to install."""
+    """Raised for a logger that is not available; the message is one line saying what to install."""
 
 
 class LogSink(Protocol):
-    """One place that rows go to."""
+    """One destination of rows and events."""
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row of metrics."""
 
     def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Write that something happened."""
+        """Write an event."""
 
     def rewind(self, env_steps: int) -> None:
-        """Hide rows after `env_steps`, where that is possible."""
+        """Hide rows after `env_steps`, if possible."""
 
     def close(self) -> None:
         """Finish writing."""
@@ -66,29 +65,29 @@ class Logger:
             sink.log(env_steps, row)
 
     def event(self, text: str, kind: str = "info") -> None:
-        """Write a line about something that happened since the last row, such as a new phase or an alert."""
+        """Write a line about an event since the last row, such as a new phase or an alert."""
         for sink in self._sinks:
             sink.event(self._env_steps, kind, text)
 
     def state_dict(self) -> dict[str, Any]:
-        """How far the logs have come, on disk; `open_logger` goes on from there."""
+        """Return the position of the logs on disk; `open_logger` continues from there."""
         return {"env_steps": self._env_steps, "bytes": self._lines.sync()}
 
     def rewind(self, state: Mapping[str, Any]) -> None:
-        """Take rows back that were written after `state`, an earlier `state_dict`; events stay, for they say why."""
+        """Remove rows written after `state`, an earlier `state_dict`; events stay, since they give the reason."""
         self._env_steps = state["env_steps"]
         self._lines.cut(METRICS, state["bytes"][METRICS])
         for sink in self._sinks:
             sink.rewind(self._env_steps)
 
     def close(self) -> None:
-        """Finish every sink; nothing may be logged afterwards."""
+        """Close every sink; no logging is allowed afterwards."""
         for sink in self._sinks:
             sink.close()
 
 
 def silent_logger() -> Logger:
-    """A logger that writes nothing, for the processes of a run that do not lead it."""
+    """Create a logger that writes nothing, for the processes other than process 0."""
     return Logger(NoSink(), [])
 
 
@@ -99,11 +98,11 @@ def open_logger(
     plain_config: Mapping[str, Any],
     state: Mapping[str, Any] | None = None,
 ) -> Logger:
-    """Open a run's logger in `folder`, at the moment of `state` (a `Logger.state_dict`), else at the beginning.
+    """Open a run's logger in `folder`, at the position of `state` (a `Logger.state_dict`), else at the start.
 
-    `plain_config` is what Weights & Biases shows as the run's configuration.
+    `plain_config` is the run's configuration for Weights & Biases.
 
-    Raises `UnknownNameError` for an unknown `logger.wandb` and `LoggerError` where the package for it is missing.
+    Raises `UnknownNameError` for an unknown `logger.wandb` and `LoggerError` if its package is missing.
     """
     wandb = _open_wandb(config, folder, run_name, plain_config)
     state = state or {"env_steps": 0, "bytes": {}}
@@ -115,7 +114,7 @@ def open_logger(
 class JsonLines:
     """metrics.jsonl: {"env_steps": ..., metrics}; events.jsonl: {"env_steps": ..., "kind": ..., "event": text}.
 
-    `sizes` are the bytes to keep of each file, 0 where not given. A disk that is full or gone is warned about once.
+    `sizes` are the bytes to keep of each file, by default 0. A full or missing disk causes one warning.
     """
 
     def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
@@ -133,16 +132,16 @@ class JsonLines:
         self._write(EVENTS, {"env_steps": env_steps, "kind": kind, "event": text})
 
     def rewind(self, env_steps: int) -> None:
-        """Nothing to do: rows are taken back by `cut`, which knows where they begin."""
+        """Do nothing: `cut` removes rows, by their position."""
 
     def cut(self, name: str, size: int) -> None:
-        """Keep the first `size` bytes of a file; where that fails, the next row is written over the rest."""
+        """Keep the first `size` bytes of a file; if that fails, the next row overwrites the rest."""
         self._sizes[name] = size
         with suppress(OSError):
             self._files[name].truncate(size)
 
     def sync(self) -> dict[str, int]:
-        """Bring both files to the disk; returns the bytes of whole lines in each."""
+        """Flush both files to the disk; return the bytes of whole lines in each."""
         for file in self._files.values():
             with suppress(OSError):
                 os.fsync(file.fileno())
@@ -158,7 +157,7 @@ class JsonLines:
         line = (json.dumps(row, sort_keys=True, allow_nan=False) + "\n").encode()
         file, size = self._files[name], self._sizes[name]
         try:
-            file.seek(size)  # over what an earlier attempt may have left of a line
+            file.seek(size)  # overwrites a partial line from an earlier attempt
             if file.write(line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             file.truncate()
@@ -170,7 +169,7 @@ class JsonLines:
 
 
 def _open_at(path: Path, size: int) -> BinaryIO:
-    """Open `path` unbuffered, creating it if needed, cut to its first `size` bytes."""
+    """Open `path` unbuffered, created if needed, and truncate it to `size` bytes."""
     path.touch()
     file = path.open("r+b", buffering=0)
     file.truncate(min(size, path.stat().st_size))
@@ -179,7 +178,7 @@ def _open_at(path: Path, size: int) -> BinaryIO:
 
 
 class TensorBoard:
-    """An event file in the run's folder; the import waits until here because it is slow."""
+    """An event file in the run's folder; the slow import is deferred to here."""
 
     def __init__(self, folder: Path, first_step: int) -> None:
         self._folder = folder
@@ -188,7 +187,7 @@ class TensorBoard:
     def _open(self, first_step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        # What an interrupted run wrote beyond its last state is hidden.
+        # Rows of an interrupted run after its last state are hidden.
         self._writer = SummaryWriter(str(self._folder), purge_step=first_step)
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
@@ -201,7 +200,7 @@ class TensorBoard:
         self._writer.add_text(kind, text, env_steps)
 
     def rewind(self, env_steps: int) -> None:
-        """Go on in another event file, which hides what lies after `env_steps`."""
+        """Continue in another event file, which hides rows after `env_steps`."""
         self._writer.close()
         self._open(env_steps + 1)
 
@@ -211,7 +210,7 @@ class TensorBoard:
 
 
 class NoSink:
-    """Stands in for a sink that is switched off."""
+    """Placeholder for a disabled sink."""
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Do nothing."""
@@ -223,7 +222,7 @@ class NoSink:
         """Do nothing."""
 
     def sync(self) -> dict[str, int]:
-        """Nothing is on the disk."""
+        """Return no sizes: there are no files."""
         return {}
 
     def cut(self, name: str, size: int) -> None:
@@ -234,7 +233,7 @@ class NoSink:
 
 
 class Expendable:
-    """A sink whose first failure is reported once; then it is left alone, and training goes on without it."""
+    """Wrapper of a sink that is disabled at its first failure, with one warning; training continues without it."""
 
     def __init__(self, name: str, sink: LogSink) -> None:
         self._name, self._sink = name, sink
@@ -245,7 +244,7 @@ class Expendable:
         self._try(lambda: self._sink.log(env_steps, metrics))
 
     def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Write that something happened, if it still works."""
+        """Write an event, if it still works."""
         self._try(lambda: self._sink.event(env_steps, kind, text))
 
     def rewind(self, env_steps: int) -> None:
@@ -271,7 +270,7 @@ class WandB:
 
     def __init__(self, run: Any) -> None:
         self._run = run
-        # Every metric's x-axis is ours: env steps.
+        # The x-axis of every metric is env steps.
         run.define_metric("env_steps")
         run.define_metric("*", step_metric="env_steps")
 
@@ -284,10 +283,10 @@ class WandB:
         self._run.log({"env_steps": env_steps, kind: text})
 
     def rewind(self, env_steps: int) -> None:
-        """Nothing can be taken back there: rows of updates that were undone stay beside those that replace them."""
+        """Do nothing: W&B cannot remove rows, so those of reverted updates stay beside their replacements."""
 
     def close(self) -> None:
-        """Finish the run, which uploads what is left."""
+        """Finish the run, which uploads the remaining data."""
         self._run.finish()
 
 
@@ -296,7 +295,7 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
     if mode == "off":
         return NoSink()
     wandb = _import_wandb(mode)
-    # Our package is called agents, which W&B would take for a language-model library and advertise a tracer.
+    # W&B mistakes our package, agents, for a language-model library and advertises a tracer.
     os.environ.setdefault("WANDB_DISABLE_WEAVE", "true")
     try:
         run = wandb.init(
@@ -307,8 +306,8 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
             dir=str(folder),
             config=dict(plain_config),
             mode=mode,
-            # What is logged here is enough: no console output, source code, git state, machine or command line, which
-            # may hold a token, is sent along.
+            # Only metrics and events are sent: no console output, source code, git state, machine, or command line,
+            # which may hold a token.
             settings=wandb.Settings(console="off", silent=True, disable_git=True, save_code=False, x_disable_meta=True),
         )
         return Expendable(WANDB, WandB(run))
@@ -318,7 +317,7 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
 
 
 def _wandb_id(folder: Path) -> str:
-    """The id under which W&B knows this run, kept in its folder, so that a continued run is one there, too."""
+    """Return the run's W&B id, stored in its folder, so that a continued run keeps its W&B run."""
     path = folder / WANDB_ID
     if not path.exists():
         write_atomically(path, secrets.token_hex(8))
@@ -326,7 +325,7 @@ def _wandb_id(folder: Path) -> str:
 
 
 def _import_wandb(mode: str) -> Any:
-    """Import the package, not a folder of offline runs called wandb/ that happens to be on the path."""
+    """Import the package, not a folder of offline runs called wandb/ on the path."""
     try:
         wandb = importlib.import_module("wandb")
     except ImportError:

@@ -1,7 +1,7 @@
-"""Save the policy and a training state, as they were after the last update, when a process of a run is lost.
+"""Save the policy and a training state from after the last update when a process of a run is lost.
 
-Process 0 does it. Where that is the one that died, the first process to get the folder's lock saves at least the
-policy. The episodes of the lost process are gone: from such a state all episodes start again.
+Process 0 saves. If process 0 died, the first process to get the folder's lock saves at least the policy. The episodes
+of the lost process are missing, so a run continued from such a state restarts all episodes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.trainer import Trainer
 
 ATTEMPTS, PAUSE = 20, 0.1
-"""How often and how long apart (s) the lock of a folder is tried; a process that dies closes its files one by one."""
+"""Attempts at the folder's lock, and the pause between them (s): a dying process closes its files one by one."""
 
 
 @contextmanager
 def saving_on_peer_loss(trainer: Trainer, session: RunSession) -> Iterator[None]:
-    """Save what can be saved when a `ProcessLostError` is raised within, and re-raise it."""
+    """Save policy and state, if possible, when a `ProcessLostError` is raised in this context, and re-raise it."""
     try:
         yield
     except ProcessLostError:
@@ -39,7 +39,7 @@ def saving_on_peer_loss(trainer: Trainer, session: RunSession) -> Iterator[None]
 
 def _save_policy(trainer: Trainer) -> None:
     if trainer.updates_done == 0:
-        return  # nothing has been learned
+        return  # there is nothing to save
     try:
         trainer.save_policy(trainer.final, interrupted=True)
     except OSError as error:
@@ -49,7 +49,7 @@ def _save_policy(trainer: Trainer) -> None:
 
 
 def _take_over(trainer: Trainer, session: RunSession, lost_at: float) -> bool:
-    """Whether this process is to save, because process 0 is dead and no other process has saved."""
+    """Return True if this process has to save, because process 0 is dead and no other process has saved."""
     for _ in range(ATTEMPTS):
         try:
             session.take_over(RunLock(session.folder.path))

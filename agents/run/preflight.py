@@ -1,7 +1,7 @@
-"""Claim the folder of a run: lock it, and refuse what a continued run may not change or a new one cannot do.
+"""Claim the folder of a run: lock it, and refuse invalid changes of a continued run and invalid new runs.
 
-This needs no torch, so the command line does it before torch and the simulator load, which takes half a minute on a
-slow machine. In several processes the first one does it once all are connected.
+This does not import torch, so the command line does it before loading torch and the simulator, which takes half a
+minute on a slow machine. With several processes, the first one does it once all are connected.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sparring.curriculum.league.file import LeagueError, LeagueFile
 
 
 class FolderClaim:
-    """The folder that `config` names, locked until `release` if it exists, else created by `folder`; also a context.
+    """The folder named by `config`, locked until `release` if it exists, else created by `folder`; also a context.
 
-    `existed` says whether it was there, `changed` maps options that differ from its own to (before, now).
+    `existed` is true if the folder was there; `changed` maps options that differ from its own to (before, now).
 
-    Raises `InputError` where another trainer holds it, an option has changed on which its results depend, or what a
-    new run would start from is missing.
+    Raises `InputError` if another trainer holds it, if an option has changed on which its results depend, or if the
+    source of a new run is missing.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -40,11 +40,11 @@ class FolderClaim:
         self.changed: dict[str, tuple[Any, Any]] = changes(self._folder, config) if self._folder else {}
         if isinstance(config, GRPORunConfig) and fresh:
             check_sources(config)
-        # The lock comes last: a command that is refused leaves nothing in the folder.
+        # The lock comes last, so that a refused command leaves nothing in the folder.
         self._lock = RunLock(self._folder.path) if self._folder else None
 
     def folder(self) -> RunFolder:
-        """The folder, created and locked with its config.yaml if it was not there."""
+        """Return the folder; if it does not exist, create it with its config.yaml and lock it."""
         if self._folder is None:
             self._folder = RunFolder.create(self._root, self._config.name, self._config.run)
             self._lock = RunLock(self._folder.path)
@@ -52,7 +52,7 @@ class FolderClaim:
         return self._folder
 
     def release(self) -> None:
-        """Release the lock; again does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._lock:
             self._lock.release()
 
@@ -64,7 +64,7 @@ class FolderClaim:
 
 
 def check_sources(config: GRPORunConfig) -> None:
-    """Refuse a new GRPO run whose adapter or league to start from is not there."""
+    """Refuse a new GRPO run whose initial adapter or league is missing."""
     adapter, source = config.model.adapter, config.league.inherit
     if adapter and not Path(adapter).is_file():
         raise ConfigError(f"model.adapter={adapter}: is no file; give an adapter's, such as checkpoints/RUN/final.pt")
@@ -76,7 +76,7 @@ def check_sources(config: GRPORunConfig) -> None:
 
 
 def check_sb3(config: PPORunConfig) -> None:
-    """Refuse what SB3's PPO cannot do here."""
+    """Refuse options that SB3's PPO does not support here."""
     if config.env.id != DOGFIGHT:
         raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {DOGFIGHT}; train others with SB3 itself")
     if config.network.blocks:

@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a line about the run, a bar with ETA, and lines about what happens."""
+"""Console output of a run: a line about the run, a bar with ETA, and lines about events."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ WORTH_SAYING = 5.0
 
 
 class Progress:
-    """A bar over `updates` on stderr, or none where `shown` is false; lines go to stdout either way."""
+    """A bar over `updates` on stderr, or none if `shown` is false; lines go to stdout either way."""
 
     def __init__(self, updates: int, *, shown: bool, unit: str = "update") -> None:
         self._bar = tqdm(total=updates, unit=unit, file=sys.stderr, disable=not shown, dynamic_ncols=True)
 
     def skip(self, updates: int) -> None:
-        """Go on after `updates` that were done before, later or earlier than here; they do not count for the speed."""
+        """Move the bar forward or back to `updates` done; these do not count for the speed."""
         bar = self._bar
         bar.n = bar.last_print_n = bar.initial = updates
         bar.start_t = bar.last_print_t = time.time()
         bar.refresh()
 
     def say(self, text: str) -> None:
-        """Print a line without tearing the bar."""
+        """Print a line without breaking the bar."""
         tqdm.write(text, file=sys.stdout)
         sys.stdout.flush()
 
     def advance(self, name: str, headline: str) -> None:
-        """Move the bar by one and show what is going on and how it stands."""
+        """Move the bar by one and show `name` and `headline`."""
         self._bar.set_description_str(name, refresh=False)
         self._bar.set_postfix_str(headline, refresh=False)
         self._bar.update()
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Close the bar and leave it on the screen."""
         self._bar.close()
 
 
 def forecast(seconds: float) -> str:
-    """How long a run will take, for the line that announces it; of a few seconds start-up is the larger part."""
+    """Format a run's estimated duration; empty below `WORTH_SAYING` seconds, where start-up dominates."""
     return f"about {duration(seconds)} on this machine; " if seconds >= WORTH_SAYING else ""
 
 
 def duration(seconds: float) -> str:
-    """A length of time as a person says it: 40 s, 9 min, 3.5 h, 12 days."""
+    """Format a duration: 40 s, 9 min, 3.5 h, 12 days."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

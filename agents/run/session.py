@@ -1,7 +1,7 @@
 """The session of a run: its folder and lock, training states, logs, progress bar, stop requests and guard.
 
-Of several processes, process 0 leads: it alone opens the folder and writes. What it found there is broadcast; the
-sessions of the other processes print and write nothing.
+With several processes, only process 0 opens the folder and writes. The content it found is broadcast; the sessions of
+the other processes print and write nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
 
 NAMED = 5
-"""The most changed options that are named in a line."""
+"""Maximum number of changed options named in a line."""
 
 
 @dataclass(frozen=True)
 class OpenedFolder:
-    """A run's folder as process 0 found it: `found` is its newest state, `changed` maps options to (before, now)."""
+    """A run's folder as opened by process 0: `found` is its newest state, `changed` maps options to (before, now)."""
 
     folder: RunFolder
     existed: bool
@@ -42,13 +42,13 @@ class OpenedFolder:
 
 
 class RunSession:
-    """Create the folder that `config` asks for, or open it again, and lock it until `close`; also a context.
+    """Session in the folder named by `config`, created or opened, and locked until `close`; also a context.
 
     `found` is the state to continue from, None for a fresh start. `total` is the length of the bar, in `unit`s. `claim`
     is the folder if the caller has claimed it already.
 
-    Raises `InputError` where the folder cannot be written, another trainer holds it, an option has changed on which
-    the results depend, or all of its states are damaged.
+    Raises `InputError` if the folder cannot be written, another trainer holds it, an option has changed on which the
+    results depend, or all of its states are damaged.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class RunSession:
         self.config, self.unit, self.processes = config, unit, processes
         self.leads = processes.first
         self.peer_lost = False
-        """Whether another process is gone; nothing can be exchanged from then on."""
+        """True once another process is lost; communication is impossible from then on."""
         self.guard: Guard | None = None
         self.on_state_saved: Callable[[], None] = lambda: None
         """Called after a state is published, to delete files that no kept state needs."""
@@ -88,7 +88,7 @@ class RunSession:
             self.alert(text)
 
     def _open_folder(self, claim: FolderClaim) -> OpenedFolder:
-        """Lock the folder, remove what a killed process left, and read the newest state; on process 0 only."""
+        """Lock the folder, remove leftovers of a killed process, and read the newest state; on process 0 only."""
         self._claim = claim
         folder, changed = claim.folder(), claim.changed
         alerts: list[str] = []
@@ -96,7 +96,7 @@ class RunSession:
         folder.clean()
         self.states.clean()
         found = self.states.latest() if claim.existed else None
-        if found is None and changed:  # a fresh start with other options than the one before
+        if found is None and changed:  # a fresh start with other options than before
             put_league_aside(folder)
             folder.write_config(to_plain(self.config))
         self.fingerprint = folder.fingerprint()
@@ -108,16 +108,16 @@ class RunSession:
         return OpenedFolder(folder, claim.existed, found, changed, alerts)
 
     def open_guard(self, config: GuardConfig, learner: Guarded, *, adaptive_kl: float = 0.0) -> Guard:
-        """Create the guard of `learner`'s updates, which continues from the state that was found."""
+        """Create the guard of `learner`'s updates and restore it from the state found, if any."""
         self.guard = Guard(config, learner, adaptive_kl=adaptive_kl, alert=self.alert)
         if self.found:
             self.guard.load_state_dict(self.found.content["guard"])
         return self.guard
 
     def report_resume(self, done: int, summary: Mapping[str, Any], *, cannot_save: str = "") -> None:
-        """Say whether the run was resumed, after `done` updates, what has changed since, and whether it is exact.
+        """Report whether the run was resumed, after `done` updates, which options changed, and whether it is exact.
 
-        `summary` is what `save_state` would now be given; `cannot_save` names what no state holds.
+        `summary` is the current argument of `save_state`; `cannot_save` describes the part that states lack.
         """
         if self.found is None:
             if self.existed:
@@ -139,17 +139,17 @@ class RunSession:
             self.logger.event(text)
 
     def alert(self, text: str) -> None:
-        """Print and log that something is wrong although training goes on."""
+        """Print and log a problem that does not stop training."""
         if self.leads:
             self.progress.say(f"alert: {text}")
             self.logger.event(text, kind="alert")
 
     def asked_to_stop(self) -> bool:
-        """Whether any process of the run has received a signal."""
+        """Return True if any process of the run has received a signal."""
         return self.stop.asked_of_any(self.processes.largest)
 
     def keep(self, path: Path, save: Callable[[], None]) -> None:
-        """Save a policy if that is possible; a full or missing disk or a damaged manifest is an alert."""
+        """Save a policy; a full or missing disk or a damaged manifest raises an alert."""
         if not self.leads:
             return
         try:
@@ -158,16 +158,16 @@ class RunSession:
             self.alert(f"{path.name} is not saved ({getattr(error, 'strerror', error)}); training goes on")
 
     def state_is_due(self, update: int) -> bool:
-        """Whether enough updates or minutes have passed for another state, and the last update was sound."""
+        """Return True if enough updates or minutes have passed for a state, and the last update was sound."""
         minutes = self.config.checkpoint_minutes
         late = minutes > 0 and time.monotonic() - self._saved_at >= 60.0 * minutes
         due = late or update % self.config.checkpoint_every == 0
         return (self.guard is None or self.guard.sound) and self.processes.broadcast(due)
 
     def save_state(self, update: int, content: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
-        """Publish a training state, with the guard's and the position of the logs; a failure is an alert.
+        """Publish a training state, with the guard's and the position of the logs; a failure raises an alert.
 
-        After the loss of a process a complete state of this update stays.
+        After the loss of a process, an existing complete state of this update is kept.
         """
         self._saved_at = time.monotonic()
         if not self.leads or (self.peer_lost and self.states.has(update)):
@@ -185,24 +185,24 @@ class RunSession:
         return self.processes.run_on_rank0(lambda: self.states.latest())
 
     def rewind(self, found: TrainingState, done: int) -> None:
-        """Set logs and bar back to a state after `done` updates."""
+        """Reset logs and bar to a state after `done` updates."""
         self.logger.rewind(found.content["logger"])
         self.progress.skip(done)
         self.alert(f"rolled back to {found.path.name}")
 
     @property
     def verdict(self) -> GuardVerdict:
-        """The guard's judgement of the last update."""
+        """The guard's verdict on the last update."""
         return self.guard.verdict if self.guard else GuardVerdict.GO_ON
 
     def watch(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Let the guard's detectors read an update's metrics; return the `guard/...` counters."""
+        """Run the guard's detectors on an update's metrics; return the `guard/...` counters."""
         if self.guard is None:
             return {}
         return self.guard.watch(metrics, int(metrics.get("guard/quarantined_matches", 0)))
 
     def give_up(self, update: int, metrics: Mapping[str, float], reason: str) -> NoReturn:
-        """End the run with a report; the last training state stays as it is. Raises `LearningFailed`."""
+        """End the run with a report, without a new training state. Raises `LearningFailed`."""
         path = self.folder.path / "guard_report.json"
         try:
             if self.leads and self.guard:
@@ -213,7 +213,7 @@ class RunSession:
         raise LearningFailed(1)
 
     def take_over(self, lock: RunLock) -> None:
-        """Lead from now on, in place of a process that is lost; `lock` is that of the folder."""
+        """Take the role of process 0 after its loss; `lock` is that of the folder."""
         self._claim, self.leads = lock, True
 
     def close(self) -> None:
@@ -234,7 +234,7 @@ class RunSession:
 
 
 def fresh_start(changed: Mapping[str, Any]) -> str:
-    """Describe a start in a folder without a state; `changed` are the options that are new."""
+    """Describe a start in a folder without a state; `changed` are the changed options."""
     line = "there is no training state yet: the run starts from the beginning"
     named = [*list(changed)[:NAMED], *([f"{len(changed) - NAMED} more options"] if len(changed) > NAMED else [])]
     return f"{line}, and config.yaml now has its {', '.join(named)}" if changed else line

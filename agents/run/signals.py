@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM as requests: the update in progress is finished and saved, if it ends within the grace time.
+"""Stop requests by Ctrl-C and SIGTERM: the update in progress is finished and saved within the grace time.
 
-A second signal, or the end of the grace time, stops at once and saves nothing; the last training state is whole.
+A second signal, or the end of the grace time, stops at once without saving; the last training state is intact.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from types import FrameType, TracebackType
 
 STDERR = 2
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 75}
-"""130 is what shells say of Ctrl-C; 75 (EX_TEMPFAIL) asks for the run to be started again."""
+"""130 is the shell convention for Ctrl-C; 75 (EX_TEMPFAIL) requests a restart of the run."""
 
 
 class Stopped(SystemExit):
-    """The run was asked to stop and did; `code` is the exit code."""
+    """Raised when the run stops on request; `code` is the exit code."""
 
 
 class StopRequest:
     """Within this context the first SIGINT or SIGTERM sets `signal`; a second, or `grace` seconds, raise `Stopped`.
 
-    Outside the main thread signals cannot be handled, and nothing changes. `run` is the name that continues the run.
+    Outside the main thread signals cannot be handled, and it does nothing. `run` is the name that continues the run.
     """
 
     def __init__(self, grace: float, run: str = "") -> None:
@@ -34,18 +34,18 @@ class StopRequest:
 
     @property
     def asked(self) -> bool:
-        """Whether a signal has come."""
+        """True once a signal was received."""
         return self.signal != 0
 
     def asked_of_any(self, largest: Callable[[int], int]) -> bool:
-        """Whether any process of the run was asked to stop: `largest` of all their signals, which all then have."""
+        """Return True if any process received a signal; set all signals to the `largest` over the processes."""
         agreed = largest(self.signal)
         self.signal = agreed or self.signal
         return agreed != 0
 
     @property
     def exit_code(self) -> int:
-        """What the process ends with after this signal, 0 without one."""
+        """The process's exit code for this signal, 0 without one."""
         return EXIT_CODES[signal.Signals(self.signal)] if self.asked else 0
 
     def __enter__(self) -> StopRequest:
@@ -75,5 +75,5 @@ class StopRequest:
 
 
 def _tell(text: str) -> None:
-    # Not print: the signal may have come in the middle of one.
+    # Not print, because the signal may have interrupted one.
     os.write(STDERR, f"\n{text}\n".encode())

@@ -1,10 +1,10 @@
-"""Training states on disk: everything a run needs to go on, published whole, verified when read, the last few kept.
+"""Training states on disk: everything needed to continue a run, published atomically and verified when read.
 
     <run>/state/update_000350/state.pt        tensors and plain data (`configs.core.tensor_file`)
                               manifest.json   format, SHA-256 of state.pt, a summary: readable without torch
 
-A state is a folder that appears in one step, so it is there or it is not. A damaged one is renamed, `.damaged`, and the
-one before it is taken; with none left a run ends with a message, because a fresh start would hide the loss.
+A state is a folder created by one rename; the last few are kept. A damaged one is renamed to `.damaged`, and the one
+before it is used. If none is left, the run ends with a message, because a fresh start would hide the loss.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unp
 
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2
-"""Raised with every change of what a state holds. 1: before the dogfight had a league; no longer read."""
+"""Incremented with every change of a state's content. 1: before the dogfight had a league; no longer read."""
 KEYS = ("num_envs", "processes", "device", "torch_threads", "halves", "torch")
-"""What the bits of a continued run depend on, of a summary: sums on device, threads and torch, batches on the rest."""
+"""Keys of a summary that affect bit-exact resuming: sums depend on device, threads and torch, batches on the rest."""
 STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
 
 
 class StateError(InputError):
-    """Training states that cannot be used; the message is one line naming them and what to do."""
+    """Raised for unusable training states; the message is one line naming them and what to do."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TrainingState:
 
 
 class StateFolder:
-    """The states in `folder`, of which the last `keep` stay; `alert` is told about damaged ones."""
+    """The states in `folder`, of which the last `keep` are kept; `alert` is called for damaged ones."""
 
     def __init__(self, folder: Path, keep: int, alert: Callable[[str], None]) -> None:
         self.folder, self.keep, self.alert = folder, keep, alert
@@ -51,7 +51,7 @@ class StateFolder:
     def publish(self, update: int, content: Mapping[str, Any], summary: Mapping[str, Any]) -> Path:
         """Write the state after `update` updates with a `summary` of plain data, and drop the oldest beyond `keep`.
 
-        Raises `OSError` where it cannot be written; the states before it are untouched then.
+        Raises `OSError` if it cannot be written; the earlier states are then unchanged.
         """
         self.folder.mkdir(exist_ok=True)
         data = pack(content)
@@ -59,7 +59,7 @@ class StateFolder:
         plain = json.loads(json.dumps(dict(summary)))
         text = json.dumps(manifest | {"summary": plain, "summary_sha256": _fingerprint(plain)}, indent=1) + "\n"
         path = self.folder / f"{PREFIX}{update:06d}"
-        # One of the same update stays until the new one is there, for it may be the only one.
+        # A state of the same update stays until the new one is published, since it may be the only one.
         publish_folder(path.with_suffix(AGAIN) if path.exists() else path, {STATE: data, MANIFEST: text.encode()})
         self._replace()
         for old in self.paths()[: -self.keep]:
@@ -67,15 +67,15 @@ class StateFolder:
         return path
 
     def paths(self) -> list[Path]:
-        """The states' folders, oldest first, whether good or not."""
+        """Return the states' folders, oldest first, including damaged ones."""
         return sorted(path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and path.suffix != DAMAGED)
 
     def has(self, update: int) -> bool:
-        """Whether there is a state of that update, good or not."""
+        """Return True if there is a state of that update, even a damaged one."""
         return (self.folder / f"{PREFIX}{update:06d}").exists()
 
     def summaries(self) -> list[dict[str, Any]]:
-        """What the states' manifests say, oldest first; those that cannot be read are left out."""
+        """Return the summaries in the states' manifests, oldest first; unreadable ones are omitted."""
         found = []
         for path in self.paths():
             try:
@@ -85,9 +85,9 @@ class StateFolder:
         return found
 
     def latest(self) -> TrainingState | None:
-        """The newest good state, or None if none was ever written; damaged ones are put aside with an alert.
+        """Return the newest good state, or None if none was ever written; rename damaged ones with an alert.
 
-        Raises `StateError` if there are states and every one of them is damaged, or if one has another format.
+        Raises `StateError` if there are states and all of them are damaged, or if one has another format.
         """
         paths = self.paths()
         for path in reversed(paths):
@@ -103,25 +103,25 @@ class StateFolder:
         return None
 
     def clean(self) -> None:
-        """Finish or remove what a killed process left half done."""
+        """Finish or remove incomplete operations of a killed process."""
         remove_leftovers(self.folder)
         self._replace()
 
     def _replace(self) -> None:
-        """Let states that were published again take the place of the earlier ones."""
+        """Replace earlier states with those published again."""
         for again in self.folder.glob(f"{PREFIX}*{AGAIN}"):
             discard(again.with_suffix(""))
             again.rename(again.with_suffix(""))
 
 
 class DamagedStateError(StateError):
-    """A state whose bytes are not the ones that were written."""
+    """A state whose bytes differ from those written."""
 
 
 def read_state(path: Path) -> TrainingState:
     """Read and verify the state in the folder `path`.
 
-    Raises `DamagedStateError` where files are missing or altered, `StateError` for another format.
+    Raises `DamagedStateError` if files are missing or altered, `StateError` for another format.
     """
     manifest = _read_manifest(path)
     try:
@@ -151,7 +151,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _check_version(path: Path, manifest: dict[str, Any]) -> None:
-    """Come before all other checks, since the manifest of another format may hold other keys."""
+    """Check the format first, since the manifest of another format may have other keys."""
     version = manifest["format_version"]
     if manifest["format"] != FORMAT or type(version) is not int or version < 1:
         raise DamagedStateError(f"{path / MANIFEST}: is not the manifest of a training state")
@@ -169,14 +169,14 @@ def _fingerprint(plain: Any) -> str:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """The part of a summary that describes this machine."""
+    """Return the part of a summary that describes this machine."""
     return {"device": str(device), "torch_threads": torch.get_num_threads(), "torch": torch.__version__}
 
 
 def inexact(found: Mapping[str, Any], now: Mapping[str, Any], *, deterministic: bool) -> list[str]:
-    """Reasons why a run continued from a state with the summary `found` differs in its bits; empty where it does not.
+    """Return reasons why a run continued from a state with summary `found` is not bit-exact; empty if it is.
 
-    `now` is the summary that a state would have here; keys that it lacks do not matter to this trainer.
+    `now` is the summary of a state on this machine; keys that it lacks are irrelevant to this trainer.
     """
     keys = [key for key in KEYS if key in now and found.get(key) != now[key]]
     reasons = [f"{key} was {found.get(key, 'not noted')} and is {now[key]}" for key in keys]

@@ -1,4 +1,4 @@
-"""Where the time of one update goes, and how many env steps a second that makes."""
+"""Timing of the parts of one update, and env steps per second."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Timer:
-    """Runs from its making; `part` times a named part of what happens."""
+    """Timer that starts when created; `part` times a named part."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
@@ -16,21 +16,21 @@ class Timer:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time what happens within the context as `name`."""
+        """Time the code in the context as `name`."""
         start = time.perf_counter()
         yield
         self._parts[name] = time.perf_counter() - start
 
     def seconds(self) -> float:
-        """Seconds since the making."""
+        """Return the seconds since creation."""
         return time.perf_counter() - self._start
 
     def parts(self) -> dict[str, float]:
-        """Seconds of each part, as metrics."""
+        """Return the seconds of each part, as metrics."""
         return {f"time/{name}_seconds": value for name, value in self._parts.items()}
 
     def metrics(self, *, steps: int, simulator_seconds: float) -> dict[str, float]:
-        """Speed so far, for `steps` env steps, everything in between counted; parts in seconds."""
+        """Return the speed so far, for `steps` env steps over the whole time, and the parts in seconds."""
         seconds = self.seconds()
         speed = {"time/steps_per_second": steps / seconds, "time/simulator_share": simulator_seconds / seconds}
         return self.parts() | speed

@@ -1,4 +1,4 @@
-"""What `fit` needs of an algorithm."""
+"""The trainer interface that `fit` uses."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ from sparring.agents.run.states import TrainingState
 
 
 class Trainer(Protocol):
-    """One algorithm, built from a configuration before its run has a folder. Every process of a run has one.
+    """One algorithm, created from a configuration before its run has a folder. Every process of a run has one.
 
-    A call to `restore_or_init` comes first. Updates are then counted in `updates_done`.
+    `restore_or_init` is called first. `updates_done` then counts the updates.
     """
 
     unit: str
-    """What an update is called: update, step."""
+    """Name of an update: update, step."""
     updates: int
-    """Updates to do in total."""
+    """Total number of updates to do."""
     updates_done: int
     cannot_save: str
-    """What no training state holds, as a phrase; empty where states are complete."""
+    """The part that training states lack, as a phrase; empty if states are complete."""
 
     @property
     def final(self) -> Path:
-        """Where the policy is saved."""
+        """The path of the final policy."""
 
     @property
     def over(self) -> bool:
-        """Whether no update is left."""
+        """True if no update is left."""
 
     @property
     def env_steps(self) -> int:
         """The x-axis of the latest update's metrics."""
 
     def restore_or_init(self, session: RunSession) -> None:
-        """Open what needs the run's folder, and continue from the state that `session` found, if any."""
+        """Open the files in the run's folder, and continue from the state that `session` found, if any."""
 
     def nothing_left(self) -> str:
-        """Say why no update is left, and which option asks for more."""
+        """Return a message: why no update is left, and which option to raise."""
 
     def describe(self) -> Iterator[str]:
-        """Lines on what is about to be trained, and where."""
+        """Yield lines that describe the model and the machine."""
 
     def update(self) -> dict[str, float]:
-        """Do one update; return its metrics. A trainer with a guard asks it for a verdict here."""
+        """Do one update; return its metrics. A trainer with a guard calls it here."""
 
     def evaluate(self) -> dict[str, float]:
         """Do the evaluations that are due after the update; return their metrics."""
 
     def advance(self) -> None:
-        """Finish an update that the guard lets stand, once its metrics are logged."""
+        """Finish an update that the guard accepted, after its metrics are logged."""
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
-        """The progress bar's name of what is going on, and how it stands."""
+        """Return the progress bar's description and status."""
 
     def save_policy(self, path: Path, *, interrupted: bool) -> None:
-        """Write the policy after `updates_done` updates. Raises `OSError` where that is not possible."""
+        """Write the policy after `updates_done` updates. Raises `OSError` if it cannot be written."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that an update changes, as plain data and tensors; called by all processes."""
+        """Return everything that an update changes, as plain data and tensors; called by all processes."""
 
     def load_state_dict(self, state: TrainingState) -> None:
-        """Continue from a state, at the start or where the guard goes back."""
+        """Continue from a state, at the start or when the guard rolls back."""
 
     def summary(self) -> dict[str, Any]:
-        """Plain data for the manifest of a state."""
+        """Return plain data for the manifest of a state."""
 
     def close(self) -> None:
         """End threads and processes."""
