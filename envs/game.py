@@ -63,10 +63,13 @@ class Game:
     """Adapter for PPO training (`agents/ppo/tasks`)."""
     evaluation: str = ""
     """Command `main(arguments) -> exit code` of `eval/run.py`."""
-    language_models: bool = False
-    """True if language models can play it."""
     text_game: str = ""
     """Text interface for language models, an `envs.text.TextGame`."""
+
+    @property
+    def language_models(self) -> bool:
+        """Whether language models can play it: it is offered in text."""
+        return bool(self.text_game)
 
 
 @cache

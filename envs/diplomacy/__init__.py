@@ -19,6 +19,5 @@ GAME = Game(
     network_shape="sparring.agents.policies.order_network:order_network_shape",
     ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
     evaluation="sparring.eval.diplomacy.command:main",
-    language_models=True,
     text_game="sparring.envs.diplomacy.text_games.text_game:DIPLOMACY",
 )

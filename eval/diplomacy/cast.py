@@ -22,7 +22,7 @@ from sparring.eval.suggestions import trains_language_model
 if TYPE_CHECKING:
     from sparring.agents.play.diplomacy_matches import Seat
 
-POLICIES = replace(GAME, language_models=False)
+POLICIES = replace(GAME, text_game="")
 """Diplomacy without language models as players."""
 STEWARD = "dumbbot"
 """Bot for the retreats and adjustments of a policy, which orders neither, where no bot plays the other powers."""
