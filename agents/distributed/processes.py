@@ -185,6 +185,11 @@ def _join(config: RunConfig) -> Processes:
     processes.share(config.env.num_envs)
     device = choose_device(config.device, local_rank)
     patience = timedelta(seconds=config.patience_seconds)
+    # Imported before the group exists: torch imports it in the first optimizer step, and the default arguments of its
+    # functions then keep the group and gloo's threads after `destroy_process_group`. Such a thread aborts the process
+    # when it asks for the GIL of an interpreter that is ending.
+    from torch.distributed.nn import functional  # noqa: F401
+
     try:
         dist.init_process_group(backend(device, local_size), timeout=patience)
         processes.broadcast(None)  # connects all processes now, not during the first update

@@ -22,8 +22,9 @@ from sparring.configs.schema import (
     PhaseConfig,
     PPOConfig,
 )
-from tests.agents.distributed.launch_processes import ROOT, end, start
-from tests.agents.ppo.small_run import config, metrics
+from sparring.configs.serialization import to_plain
+from tests.agents.distributed.launch_processes import CODE, ROOT, end, start, start_code
+from tests.agents.ppo.small_run import PHASES, config, metrics
 from tests.agents.ppo.test_resume import long, untimed
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-6}
@@ -94,6 +95,22 @@ def test_one_process_continues_what_two_began(one, two, capsys):
     train(long(two))
     assert "inexact resume: processes was 2 and is 1" in capsys.readouterr().out
     compare(without_bytes(content(two, 8)), without_bytes(content(one, 8)))
+
+
+THREADS_AFTER = (
+    "from pathlib import Path\n"
+    "print('threads', [path.read_text().strip() for path in Path('/proc/self/task').glob('*/comm')])"
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are listed by /proc")
+def test_no_thread_of_the_connection_remains_after_the_run(tmp_path):
+    """A thread of gloo that lives on can abort the process while its interpreter ends."""
+    arguments = [str(ROOT), json.dumps(to_plain(config(tmp_path, phases=PHASES[:1])))]
+    for _, out, _ in succeed(start_code(f"{CODE}\n{THREADS_AFTER}", arguments, 2)):
+        threads = out.splitlines()[-1]
+        assert threads.startswith("threads ["), out
+        assert "gloo" not in threads
 
 
 def test_torchrun_needs_nothing_else(tmp_path):
