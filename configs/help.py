@@ -10,13 +10,12 @@ from dataclasses import MISSING
 from textwrap import wrap
 
 from sparring.configs.core.allowed import describe
-from sparring.configs.kinds import declared, games, owners
+from sparring.configs.kinds import declared, owners
 from sparring.configs.load import ROOTS, runs
-from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GYMNASIUM, RUNS
+from sparring.configs.schema import RUNS
 
 WIDTH = 120
 LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
-GAMES = {DOGFIGHT: "the dogfight", DIPLOMACY: "Diplomacy", GYMNASIUM: "Gymnasium"}
 HEAD = """\
 usage: python train.py +run=NAME [key=value ...]
 
@@ -62,5 +61,5 @@ def _only(key: str) -> str:
     if len(kinds) == len(RUNS) or kinds == policies:
         return "" if len(kinds) == len(RUNS) else "; ppo and sb3 only"
     if any(kind in policies for kind in kinds):
-        return f"; {' and '.join(GAMES[game] for game in games(kinds))} only"
+        return f"; {' and '.join(dict.fromkeys(kind.title for kind in kinds))} only"
     return f"; {' and '.join(trainer for kind in kinds for trainer in kind.trainers)} only"

@@ -12,30 +12,16 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from sparring.configs.retired import is_retired
-from sparring.configs.schema import (
-    DIPLOMACY,
-    RUNS,
-    CloneRunConfig,
-    DiplomacyRunConfig,
-    DogfightRunConfig,
-    GRPORunConfig,
-    GymnasiumRunConfig,
-    RunConfig,
-)
-
-LANGUAGE_TRAINERS = ("grpo", "clone")
+from sparring.configs.schema import GYMNASIUM, RUNS, RunConfig
 
 
 def run_kind(plain: Mapping[str, Any]) -> type[RunConfig]:
     """Return the kind of run that `trainer` and `env.id` choose; unknown ones are refused when read."""
-    trainer, env = plain.get("trainer"), plain.get("env")
-    if trainer in LANGUAGE_TRAINERS:
-        return GRPORunConfig if trainer == "grpo" else CloneRunConfig
+    trainer, env = plain.get("trainer", "ppo"), plain.get("env")
+    kinds = [kind for kind in RUNS if trainer in kind.trainers] or RUNS
     env_id = env.get("id") if isinstance(env, Mapping) else None
-    if env_id == DIPLOMACY:
-        return DiplomacyRunConfig
     ours = not isinstance(env_id, str) or env_id.lower().startswith("sparring/") or is_retired(env_id)
-    return DogfightRunConfig if ours else GymnasiumRunConfig
+    return next((kind for kind in kinds if kind.game == (env_id if ours else GYMNASIUM)), kinds[0])
 
 
 def members(section: Any, lacks: Sequence[str], prefix: str = "") -> Iterator[tuple[Field[Any], str]]:

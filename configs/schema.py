@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.language import (
+    DIPLOMACY_BOTS,
     CloneConfig,
     EndpointConfig,
     GRPOConfig,
@@ -293,7 +294,14 @@ class RunConfig:
     """Options of every training run; `RUNS` are the kinds of run."""
 
     trainers: ClassVar[tuple[str, ...]] = ()
-    game: ClassVar[str] = DIPLOMACY
+    game: ClassVar[str] = ""
+    """Its `env.id`, or `GYMNASIUM` for all ids outside the project."""
+    title: ClassVar[str] = ""
+    """Name of the game in `--help`."""
+    bots: ClassVar[tuple[str, ...]] = ()
+    """Bots that its phases can name; empty if it has no opponents."""
+    seats: ClassVar[int] = 1
+    """Number of players of a match."""
     lacks: ClassVar[tuple[str, ...]] = ()
     """Keys, without item numbers, that its sections share with other kinds and that have no effect here."""
 
@@ -351,7 +359,7 @@ class PPORunConfig(RunConfig):
 class DogfightRunConfig(PPORunConfig):
     """PPO in the dogfight. The defaults alone are a small valid run: all five bots from the start."""
 
-    game = DOGFIGHT
+    game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
 
     env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
 
@@ -360,6 +368,7 @@ class DogfightRunConfig(PPORunConfig):
 class DiplomacyRunConfig(PPORunConfig):
     """PPO in Diplomacy: orders are chosen, opponents are bots."""
 
+    game, title, bots, seats = DIPLOMACY, "Diplomacy", DIPLOMACY_BOTS, 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max",
         "phases.scripted_start", "phases.scripted_end", "phases.randomization", "phases.events.log_std", "self_play",
@@ -373,7 +382,7 @@ class DiplomacyRunConfig(PPORunConfig):
 class GymnasiumRunConfig(PPORunConfig):
     """PPO in a Gymnasium environment, without opponents."""
 
-    game = GYMNASIUM
+    game, title = GYMNASIUM, "Gymnasium"
     lacks = (
         "phases.stages", "phases.scripted_start", "phases.scripted_end", "phases.randomization", "self_play",
         "evaluation",
@@ -387,6 +396,7 @@ class GymnasiumRunConfig(PPORunConfig):
 class LanguageRunConfig(RunConfig):
     """A language model in Diplomacy."""
 
+    game, title, seats = DIPLOMACY, "Diplomacy", 7
     lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS)
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)

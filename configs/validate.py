@@ -10,12 +10,12 @@ from itertools import pairwise
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.kinds import games
 from sparring.configs.retired import id_message, is_retired
 from sparring.configs.schema import (
-    BOTS,
     DIPLOMACY,
-    DOGFIGHT,
+    GYMNASIUM,
+    RUNS,
     EvaluationConfig,
     GRPORunConfig,
     LanguageRunConfig,
@@ -27,9 +27,6 @@ from sparring.configs.schema import (
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.validate_language import check_idle, check_language
 
-BOTS_OF = {DOGFIGHT: BOTS, DIPLOMACY: DIPLOMACY_BOTS}
-"""Bots of each game."""
-
 
 def validate(config: RunConfig, *, started: bool = False) -> None:
     """Return if `config` can run, else raise `ConfigError`: one line with key, value, allowed values and the fix.
@@ -39,7 +36,7 @@ def validate(config: RunConfig, *, started: bool = False) -> None:
     if is_retired(config.env.id):
         raise ConfigError(id_message(config.env.id))
     if config.env.id.lower().startswith("sparring/"):
-        choose("env.id", config.env.id, (DOGFIGHT, DIPLOMACY))
+        choose("env.id", config.env.id, [game for game in games(RUNS) if game != GYMNASIUM])
     from_plain(to_plain(config))
     if isinstance(config, PPORunConfig | GRPORunConfig):
         _check_games(config.env.id, config.evaluation)
@@ -58,14 +55,14 @@ def _check_policies(config: PPORunConfig) -> None:
     if not config.phases:
         raise ConfigError("phases=[]: a run needs at least one phase, such as {name: curriculum, updates: 100}")
     for index, phase in enumerate(config.phases):
-        _check_phase(f"phases.{index}", phase, first=index == 0, bots=BOTS_OF.get(config.env.id, ()))
+        _check_phase(f"phases.{index}", phase, first=index == 0, bots=config.bots)
     _check_snapshots_differ(config)
 
 
 def _check_env(config: PPORunConfig) -> None:
     """Check the number of games played at once."""
     env = config.env
-    if env.id == DOGFIGHT and env.num_envs < 2:
+    if config.seats == 2 and env.num_envs < 2:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be at least 2, so that the learner sits on both seats")
     if env.id == DIPLOMACY and env.num_envs % 7:
         raise ConfigError(f"env.num_envs={env.num_envs}: must be a multiple of 7, so that it plays every power alike")

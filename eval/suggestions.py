@@ -12,8 +12,9 @@ from typing import Any
 
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.configs.kinds import LANGUAGE_TRAINERS
+from sparring.configs.kinds import run_kind
 from sparring.configs.retired import RETIRED
+from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import read_yaml
 from sparring.envs.game import Game, game_of, games
 
@@ -65,7 +66,7 @@ def trained_in(config: Path) -> str:
 
 def trains_language_model(config: Path) -> bool:
     """Return whether a stored configuration trains a language model."""
-    return _stored(config).get("trainer") in LANGUAGE_TRAINERS
+    return issubclass(run_kind(_stored(config)), LanguageRunConfig)
 
 
 def check_game(game: Game, *players: str | Path) -> None:

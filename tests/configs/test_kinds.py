@@ -1,5 +1,8 @@
 """Kinds of run: which one a configuration is, what each has, and what --help says of it."""
 
+import subprocess
+import sys
+
 import pytest
 import yaml
 
@@ -107,3 +110,39 @@ def test_a_file_with_the_sections_of_all_kinds_is_read_as_what_it_is(run):
 def test_what_belongs_to_none_stays_to_be_refused():
     assert migrate({"ppo": {"clips": 1}, "grpo": {"stepz": 1}}) == {"ppo": {"clips": 1}}
     assert migrate([1]) == [1]
+
+
+NEW_GAME = """
+import sparring.configs.schema as schema
+
+class NewRunConfig(schema.PPORunConfig):
+    game, title, bots, seats = "sparring/New-v0", "the new game", ("idle", "keen"), 2
+
+schema.RUNS += (NewRunConfig,)
+
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.help import help_text
+from sparring.configs.kinds import run_kind
+from sparring.configs.serialization import from_plain
+from sparring.configs.validate import validate
+
+def loaded(bot, **env):
+    plain = {"env": {"id": "sparring/New-v0", **env}, "phases": [{"stages": [{"at": 0, "bots": [bot]}]}]}
+    assert run_kind(plain) is NewRunConfig
+    validate(from_plain(plain))
+
+loaded("keen")
+assert "the new game" in help_text()
+for arguments, message in ((("ace", {}), "choose from idle, keen"), (("keen", {"num_envs": 1}), "at least 2")):
+    try:
+        loaded(arguments[0], **arguments[1])
+    except ConfigError as error:
+        assert message in str(error), error
+    else:
+        raise AssertionError(message)
+"""
+
+
+def test_a_game_is_added_in_the_schema_alone():
+    done = subprocess.run([sys.executable, "-c", NEW_GAME], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
