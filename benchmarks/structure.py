@@ -81,7 +81,7 @@ def parse() -> argparse.Namespace:
 
 
 def counts(root: Path) -> dict[str, str]:
-    """What can be read off the files below `root`, by the names in `TARGETS`."""
+    """Return what can be read off the files below `root`, by the names in `TARGETS`."""
     sources = {path: path.read_text(encoding="utf-8") for path in _files(root, ROOMS, ".py")}
     trees = {path: ast.parse(source) for path, source in sources.items()}
     acting = {path: tree for path, tree in trees.items() if path.relative_to(root).parts[0] in ("agents", "curriculum")}
@@ -108,7 +108,7 @@ def _files(root: Path, places: tuple[str, ...], *endings: str) -> Iterator[Path]
 
 
 def _imports_a_game(tree: ast.Module) -> bool:
-    """Whether a module imports from envs/dogfight or envs/diplomacy, anywhere in the file."""
+    """Return whether a module imports from envs/dogfight or envs/diplomacy, anywhere in the file."""
     names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -68,7 +68,7 @@ class Game:
 
     @property
     def language_models(self) -> bool:
-        """Whether language models can play it: it is offered in text."""
+        """True if language models can play it."""
         return bool(self.text_game)
 
 

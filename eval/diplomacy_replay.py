@@ -25,7 +25,7 @@ from sparring.envs.diplomacy.board.codes import BOTS
 from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.eval.command import announce_loading, make_folders, run_command, write
-from sparring.eval.diplomacy.cast import STEWARD, find_cast, load_seats, read_cast
+from sparring.eval.diplomacy.lineup import FALLBACK_BOT, find_lineup, load_seats, read_lineup
 from sparring.eval.diplomacy.page import UNKNOWN, write_replay
 from sparring.eval.parser import SEED, Parser, add_results, check_number
 from sparring.eval.players import Player, display_name, holds
@@ -48,7 +48,7 @@ examples:
 
 bots: {", ".join(BOTS)}
 A policy orders movements; its retreats and winters are left to the bot of the powers that are not named, or
-else to {STEWARD}. Language models do not play here, but in eval/run.py --ckpt C --replay game.html.
+else to {FALLBACK_BOT}. Language models do not play here, but in eval/run.py --ckpt C --replay game.html.
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 
@@ -86,7 +86,7 @@ def read_options(arguments: Sequence[str]) -> ReplayOptions:
     _check_source(values)
     for name, default in PLAYED.items():
         values[name] = default if values[name] is None else values[name]
-    values["players"], values["rest"] = read_cast(values["players"])
+    values["players"], values["rest"] = read_lineup(values["players"])
     check_number("--seed", values["seed"], SEED)
     check_number("--last-year", values["last_year"], LAST_YEAR)
     options = ReplayOptions(**values)
@@ -94,30 +94,30 @@ def read_options(arguments: Sequence[str]) -> ReplayOptions:
     return options
 
 
-def play(options: ReplayOptions, cast: Sequence[Player]) -> list[PhaseRecord]:
+def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
     """Play one game to its end and return its phases."""
     from sparring.agents.play.diplomacy_matches import play_seats
     from sparring.envs.diplomacy.records.history import WatchedBatch
 
-    seats = load_seats(cast)
+    seats = load_seats(lineup)
     with said_if_long(COMPILING, shown=not options.quiet):
         batch = WatchedBatch(1, last_year=options.last_year, threads=1)
         batch.load_kernels()  # Compile now, under the message, not silently during the game.
     rest = options.rest.removeprefix(BOT_PREFIX)
-    play_seats(batch, seats, steward=rest if rest in BOTS else STEWARD, seed=options.seed)
+    play_seats(batch, seats, fallback_bot=rest if rest in BOTS else FALLBACK_BOT, seed=options.seed)
     batch.close()
     return batch.past()
 
 
 def _run(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
-    cast = find_cast(options.players)
+    lineup = find_lineup(options.players)
     if options.game is not None and not holds(options.game.is_file):
         raise InputError(f"--game {str(options.game)!r}: no such file")
     make_folders([], files=options.files)
     announce_loading(quiet=options.quiet)
     if options.game is None:
-        game, players = play(options, cast), [display_name(player) for player in cast]
+        game, players = play(options, lineup), [display_name(player) for player in lineup]
         _publish(options, game, phases_of(game), players)
     else:
         _publish(options, *_read(options.game))

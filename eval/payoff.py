@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from sparring.eval.dogfight.players import Entrant
 
 SNAPSHOTS = "[2, 100]"
-NOBODY = "nobody"
+NO_OPPONENTS = "none"
 
 _EXAMPLES = """\
 examples:
   python eval/payoff.py --ckpt final.pt                        the newest run: 10 snapshots and the five bots
   python eval/payoff.py --ckpt mean-knight-unified_dr_cpu --snapshots 20 --games 400 --out docs/cycle.png
-  python eval/payoff.py --ckpt final.pt --opponents nobody     the snapshots among themselves
+  python eval/payoff.py --ckpt final.pt --opponents none       the snapshots among themselves
   python eval/payoff.py --ckpt final.pt --regimes full --anchor ace=1000
 
 exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
@@ -66,7 +66,7 @@ def read_options(arguments: Sequence[str]) -> PayoffOptions:
     if not values["ckpt"]:
         raise InputError("--ckpt is missing: give a run's name, its folder, or final.pt for the newest run")
     check_number("--snapshots", values["snapshots"], SNAPSHOTS)
-    if values["opponents"] == (NOBODY,):
+    if values["opponents"] == (NO_OPPONENTS,):
         values["opponents"] = ()
     if len(values["regimes"]) != 1:
         raise InputError(f"--regimes: a payoff matrix is of one; give one name, not {len(values['regimes'])}")
@@ -136,7 +136,7 @@ def _parser() -> Parser:
         parser,
         ckpt="a run's name, its folder, or final.pt (the newest run's)",
         metavar="RUN",
-        opponents=f"bots, checkpoints and ONNX agents besides them (default: the five bots), or {NOBODY}",
+        opponents=f"bots, checkpoints and ONNX agents besides them (default: the five bots), or {NO_OPPONENTS}",
     )
     players.add_argument(
         "--snapshots", type=int, default=10, metavar="N", help="at most so many, evenly over the steps (default: 10)"

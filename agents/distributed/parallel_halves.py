@@ -17,7 +17,7 @@ First = TypeVar("First")
 Second = TypeVar("Second")
 
 
-class SideBySide:
+class ParallelHalves:
     """Runner of two functions: `both(f, g)` calls f here and g in a second thread, or after f if not `parallel`.
 
     torch's autocast and gradient mode are per thread, so g must enter its own contexts. Its operations use as many

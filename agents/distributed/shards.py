@@ -44,12 +44,12 @@ class ShardedGenerator:
     index: Tensor
 
     @classmethod
-    def of(cls, share: Shard, generator: torch.Generator) -> ShardedGenerator | torch.Generator:
-        """Make a generator for the matches of `share`, one row each; if these are all matches, return `generator`."""
-        if share.whole:
+    def of(cls, shard: Shard, generator: torch.Generator) -> ShardedGenerator | torch.Generator:
+        """Make a generator for the matches of `shard`, one row each; if these are all matches, return `generator`."""
+        if shard.whole:
             return generator
-        index = torch.arange(share.first, share.first + share.count, device=generator.device)
-        return cls(generator, (share.total,), index)
+        index = torch.arange(shard.first, shard.first + shard.count, device=generator.device)
+        return cls(generator, (shard.total,), index)
 
 
 def draw(

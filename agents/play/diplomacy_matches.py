@@ -35,12 +35,12 @@ def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed:
 
 
 @torch.no_grad()
-def play_seats(batch: DiplomacyBatch, seats: Sequence[Seat], *, steward: str, seed: int) -> None:
+def play_seats(batch: DiplomacyBatch, seats: Sequence[Seat], *, fallback_bot: str, seed: int) -> None:
     """Play every game of `batch` from start to end, the seven powers by `seats` in their order.
 
-    Policies are deterministic; the bot `steward` decides their retreats and adjustments, as in training.
+    Policies are deterministic; the bot `fallback_bot` decides their retreats and adjustments, as in training.
     """
-    bots = [seat if isinstance(seat, str) else steward for seat in seats]
+    bots = [seat if isinstance(seat, str) else fallback_bot for seat in seats]
     batch.reset()
     batch.players.copy_(torch.tensor([codes.BOTS.index(bot) for bot in bots]))
     while not bool(batch.done.all()):

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from sparring.agents.distributed.generator_state import restore_generator
-from sparring.agents.distributed.parallel_halves import SideBySide
+from sparring.agents.distributed.parallel_halves import ParallelHalves
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.shards import Shard
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -57,7 +57,7 @@ class PPOLearner:
         self.network, self.config, self.autocast = network, config, autocast
         self.optimizer = adam(network, config.learning_rate)
         self.shuffle = torch.Generator(device).manual_seed(seed)
-        self._halves = SideBySide(parallel=threads > 1 and device.type == "cpu")
+        self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
 
     def update(
         self, samples: Samples, *, number: int, learning_rate: float, entropy_coefficient: float

@@ -59,7 +59,7 @@ def area(outline: np.ndarray) -> float:
 
 
 def contains(outline: np.ndarray, point: Sequence[float]) -> bool:
-    """Whether a point lies within a closed outline [n, 2]: a ray from it crosses an odd number of sides."""
+    """Return whether a point lies within a closed outline [n, 2]: a ray from it crosses an odd number of sides."""
     (x0, y0), (x1, y1) = outline.T, np.roll(outline, -1, axis=0).T
     spans = (y0 > point[1]) != (y1 > point[1])
     rise = np.where(spans, y1 - y0, 1.0)

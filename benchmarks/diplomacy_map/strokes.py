@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a unit stands, where the code is written and where the centre is marked; a coast has the first alone."""
+    """Points of a unit, of the written code and of the centre mark; a coast has the first only."""
 
     unit: Point
     label: Point | None = None

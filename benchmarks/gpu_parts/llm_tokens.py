@@ -96,7 +96,7 @@ def _decide(
 
 @cache
 def _constraint(tokenizer: Any) -> Constraint:
-    """What the vocabulary means for orders, found once: it takes seconds for a large one."""
+    """Return the constraint of orders for a vocabulary, made once: it takes seconds for a large one."""
     return Constraint(tokenizer, DIPLOMACY_TEXT)
 
 

@@ -82,15 +82,15 @@ def _rounds(
             watched = (len(cells) - (2 if (options.protocol or "both") == "both" else 1)) * len(games)
             with closing(make_batch(asked, len(players), watched, *machine)) as batch:
                 batch.game_id.copy_(torch.tensor(games).repeat(len(cells)))
-                cast = Lineup(players, player.models, player.rules)
-                _play_round(asked, player, cast, batch, bar, played, watched)
+                lineup = Lineup(players, player.models, player.rules)
+                _play_round(asked, player, lineup, batch, bar, played, watched)
                 yield _ends(batch, len(cells))
 
 
 def _play_round(
     options: DiplomacyOptions,
     player: LanguagePlayer,
-    cast: Lineup,
+    lineup: Lineup,
     batch: DiplomacyBatch,
     bar: Any,
     played: Played,
@@ -105,10 +105,10 @@ def _play_round(
         if keeper:
             keeper.after_phase()
 
-    play_games(batch, cast, seed=options.seed, watch=keeper.watch if keeper else None, after_phase=after_phase)
+    play_games(batch, lineup, seed=options.seed, watch=keeper.watch if keeper else None, after_phase=after_phase)
     if keeper and isinstance(batch, WatchedBatch):
         played.phases = keeper.added(phases_of(batch.past()))
-        played.players = [_shown(options, name) for name in cast.players[watched]]
+        played.players = [_shown(options, name) for name in lineup.players[watched]]
         played.note = note(options.temperature or 0.0) if knowing_odds(player) else ""
 
 

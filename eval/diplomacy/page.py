@@ -25,7 +25,7 @@ from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, is_sea, stan
 from sparring.envs.diplomacy.drawing.render import HULL, SAIL
 from sparring.envs.diplomacy.orders.notation import unit_location
 from sparring.envs.diplomacy.records.game_log import POWER_NAMES, result
-from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
 
 UNKNOWN = "unknown"
@@ -120,10 +120,10 @@ def _map_parts() -> Iterator[str]:
 
 def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
     """Return the page's data of a phase; for the last one, without a successor, only the position."""
-    done = deeds(phase, after) if after else []
-    made = {id(mark.deed): mark for mark in marks(phase, done)}
+    done = order_outcomes(phase, after) if after else []
+    made = {id(mark.outcome): mark for mark in marks(phase, done)}
     odds = {(line["power"], line["text"]): _odds(line) for line in phase.get("odds", [])}
-    told = [_deed(made[id(deed)]) | odds.pop((deed.power, deed.text), {}) for deed in done]
+    told = [_outcome(made[id(outcome)]) | odds.pop((outcome.power, outcome.text), {}) for outcome in done]
     # The remaining orders had no effect, such as WAIVE.
     idle = [{"power": power, "text": text, **line} for (power, text), line in odds.items()] if after else []
     return {
@@ -133,7 +133,7 @@ def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
         "dislodged": _units(phase["dislodged"]),
         "owner": phase["owner"],
         "counts": centre_counts(phase),
-        "deeds": told,
+        "outcomes": told,
     } | ({"idle": idle} if idle else {})
 
 
@@ -150,18 +150,18 @@ def _units(units: Sequence[int]) -> list[list[int]]:
     return [[unit_location(u, place), (u - 1) % powers, int(u > powers)] for place, u in enumerate(units) if u]
 
 
-def _deed(mark: OrderMark) -> dict[str, Any]:
+def _outcome(mark: OrderMark) -> dict[str, Any]:
     """Return an outcome and its mark, without empty fields."""
-    deed = mark.deed
+    outcome = mark.outcome
     told = {
-        "power": deed.power,
-        "kind": deed.kind,
-        "text": deed.text,
-        "note": deed.note,
-        "fails": None if deed.fine else 1,
-        "lost": 1 if deed.dislodged else None,
-        "start": deed.start,
-        "target": deed.target if deed.kind in ("move", "retreat") and deed.fine else None,
+        "power": outcome.power,
+        "kind": outcome.kind,
+        "text": outcome.text,
+        "note": outcome.note,
+        "fails": None if outcome.fine else 1,
+        "lost": 1 if outcome.dislodged else None,
+        "start": outcome.start,
+        "target": outcome.target if outcome.kind in ("move", "retreat") and outcome.fine else None,
         "line": _path(mark.line) if len(mark.line) else "",
         "head": mark.head,
         "end": _points(mark.line[[max(len(mark.line) - 3, 0), -1]]) if len(mark.line) else None,

@@ -11,7 +11,7 @@ from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.envs import diplomacy, dogfight
 from sparring.eval import players
-from sparring.eval.diplomacy.cast import POLICIES
+from sparring.eval.diplomacy.lineup import POLICIES
 from sparring.eval.players import display_name, find_checkpoint, find_player, find_run
 
 DOGFIGHT_GAME, DIPLOMACY_GAME = dogfight.GAME, diplomacy.GAME

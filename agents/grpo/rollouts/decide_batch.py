@@ -40,9 +40,9 @@ def decide_batch(player: Callable[[], Backend], prompts: Sequence[Prompt], fail:
     try:
         return list(zip(prompts, player().decide(prompts), strict=True))
     except PromptError as error:
-        hurt = {prompts[place].game for place in error.places}
-        fail(hurt, str(error))
-        return decide_batch(player, [prompt for prompt in prompts if prompt.game not in hurt], fail)
+        failed = {prompts[place].game for place in error.places}
+        fail(failed, str(error))
+        return decide_batch(player, [prompt for prompt in prompts if prompt.game not in failed], fail)
     except InputError as error:
         fail({prompt.game for prompt in prompts}, str(error))
         return []

@@ -39,14 +39,14 @@ class _Part:
 
 
 class HeldOut:
-    """Held-out decisions: four steps of each game of `lessons.games`; `orders` is the number of lines."""
+    """Held-out decisions: four steps of each game of `dataset.games`; `orders` is the number of lines."""
 
-    def __init__(self, lessons: CloneDataset, tokenizer: Any, text_format: TextFormat) -> None:
+    def __init__(self, dataset: CloneDataset, tokenizer: Any, text_format: TextFormat) -> None:
         constraint, line_end = Constraint(tokenizer, text_format), encode(tokenizer, ["\n"])[0][0]
         decisions, same, self.orders = [], 0, 0
         for _ in range(PHASES):
-            positions = lessons.games.next(twice=True)
-            for one, example in _pairs(positions, lessons.examples(positions)):
+            positions = dataset.games.next(twice=True)
+            for one, example in _pairs(positions, dataset.examples(positions)):
                 decisions.append(_decision(constraint, one, example))
                 same += _alike(one)
                 self.orders += one.menu.lines

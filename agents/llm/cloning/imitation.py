@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sparring.agents.distributed.parallel_halves import SideBySide
+from sparring.agents.distributed.parallel_halves import ParallelHalves
 from sparring.agents.llm.cloning.packing import IGNORED, Batch
 from sparring.agents.llm.decoding.output_layer import all_logits, backbone
 
@@ -62,7 +62,7 @@ class Imitator:
             {"params": [weight for weight in self._weights if weight.dim() <= 1], "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
-        self._halves = SideBySide(parallel=halves)
+        self._halves = ParallelHalves(parallel=halves)
 
     def learn(self, batches: Sequence[Batch], rate: float) -> tuple[float, float]:
         """Take one step on one or two batches; return its loss and the gradient norm before clipping.

@@ -68,9 +68,9 @@ class EndpointBackend:
         check_temperature(temperature)
         self.meter, self._stopped, self._format = Meter(), Event(), text_format
         self._config, self._temperature, self._max_prompt_tokens = config, temperature, max_prompt_tokens
-        patience = RetryPolicy(config.retries, config.timeout_seconds, config.total_seconds, first_wait)
+        policy = RetryPolicy(config.retries, config.timeout_seconds, config.total_seconds, first_wait)
         self._client = Client(config.url, Key(config.key_env))
-        persistence = Persistence(patience, self.meter, self._stopped)
+        persistence = Persistence(policy, self.meter, self._stopped)
         self._asker = Asker(config, self._client, persistence, text_format.closing)
         try:
             self._open(tokenizer)

@@ -39,7 +39,7 @@ class RetryPolicy:
 class Persistence:
     """Retry loop that counts errors; once `stopped` is set, there are no more retries."""
 
-    patience: RetryPolicy
+    policy: RetryPolicy
     meter: Meter
     stopped: Event
 
@@ -48,17 +48,17 @@ class Persistence:
 
         `until` is the deadline of the decision, on the clock of `time.monotonic`.
         """
-        for attempt in range(self.patience.retries + 1):
+        for attempt in range(self.policy.retries + 1):
             left = until - monotonic()
             if left <= 0:
-                raise EndpointError("timeout", f"the decision is not made after {self.patience.total:g} s", again=False)
+                raise EndpointError("timeout", f"the decision is not made after {self.policy.total:g} s", again=False)
             try:
                 with self.meter.timed():
-                    return call(min(left, self.patience.timeout))
+                    return call(min(left, self.policy.timeout))
             except EndpointError as error:
                 self.meter.add(f"errors/{error.kind}")
-                wait = self.patience.wait(attempt, seed, error.after)
-                if not error.again or attempt == self.patience.retries or monotonic() + wait >= until:
+                wait = self.policy.wait(attempt, seed, error.after)
+                if not error.again or attempt == self.policy.retries or monotonic() + wait >= until:
                     raise
             if self.stopped.wait(wait):
                 break

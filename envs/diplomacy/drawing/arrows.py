@@ -15,7 +15,7 @@ import numpy as np
 from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.drawing.outlines import standard_drawing
 from sparring.envs.diplomacy.orders.notation import unit_location
-from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, Deed
+from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, OrderOutcome
 from sparring.envs.diplomacy.records.timeline import Phase
 
 UNIT_RADIUS = 12.0
@@ -32,7 +32,7 @@ _WAVE, _HEIGHT = 17.0, 3.6
 class OrderMark:
     """Drawing of one order with its outcome."""
 
-    deed: Deed
+    outcome: OrderOutcome
     line: np.ndarray
     """[n, 2]; without points if there is only a ring or a cross."""
     head: str = NONE
@@ -43,12 +43,12 @@ class OrderMark:
     """Position of the failure cross, None for success."""
 
 
-def marks(phase: Phase, done: Sequence[Deed]) -> list[OrderMark]:
-    """Return the marks of a phase's `deeds`, supports first, so that moves are drawn on top."""
-    ways = {standard_board().province_of[deed.start]: _way(deed) for deed in done if deed.kind == "move"}
+def marks(phase: Phase, done: Sequence[OrderOutcome]) -> list[OrderMark]:
+    """Return the marks of a phase's outcomes, supports first, so that moves are drawn on top."""
+    ways = {standard_board().province_of[outcome.start]: _way(outcome) for outcome in done if outcome.kind == "move"}
     order = {"convoy": 0, "support": 1, "hold": 2, "move": 3}
-    made = [_mark(deed, phase, ways) for deed in done]
-    return sorted(made, key=lambda mark: order.get(mark.deed.kind, 4))
+    made = [_mark(outcome, phase, ways) for outcome in done]
+    return sorted(made, key=lambda mark: order.get(mark.outcome.kind, 4))
 
 
 def dashes(line: np.ndarray, on: float, off: float) -> list[np.ndarray]:
@@ -58,60 +58,60 @@ def dashes(line: np.ndarray, on: float, off: float) -> list[np.ndarray]:
     return [_part(line, start, min(start + on, length)) for start in starts]
 
 
-def _mark(deed: Deed, phase: Phase, ways: dict[int, np.ndarray]) -> OrderMark:
-    at = _place(deed.start)
-    if deed.kind == "move":
-        return _move(deed, at)
-    if deed.kind == "retreat":
-        line = _trimmed(_bent(at + DISLODGED_SHIFT, _place(deed.target)))
-        return OrderMark(deed, line, ARROW, at + DISLODGED_SHIFT, None if deed.fine else line[-1])
-    if deed.kind in ("support", "convoy"):
-        return _help(deed, phase, ways, at)
-    if deed.kind == "disband":
+def _mark(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray]) -> OrderMark:
+    at = _place(outcome.start)
+    if outcome.kind == "move":
+        return _move(outcome, at)
+    if outcome.kind == "retreat":
+        line = _trimmed(_bent(at + DISLODGED_SHIFT, _place(outcome.target)))
+        return OrderMark(outcome, line, ARROW, at + DISLODGED_SHIFT, None if outcome.fine else line[-1])
+    if outcome.kind in ("support", "convoy"):
+        return _help(outcome, phase, ways, at)
+    if outcome.kind == "disband":
         shift = DISLODGED_SHIFT if phase["name"][-1] == "R" else 0.0
-        return OrderMark(deed, _EMPTY, NONE, at + shift, at + shift)
-    return OrderMark(deed, _EMPTY, RING, at, None if deed.fine else at)
+        return OrderMark(outcome, _EMPTY, NONE, at + shift, at + shift)
+    return OrderMark(outcome, _EMPTY, RING, at, None if outcome.fine else at)
 
 
-def _move(deed: Deed, at: np.ndarray) -> OrderMark:
-    line = _trimmed(_way(deed))
-    if deed.fine:
-        return OrderMark(deed, line, ARROW, at)
+def _move(outcome: OrderOutcome, at: np.ndarray) -> OrderMark:
+    line = _trimmed(_way(outcome))
+    if outcome.fine:
+        return OrderMark(outcome, line, ARROW, at)
     line = _part(line, 0.0, _BROKEN_OFF * _along(line)[-1])
-    return OrderMark(deed, line, NONE, at, line[-1])
+    return OrderMark(outcome, line, NONE, at, line[-1])
 
 
-def _help(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> OrderMark:
+def _help(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> OrderMark:
     """Return the mark of a support or convoy; a successful convoy is a ring, as the army's line shows its course."""
-    if deed.kind == "convoy":
-        if deed.fine:
-            return OrderMark(deed, _EMPTY, RING, at)
-        line = _trimmed(_wavy(np.stack([at, _place(deed.target)])))
-    elif deed.other == NOWHERE:
-        line = _trimmed(np.stack([at, _standing(phase, deed.target)]))
+    if outcome.kind == "convoy":
+        if outcome.fine:
+            return OrderMark(outcome, _EMPTY, RING, at)
+        line = _trimmed(_wavy(np.stack([at, _place(outcome.target)])))
+    elif outcome.other == NOWHERE:
+        line = _trimmed(np.stack([at, _standing(phase, outcome.target)]))
     else:
-        line = _to_the_middle(deed, phase, ways, at)
-    cross = None if deed.fine else _part(line, 0.0, 0.5 * _along(line)[-1])[-1]
-    return OrderMark(deed, line, DOT, at, cross)
+        line = _to_the_middle(outcome, phase, ways, at)
+    cross = None if outcome.fine else _part(line, 0.0, 0.5 * _along(line)[-1])[-1]
+    return OrderMark(outcome, line, DOT, at, cross)
 
 
-def _to_the_middle(deed: Deed, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> np.ndarray:
+def _to_the_middle(outcome: OrderOutcome, phase: Phase, ways: dict[int, np.ndarray], at: np.ndarray) -> np.ndarray:
     """Return the line from a supporter to the middle of the supported move, ordered or not."""
-    mover = int(standard_board().province_of[deed.other])
-    goal = int(standard_board().province_of[deed.target])
+    mover = int(standard_board().province_of[outcome.other])
+    goal = int(standard_board().province_of[outcome.target])
     way = ways.get(mover)
     if way is None or np.hypot(*(way[-1] - _place(goal))) > 60:
-        way = _bent(_standing(phase, mover), _place(deed.target))
+        way = _bent(_standing(phase, mover), _place(outcome.target))
     way = _trimmed(way)
     middle = _part(way, 0.0, 0.5 * _along(way)[-1])[-1]
     return _trimmed(np.stack([at, middle]), end=2.0)
 
 
-def _way(deed: Deed) -> np.ndarray:
+def _way(outcome: OrderOutcome) -> np.ndarray:
     """Return the line of a move, from unit position to unit position."""
-    if deed.by_sea is None:
-        return _bent(_place(deed.start), _place(deed.target))
-    return _wavy(np.stack([_place(place) for place in (deed.start, *deed.by_sea, deed.target)]))
+    if outcome.by_sea is None:
+        return _bent(_place(outcome.start), _place(outcome.target))
+    return _wavy(np.stack([_place(place) for place in (outcome.start, *outcome.by_sea, outcome.target)]))
 
 
 def _place(location: int) -> np.ndarray:

@@ -158,7 +158,7 @@ class _MapCanvas:
 
     def mark(self, mark: OrderMark) -> None:
         """Draw an order, with a dark edge for contrast with its power's own land."""
-        color = palette.POWER_COLORS[mark.deed.power]
+        color = palette.POWER_COLORS[mark.outcome.power]
         for ink, width in ((palette.INK, 4.6), (color, 2.6)):
             for piece in self.pieces(mark):
                 self.line(piece, ink, width)
@@ -166,11 +166,11 @@ class _MapCanvas:
                 self.head(mark.line, ink, 1.0 if ink == palette.INK else 0.0)
             elif mark.head == DOT and len(mark.line):
                 self.disc(mark.line[-1], 3.6 if ink == palette.INK else 2.6, ink)
-        if mark.deed.kind == "build":
-            self.piece(mark.at, mark.deed.power, fleet=mark.deed.text.startswith("F"))
+        if mark.outcome.kind == "build":
+            self.piece(mark.at, mark.outcome.power, fleet=mark.outcome.text.startswith("F"))
         if mark.head == RING:
             self.disc(mark.at, UNIT_RADIUS + 3, None, ink=palette.INK)
-        if mark.deed.dislodged:
+        if mark.outcome.dislodged:
             self.disc(mark.at, UNIT_RADIUS + 4, None, ink=palette.FAILURE)
         if mark.cross is not None:
             for slope in (1, -1):
@@ -179,7 +179,7 @@ class _MapCanvas:
     def pieces(self, mark: OrderMark) -> list[np.ndarray]:
         if not len(mark.line):
             return []
-        return dashes(mark.line, *_DASHES[mark.deed.kind]) if mark.deed.kind in _DASHES else [mark.line]
+        return dashes(mark.line, *_DASHES[mark.outcome.kind]) if mark.outcome.kind in _DASHES else [mark.line]
 
     def head(self, line: np.ndarray, color: Color, more: float) -> None:
         """Draw a triangle with its tip at the line's end."""

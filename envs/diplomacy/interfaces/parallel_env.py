@@ -270,7 +270,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         return choices(self.row(), dict(self._slots.get(agent, [])), power)
 
     def prompt(self, agent: str, rules: PromptRules | None = None) -> Prompt:
-        """What a language model is asked for an agent's orders; its text is empty where there are none to give."""
+        """Return the prompt for an agent's orders to a language model; its text is empty if there are none to give."""
         menu, row = self.choices(agent), self.row()
         rules, last_year = rules or PromptRules(), self.last_year
         text = render(row, menu.power, menu, rules, last_year=last_year) if menu.lines else ""

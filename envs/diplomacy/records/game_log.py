@@ -18,7 +18,7 @@ from itertools import pairwise
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, location_name, standard_board
 from sparring.envs.diplomacy.orders.notation import unit_name, write_unit
-from sparring.envs.diplomacy.records.order_outcomes import Deed, deeds
+from sparring.envs.diplomacy.records.order_outcomes import OrderOutcome, order_outcomes
 from sparring.envs.diplomacy.records.timeline import Phase, centre_counts, counts_by_year, is_over, phase_title, winner
 
 POWER_NAMES = tuple(power.capitalize() for power in POWERS)
@@ -33,7 +33,7 @@ def game_log(phases: Sequence[Phase], *, players: Sequence[str] = ()) -> str:
         lines += ["", "Start", *_standing(phases[0])]
     years = counts_by_year(phases)
     for phase, after in pairwise(phases):
-        lines += ["", f"{phase['name']}  {phase_title(phase['name'])}", *_by_power(deeds(phase, after))]
+        lines += ["", f"{phase['name']}  {phase_title(phase['name'])}", *_by_power(order_outcomes(phase, after))]
         if phase["name"][0] == "F" and after["name"][0] != "F":
             year = int(phase["name"][1:-1])
             lines += ["", f"Centres after {year}: {_counted(years[year])}"]
@@ -55,9 +55,9 @@ def result(phases: Sequence[Phase]) -> str:
     return f"draw of {len(alive)}: {', '.join(alive)}" if len(alive) < len(POWER_NAMES) else "draw of all seven"
 
 
-def told(deed: Deed) -> str:
+def told(outcome: OrderOutcome) -> str:
     """Return an order as text, followed by its note in brackets if it did not succeed."""
-    return f"{deed.text} ({deed.note})" if deed.note else deed.text
+    return f"{outcome.text} ({outcome.note})" if outcome.note else outcome.text
 
 
 def _is_opening(phase: Phase) -> bool:
@@ -86,11 +86,11 @@ def _standing(phase: Phase) -> Iterator[str]:
             yield f"  {name:{_WIDTH}}  {', '.join(units) or 'no units'}; centres {' '.join(centres) or 'none'}"
 
 
-def _by_power(done: Sequence[Deed]) -> Iterator[str]:
+def _by_power(done: Sequence[OrderOutcome]) -> Iterator[str]:
     if not done:
         yield "  nothing was ordered"
     for power, name in enumerate(POWER_NAMES):
-        own = [told(deed) for deed in done if deed.power == power]
+        own = [told(outcome) for outcome in done if outcome.power == power]
         if own:
             yield f"  {name:{_WIDTH}}  {'; '.join(own)}"
 

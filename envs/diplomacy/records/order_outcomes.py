@@ -30,7 +30,7 @@ KINDS = ("hold", "hold", "move", "support", "support", "convoy", "retreat", "dis
 
 
 @dataclass(frozen=True)
-class Deed:
+class OrderOutcome:
     """One order and its outcome; places are locations, `NOWHERE` for none."""
 
     power: int
@@ -53,12 +53,12 @@ class Deed:
     """Seas crossed by an army that moves by convoy, empty without a chain of fleets; None for other orders."""
 
 
-def deeds(phase: Phase, after: Phase) -> list[Deed]:
+def order_outcomes(phase: Phase, after: Phase) -> list[OrderOutcome]:
     """Return the orders of a phase with their outcomes, power by power; `after` is the next phase."""
     kind = phase["name"][-1]
     phase = _in_words(phase, codes.HOLD if kind == "M" else codes.NO_ORDER)
     made = {"M": _moves, "R": _retreats, "A": _adjustments}.get(kind, _nothing)
-    return sorted(made(phase, after), key=lambda deed: (deed.power, deed.start))
+    return sorted(made(phase, after), key=lambda outcome: (outcome.power, outcome.start))
 
 
 def _in_words(phase: Phase, instead: int) -> Phase:
@@ -66,52 +66,54 @@ def _in_words(phase: Phase, instead: int) -> Phase:
     return {**phase, "orders": [order if has_words(order) else instead for order in phase["orders"]]}
 
 
-def _nothing(phase: Phase, after: Phase) -> Iterator[Deed]:
+def _nothing(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
     yield from ()
 
 
-def _moves(phase: Phase, after: Phase) -> Iterator[Deed]:
+def _moves(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
     for province, unit in enumerate(phase["units"]):
         if unit:
             lost, result = divmod(phase["results"][province], codes.DISLODGED_FLAG)
             fate = "dislodged" if after["dislodged"][province] else "dislodged and disbanded"
             notes = ["" if phase["orders"][province] else UNORDERED, _NOTES.get(result, ""), fate if lost else ""]
-            deed = _deed(phase, province, unit, ", ".join(filter(None, notes)), fine=result not in _NOTES)
-            yield replace(deed, dislodged=bool(lost))
+            outcome = _outcome(phase, province, unit, ", ".join(filter(None, notes)), fine=result not in _NOTES)
+            yield replace(outcome, dislodged=bool(lost))
 
 
-def _retreats(phase: Phase, after: Phase) -> Iterator[Deed]:
+def _retreats(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
     for province, unit in enumerate(phase["dislodged"]):
         if unit:
             order, result = phase["orders"][province], phase["results"][province]
             if order & codes.KIND_MASK == codes.RETREAT and result != codes.DONE:
                 why = "another went there too" if result == codes.FAILED else _NOTES[result]
-                yield _deed(phase, province, unit, f"{why}, disbanded", fine=False)
+                yield _outcome(phase, province, unit, f"{why}, disbanded", fine=False)
             elif order & codes.KIND_MASK in (codes.RETREAT, codes.DISBAND):
-                yield _deed(phase, province, unit, "", fine=True)
+                yield _outcome(phase, province, unit, "", fine=True)
             else:
-                yield _deed(phase, province, unit, UNORDERED, order=codes.DISBAND, fine=True)
+                yield _outcome(phase, province, unit, UNORDERED, order=codes.DISBAND, fine=True)
 
 
-def _adjustments(phase: Phase, after: Phase) -> Iterator[Deed]:
+def _adjustments(phase: Phase, after: Phase) -> Iterator[OrderOutcome]:
     board = standard_board()
     for province in range(codes.NUM_PROVINCES):
         unit, order = phase["units"][province], phase["orders"][province]
         done = phase["results"][province] == codes.DONE
         if order & codes.KIND_MASK == codes.BUILD and board.home[province] >= 0:
             maker = codes.unit_code(int(board.home[province]), codes.ARMY_FORM)
-            yield _deed(phase, province, maker, "" if done else "void", fine=done)
+            yield _outcome(phase, province, maker, "" if done else "void", fine=done)
         elif unit and order:
-            yield _deed(phase, province, unit, "" if done else "void", fine=done)
+            yield _outcome(phase, province, unit, "" if done else "void", fine=done)
         if unit and not after["units"][province] and not done:
-            yield _deed(phase, province, unit, "civil disorder", order=codes.DISBAND, fine=True)
+            yield _outcome(phase, province, unit, "civil disorder", order=codes.DISBAND, fine=True)
 
 
-def _deed(phase: Phase, province: int, unit: int, note: str, *, fine: bool, order: int = codes.NO_ORDER) -> Deed:
+def _outcome(
+    phase: Phase, province: int, unit: int, note: str, *, fine: bool, order: int = codes.NO_ORDER
+) -> OrderOutcome:
     order = order or phase["orders"][province]
     kind, target, other, via = codes.unpack(order)
     start = unit_location(unit, province)
-    return Deed(
+    return OrderOutcome(
         power=(unit - 1) % codes.NUM_POWERS,
         kind=KINDS[kind],
         text=write_order(order, province, unit),

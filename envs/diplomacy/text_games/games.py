@@ -37,7 +37,7 @@ def one_against_six(one: str, six: str, games: int) -> list[list[str]]:
 
 def play_games(
     batch: DiplomacyBatch,
-    cast: Lineup,
+    lineup: Lineup,
     *,
     seed: int,
     watch: Watcher | None = None,
@@ -49,10 +49,10 @@ def play_games(
     decision before it is applied, `after_phase` after every phase. Raises `InputError` if a model is not available.
     """
     batch.reset()
-    seat_bots(batch, cast.players)
+    seat_bots(batch, lineup.players)
     while not bool(batch.done.all()):
         answered = []
-        for prompt, decision in _decided(batch, cast, seed):
+        for prompt, decision in _decided(batch, lineup, seed):
             answered.append((prompt, decision))
             if watch is not None:
                 watch(prompt, decision)
@@ -64,7 +64,7 @@ def play_games(
     batch.check()
 
 
-def _decided(batch: DiplomacyBatch, cast: Lineup, seed: int) -> Iterator[tuple[Prompt, Any]]:
+def _decided(batch: DiplomacyBatch, lineup: Lineup, seed: int) -> Iterator[tuple[Prompt, Any]]:
     """Yield all prompts of this phase with their decisions, model by model."""
     games = batch.game_id.tolist()
     when = (batch.year.long() * len(codes.PHASES) + batch.phase.long()).tolist()
@@ -72,7 +72,7 @@ def _decided(batch: DiplomacyBatch, cast: Lineup, seed: int) -> Iterator[tuple[P
     def draws(game: int, power: int) -> int:
         return mix(seed, games[game], when[game], power)
 
-    waiting = pending_requests(batch, cast.players, cast.rules, draws)
+    waiting = pending_requests(batch, lineup.players, lineup.rules, draws)
     for player in sorted({prompt.player for prompt in waiting}):
         own = [prompt for prompt in waiting if prompt.player == player]
-        yield from zip(own, cast.models[player].decide(own), strict=True)
+        yield from zip(own, lineup.models[player].decide(own), strict=True)

@@ -29,11 +29,11 @@ def references(
     """
     games, opponents = config.evaluation.games, (BOT, base)
     players = [game for name in opponents for game in one_against_six(learner, name, games)]
-    cast = Lineup(players, models, PromptRules.of(config.model))
-    batch = DiplomacyBatch(len(cast.players), last_year=config.env.last_year, threads=threads)
+    lineup = Lineup(players, models, PromptRules.of(config.model))
+    batch = DiplomacyBatch(len(lineup.players), last_year=config.env.last_year, threads=threads)
     try:
         batch.game_id.copy_(torch.arange(games).repeat(len(opponents)))
-        play_games(batch, cast, seed=SEED)
+        play_games(batch, lineup, seed=SEED)
         owners = batch.owner.cpu().split(games)
     finally:
         batch.close()

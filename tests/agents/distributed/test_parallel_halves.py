@@ -5,12 +5,12 @@ import threading
 import pytest
 import torch
 
-from sparring.agents.distributed.parallel_halves import SideBySide
+from sparring.agents.distributed.parallel_halves import ParallelHalves
 
 
 @pytest.fixture(params=[True, False])
 def pair(request):
-    pair = SideBySide(parallel=request.param)
+    pair = ParallelHalves(parallel=request.param)
     yield pair
     pair.close()
 
@@ -20,13 +20,13 @@ def test_both_results_in_order(pair):
 
 
 def test_side_by_side_means_at_the_same_time():
-    pair, barrier = SideBySide(parallel=True), threading.Barrier(2)
+    pair, barrier = ParallelHalves(parallel=True), threading.Barrier(2)
     pair.both(lambda: barrier.wait(10), lambda: barrier.wait(10))  # alone, either would wait in vain
     pair.close()
 
 
 def test_the_thread_uses_as_many_torch_threads_as_its_maker():
-    pair = SideBySide(parallel=True)
+    pair = ParallelHalves(parallel=True)
     assert len(set(pair.both(torch.get_num_threads, torch.get_num_threads))) == 1
     pair.close()
 

@@ -44,7 +44,7 @@ def test_a_policy_orders_what_it_orders_in_training():
     alone = WatchedBatch(1, threads=1, last_year=1901)
     alone.game_id.fill_(FRANCE)
     seats = [network if power == FRANCE else "dumbbot" for power in range(codes.NUM_POWERS)]
-    play_seats(alone, seats, steward="dumbbot", seed=seed + 1_000_003)
+    play_seats(alone, seats, fallback_bot="dumbbot", seed=seed + 1_000_003)
     assert np.array_equal(alone.past()[0].orders, first.orders)
     own = codes.power_of(first.position["units"][0].numpy()) == FRANCE
     assert set(first.orders[own].tolist()) - {codes.HOLD}
@@ -57,7 +57,7 @@ def game():
     """Two policies and five bots, some of whose powers have to retreat and to disband."""
     seats = ["chaos", "random", policy(2), policy(3), "dumbbot", "random", "coordinated"]
     batch = WatchedBatch(1, threads=1, last_year=1908)
-    play_seats(batch, seats, steward="defensive", seed=9)
+    play_seats(batch, seats, fallback_bot="defensive", seed=9)
     yield seats, batch.past()
     batch.close()
 
@@ -85,7 +85,7 @@ def test_everybody_gives_the_orders_of_their_own_units(game):
 def test_the_same_seed_plays_the_same_game(game):
     seats, records = game
     batch = WatchedBatch(1, threads=1, last_year=1908)
-    play_seats(batch, seats, steward="defensive", seed=9)
+    play_seats(batch, seats, fallback_bot="defensive", seed=9)
     again = batch.past()
     batch.close()
     assert len(again) == len(records)

@@ -185,17 +185,17 @@ def test_the_replay_says_how_likely_each_order_of_the_policy_was(evaluated, adap
     game = data_of(evaluated[1])
     assert game["players"] == [str(adapter), *["base_model"] * 6]
     assert "at temperature 1; in the game the likeliest token was taken each time" in game["note"]
-    spring = game["phases"][0]["deeds"]
+    spring = game["phases"][0]["outcomes"]
     assert len(spring) == 22
-    for deed in spring:  # all seven are language models
-        shares = [share for _, share in deed["others"]]
+    for outcome in spring:  # all seven are language models
+        shares = [share for _, share in outcome["others"]]
         assert shares == sorted(shares, reverse=True)
-        assert deed["text"] not in [text for text, _ in deed["others"]]
-        assert deed["p"] + sum(shares) + deed["rest"][1] == pytest.approx(1, abs=1e-3)
+        assert outcome["text"] not in [text for text, _ in outcome["others"]]
+        assert outcome["p"] + sum(shares) + outcome["rest"][1] == pytest.approx(1, abs=1e-3)
     # F LON may hold, go to ENG, NTH, WAL or YOR, support EDI to NTH or YOR, LVP to WAL or YOR and F BRE to ENG.
-    (london,) = (deed for deed in spring if deed["text"].startswith("F LON"))
+    (london,) = (outcome for outcome in spring if outcome["text"].startswith("F LON"))
     assert 1 + len(london["others"]) + london["rest"][0] == 10
-    assert game["phases"][-1]["deeds"] == []
+    assert game["phases"][-1]["outcomes"] == []
 
 
 def test_other_replays_have_no_odds(tmp_path):
@@ -203,7 +203,9 @@ def test_other_replays_have_no_odds(tmp_path):
     assert main(["--bot", "dumbbot", "--opponents", "random", *QUICK, "--replay", str(page), "--quiet"]) == 0
     game = data_of(page.read_text())
     assert "note" not in game
-    assert all("idle" not in phase and all("p" not in deed for deed in phase["deeds"]) for phase in game["phases"])
+    assert all(
+        "idle" not in phase and all("p" not in outcome for outcome in phase["outcomes"]) for phase in game["phases"]
+    )
 
 
 # ---- the league

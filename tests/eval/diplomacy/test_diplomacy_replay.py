@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from sparring.envs.diplomacy.records.game_log import POWER_NAMES
-from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.timeline import centre_counts
 from sparring.eval.diplomacy.page import cast, encode, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
@@ -72,9 +72,11 @@ def test_the_page_holds_the_game(long_game):
         shown = told["phases"][number]
         assert len(shown["units"]) == np.count_nonzero(phase["units"])
         assert shown["counts"] == centre_counts(phase)
-        done = deeds(phase, long_game[number + 1])
-        assert [(deed["text"], deed.get("note", "")) for deed in shown["deeds"]] == [(d.text, d.note) for d in done]
-    assert told["phases"][-1]["deeds"] == []
+        done = order_outcomes(phase, long_game[number + 1])
+        assert [(outcome["text"], outcome.get("note", "")) for outcome in shown["outcomes"]] == [
+            (d.text, d.note) for d in done
+        ]
+    assert told["phases"][-1]["outcomes"] == []
 
 
 def test_every_province_and_centre_is_on_the_map():

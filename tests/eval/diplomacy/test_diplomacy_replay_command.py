@@ -163,7 +163,7 @@ def test_a_saved_game_that_goes_on_is_shown_as_unfinished(capsys, tmp_path):
     shown = data_of((tmp_path / "a.HTML").read_text())
     assert (shown["title"], shown["players"]) == ("Diplomacy: game.json · unfinished", [""] * 7)
     assert [phase["name"] for phase in shown["phases"]] == ["S1901M"]
-    assert shown["phases"][0]["deeds"] == []
+    assert shown["phases"][0]["outcomes"] == []
     assert (tmp_path / "b").read_text() == '[Result "unfinished"]\n\nS1901M  Spring 1901, movement\n  is next\n'
 
 
@@ -200,14 +200,14 @@ def told_again(data):
                 coasts = board.coasts_of[province]
                 form = 1 + coasts.index(location) + 1 if fleet and coasts else fleet
                 phase[name][province] = codes.unit_code(power, form)
-        for deed in shown["deeds"]:
-            notes = deed.get("note", "").split(", ")
-            order = read_order(deed["text"])
+        for outcome in shown["outcomes"]:
+            notes = outcome.get("note", "").split(", ")
+            order = read_order(outcome["text"])
             if not {"not ordered", "civil disorder"} & {*notes}:
                 ended = [NOTES[note] for note in notes if note in NOTES]
                 phase["orders"][order.province] = order.order
                 phase["results"][order.province] = ended[0] if ended else codes.DONE
-            if deed.get("lost"):
+            if outcome.get("lost"):
                 phase["results"][order.province] += codes.DISLODGED_FLAG
         yield {"name": shown["name"], "owner": shown["owner"], "winner": data["winner"], **phase}
 

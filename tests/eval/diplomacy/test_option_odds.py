@@ -32,7 +32,7 @@ def file(tmp_path, told):
 
 def test_odds_go_with_their_order(told):
     game = encode(told, PLAYERS, "x", "note")
-    england, france = game["phases"][0]["deeds"]
+    england, france = game["phases"][0]["outcomes"]
     assert (england["text"], england["p"], england["rest"]) == ("F LON - ENG", 0.5, [3, 0.0149])
     assert england["others"][0] == ["F LON - NTH", 0.25]
     assert "p" not in france
@@ -40,7 +40,9 @@ def test_odds_go_with_their_order(told):
     assert [(line["power"], line["text"], line["p"]) for line in winter["idle"]] == [(1, "WAIVE", 0.75)]
     bare = encode([{key: value for key, value in phase.items() if key != "odds"} for phase in told], PLAYERS, "x")
     assert "note" not in bare
-    assert all("idle" not in phase and all("p" not in deed for deed in phase["deeds"]) for phase in bare["phases"])
+    assert all(
+        "idle" not in phase and all("p" not in outcome for outcome in phase["outcomes"]) for phase in bare["phases"]
+    )
 
 
 def test_phases_without_a_decision_have_no_odds():

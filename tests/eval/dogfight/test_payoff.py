@@ -98,7 +98,7 @@ def test_the_same_command_writes_the_same_bytes(make_run, tmp_path):
     make_run()
     written = []
     for _ in range(2):
-        who = ["--ckpt", "pupil", "--snapshots", "2", "--opponents", "nobody"]
+        who = ["--ckpt", "pupil", "--snapshots", "2", "--opponents", "none"]
         assert main([*who, "--out", str(tmp_path / "new" / "x.png"), "--quiet", *QUICK]) == 0
         written.append([(tmp_path / "new" / f"x.{ending}").read_bytes() for ending in ("png", "md", "json")])
     assert written[0] == written[1]

@@ -14,7 +14,7 @@ from sparring.envs.diplomacy.drawing import palette
 from sparring.envs.diplomacy.drawing.arrows import ARROW, RING, dashes, marks
 from sparring.envs.diplomacy.drawing.outlines import HEIGHT, WIDTH, standard_drawing
 from sparring.envs.diplomacy.drawing.render import draw_position
-from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from tests.envs.diplomacy.scenes import owner_row, play, unit_row
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -32,13 +32,13 @@ def around(picture, place, radius=9):
 
 def draw_phase(phase, after=None):
     """A recorded phase as a picture, with its orders where the phase that follows is given."""
-    orders = marks(phase, deeds(phase, after)) if after else []
+    orders = marks(phase, order_outcomes(phase, after)) if after else []
     return draw_position(phase["units"], phase["owner"], dislodged=phase["dislodged"], orders=orders)
 
 
 def marks_of(units, orders):
     phases = play(units, orders)
-    return {mark.deed.text: mark for mark in marks(phases[0], deeds(phases[0], phases[1]))}
+    return {mark.outcome.text: mark for mark in marks(phases[0], order_outcomes(phases[0], phases[1]))}
 
 
 @pytest.mark.parametrize("size", [(1200, 1000), (600, 500), (401, 777)])
@@ -162,6 +162,6 @@ def test_drawing_needs_neither_torch_nor_warp(heavy):
 def test_orders_that_lead_nowhere_are_drawn_as_well():
     orders = {"France": "A PAR - PAR, A BRE - BRE VIA, F ENG C A BRE - BRE, A GAS S A MOS - SEV"}
     phases = play({"France": "A PAR, A BRE, A GAS, F ENG"}, orders)
-    for mark in marks(phases[0], deeds(phases[0], phases[1])):
+    for mark in marks(phases[0], order_outcomes(phases[0], phases[1])):
         assert np.isfinite(mark.line).all()
     assert draw_phase(*phases).any()

@@ -18,7 +18,7 @@ from benchmarks.diplomacy_peers.match import DRAWN, Match
 from benchmarks.diplomacy_peers.peer import Peer, View
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
-from sparring.envs.diplomacy.records.order_outcomes import deeds
+from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.saved_game import read_game, write_game
 from sparring.envs.diplomacy.records.timeline import is_over, phases_of
 from tests.envs.diplomacy.package_player import played, saved
@@ -140,7 +140,7 @@ def test_two_that_retreat_to_one_place_are_both_gone():
     peer.game.process()
     game = read_game(saved(peer.game))
     _, retreats, after = phases_of(game)[:3]
-    assert {deed.note for deed in deeds(retreats, after)} == {"another went there too, disbanded"}
+    assert {outcome.note for outcome in order_outcomes(retreats, after)} == {"another went there too, disbanded"}
 
 
 # ---- carrying it out

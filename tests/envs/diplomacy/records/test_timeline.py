@@ -14,7 +14,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import find_location
 from sparring.envs.diplomacy.records.game_log import game_log, result
 from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
-from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, deeds
+from sparring.envs.diplomacy.records.order_outcomes import NOWHERE, order_outcomes
 from sparring.envs.diplomacy.records.timeline import END, centre_counts, counts_by_year, phase_title, phases_of, winner
 from tests.envs.diplomacy.scenes import drawn_game, play
 
@@ -25,7 +25,7 @@ def random_game():
 
 
 def notes(phases, number=0):
-    return {deed.text: deed.note for deed in deeds(phases[number], phases[number + 1])}
+    return {outcome.text: outcome.note for outcome in order_outcomes(phases[number], phases[number + 1])}
 
 
 # ---- recording
@@ -165,7 +165,7 @@ def test_a_convoy_knows_its_seas():
     units["England"] += ", F BAR"
     orders["England"] += ", F BAR C A LON - STP"
     phases = play(units, orders)
-    by_text = {deed.text: deed for deed in deeds(phases[0], phases[1])}
+    by_text = {outcome.text: outcome for outcome in order_outcomes(phases[0], phases[1])}
     seas = tuple(find_location(sea) for sea in ("NTH", "NWG", "BAR"))
     assert by_text["A LON - STP"].by_sea == seas
     assert by_text["A LON - STP"].fine
@@ -173,11 +173,11 @@ def test_a_convoy_knows_its_seas():
     assert not by_text["F ENG C A PIC - WAL"].fine
 
 
-def test_deeds_say_from_where_to_where(random_game):
+def test_outcomes_have_start_and_target(random_game):
     for phase, after in pairwise(random_game):
-        for deed in deeds(phase, after):
-            assert deed.text[0] in "AF"
-            assert (deed.target == NOWHERE) == (deed.kind in ("hold", "disband")) or deed.kind == "build"
+        for outcome in order_outcomes(phase, after):
+            assert outcome.text[0] in "AF"
+            assert (outcome.target == NOWHERE) == (outcome.kind in ("hold", "disband")) or outcome.kind == "build"
 
 
 NO_ORDERS = (12, codes.pack(codes.MOVE, 100), codes.pack(codes.CONVOY, 3, 81), codes.pack(codes.BUILD, 46, 2), -1)
@@ -210,8 +210,8 @@ def test_a_build_outside_of_home_centres_counts_for_the_unit_there():
     for name in ("BUR", "GAS"):
         place = find_location(name)
         winter[0]["orders"][place], winter[0]["results"][place] = codes.pack(codes.BUILD, place), codes.VOID
-    (deed,) = deeds(*winter)
-    assert (deed.power, deed.text, deed.note, deed.start) == (2, "A BUR B", "void", find_location("BUR"))
+    (outcome,) = order_outcomes(*winter)
+    assert (outcome.power, outcome.text, outcome.note, outcome.start) == (2, "A BUR B", "void", find_location("BUR"))
 
 
 # ---- the log
@@ -222,8 +222,8 @@ def test_the_log_has_every_order_and_the_centres(random_game):
     assert text.startswith('[Austria "\\"bot\\""]\n')
     for phase, after in pairwise(random_game):
         block = re.search(rf"^{phase['name']}  .*?(?=\n\n|\Z)", text, re.DOTALL | re.MULTILINE)[0]
-        for deed in deeds(phase, after):
-            assert deed.text in block
+        for outcome in order_outcomes(phase, after):
+            assert outcome.text in block
     assert re.findall(r"Centres after (\d+)", text) == ["1901", "1902", "1903", "1904"]
 
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 POLICIES = replace(GAME, text_game="")
 """Diplomacy without language models as players."""
-STEWARD = "dumbbot"
+FALLBACK_BOT = "dumbbot"
 """Bot for the retreats and adjustments of a policy, which orders neither, where no bot plays the other powers."""
 
 
-def read_cast(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
+def read_lineup(words: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """Return the seven players in the order of powers, and the name without a power (empty if none).
 
     Raises `InputError` for a power that is unknown, named twice, or left without a player.
@@ -65,24 +65,24 @@ def _complete(named: dict[str, str], rest: str) -> tuple[str, ...]:
     return tuple(named.get(power, rest) for power in POWERS)
 
 
-def find_cast(names: Sequence[str]) -> list[Player]:
+def find_lineup(names: Sequence[str]) -> list[Player]:
     """Return the bots and files that `names` mean.
 
     Raises `UnknownNameError` with the choices, and `InputError` for a language model's run or files.
     """
-    cast = []
+    lineup = []
     for name in names:
         _check_policy(name, find_folder(name))
-        cast.append(player := find_player(name, POLICIES, bare=GAME.bots))
+        lineup.append(player := find_player(name, POLICIES, bare=GAME.bots))
         _check_policy(name, player.parent if isinstance(player, Path) else None)
-    return cast
+    return lineup
 
 
 def _check_policy(name: str, run: Path | None) -> None:
     if run is not None and trains_language_model(run / "config.yaml"):
         raise InputError(
             f"--players {name}: is a language model, and only bots and policies play here; watch it with"
-            f" python eval/run.py --env diplomacy --ckpt {name} --opponents {STEWARD} --replay game.html"
+            f" python eval/run.py --env diplomacy --ckpt {name} --opponents {FALLBACK_BOT} --replay game.html"
         )
 
 
