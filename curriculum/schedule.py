@@ -50,6 +50,10 @@ class TrainingPlan:
     events: tuple[EventConfig, ...]
     """Events to carry out once before this update."""
 
+    def headline(self, rates: Mapping[str, float]) -> str:
+        """Return the bots in a few words, each with its win rate if known."""
+        return " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in self.bots)
+
 
 @dataclass(frozen=True)
 class _Stretch:

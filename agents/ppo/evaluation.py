@@ -46,14 +46,16 @@ class BotEvaluation:
         self, update: int, network: ActorCritic, contract: dict[str, object], bots: Iterable[str]
     ) -> dict[str, float]:
         """Return the metrics of the evaluations due after update `update` (from 0); `bots` are those met so far."""
+        config, metrics, self.improved = self.config, {}, False
+        due = [self._due(every, update) for every in (config.every, config.check_every, config.regimes_every)]
+        if not any(due):
+            return {}
         policy = Policy(network, contract, name="the learner")
-        metrics: dict[str, float] = {}
-        self.improved = False
-        if self._due(self.config.every, update):
+        if due[0]:
             metrics |= self._all(policy, list(bots), update)
-        if self._due(self.config.check_every, update):
+        if due[1]:
             metrics |= self._guard(policy, update)
-        if self._due(self.config.regimes_every, update):
+        if due[2]:
             for regime in self.regimes:
                 metrics |= self._regime(policy, regime, update)
         return metrics

@@ -12,7 +12,7 @@ from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.tasks.task import TaskStatus, bots_headline
+from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -109,7 +109,7 @@ class DiplomacyTask:
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the bots, and how often the learner had most centres."""
         rates = known_win_rates(self.league, CHALLENGER)
-        bots = bots_headline(plan, rates)
+        bots = plan.headline(rates) if plan else ""
         return TaskStatus(f"{GAME.win}: {bots}" if rates else bots, rates, {"win_rates": rates})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from sparring.agents.ppo.metrics import curriculum_metrics, league_metrics, roll
 from sparring.agents.ppo.promotion import Promotion
 from sparring.agents.ppo.self_play import SelfPlay
 from sparring.agents.ppo.tasks.broadcast import BroadcastEnv, cut, follow, join
-from sparring.agents.ppo.tasks.task import TaskStatus, bots_headline
+from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.schema import DogfightRunConfig
@@ -114,9 +114,10 @@ class DogfightTask:
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the bots with win rates, the share of self-play, and the rating."""
         rates = self._rates()
+        bots = plan.headline(rates) if plan else ""
         selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
         rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
-        return TaskStatus(bots_headline(plan, rates) + selfplay, rates, {"win_rates": rates} | rating)
+        return TaskStatus(bots + selfplay, rates, {"win_rates": rates} | rating)
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and evaluation."""

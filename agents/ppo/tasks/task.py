@@ -117,9 +117,3 @@ def make_task(
         raise ConfigError(f"env.id={config.env.id}: PPO cannot train on {game.title}")
     task = load(game.ppo_task if game else GYMNASIUM)
     return cast(PPOTask, task(config, device, threads, seeds=seeds, processes=processes))
-
-
-def bots_headline(plan: TrainingPlan | None, rates: Mapping[str, float]) -> str:
-    """Return the plan's bots, each with its win rate if known."""
-    bots = plan.bots if plan else {}
-    return " ".join(f"{bot} {rates[bot]:.0%}" if bot in rates else bot for bot in bots)
