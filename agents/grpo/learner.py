@@ -23,8 +23,7 @@ from sparring.agents.grpo.objective.beta import Beta
 from sparring.agents.grpo.objective.importance import check_agreement, correction
 from sparring.agents.grpo.objective.kl import k3_times_ratio, kl_to_reference
 from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
-from sparring.agents.grpo.objective.loss import Terms, policy_loss
-from sparring.agents.grpo.objective.loss_metrics import loss_metrics
+from sparring.agents.grpo.objective.loss import Terms, loss_metrics, policy_loss
 from sparring.agents.grpo.objective.reference import Reference, in_place_of
 from sparring.agents.grpo.objective.tokens import Tokens, Totals
 from sparring.agents.grpo.step_stats import StepStats

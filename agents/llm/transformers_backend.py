@@ -14,11 +14,10 @@ import numpy as np
 
 from sparring.agents.llm.backend import Decision, PromptError, check_temperature
 from sparring.agents.llm.decoding.constraint import Constraint, Steps, Walks
-from sparring.agents.llm.decoding.dropout import without_dropout
 from sparring.agents.llm.decoding.kv_cache import check_context
 from sparring.agents.llm.decoding.line_tokens import beginning, decode, encode
 from sparring.agents.llm.decoding.option_logprobs import LineOdds, line_odds
-from sparring.agents.llm.decoding.output_layer import check_head, plain
+from sparring.agents.llm.decoding.output_layer import check_head, plain, without_dropout
 from sparring.agents.llm.decoding.prefill import CacheCounts
 from sparring.agents.llm.decoding.sampling import sample
 from sparring.agents.llm.decoding.seeded_sampling import seeds_of

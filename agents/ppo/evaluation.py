@@ -46,7 +46,8 @@ class BotEvaluation:
         self, update: int, network: ActorCritic, contract: dict[str, object], bots: Iterable[str]
     ) -> dict[str, float]:
         """Return the metrics of the evaluations due after update `update` (from 0); `bots` are those met so far."""
-        config, metrics, self.improved = self.config, {}, False
+        config, self.improved = self.config, False
+        metrics: dict[str, float] = {}
         due = [self._due(every, update) for every in (config.every, config.check_every, config.regimes_every)]
         if not any(due):
             return {}

@@ -14,10 +14,18 @@ import torch
 from torch import Tensor
 
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.adjustments_due import due, free_homes
 from sparring.envs.diplomacy.board.board import NOTHING
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR
-from sparring.envs.diplomacy.board.tensors import FORMS, State, board_tensors, form_of, one_hot, power_of
+from sparring.envs.diplomacy.board.tensors import (
+    FORMS,
+    State,
+    board_tensors,
+    due,
+    form_of,
+    free_homes,
+    one_hot,
+    power_of,
+)
 
 COLUMNS = (
     ("unit_power", codes.NUM_POWERS),

@@ -14,6 +14,7 @@ token has ratio 1 and gradient 0, and would only dilute the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -61,6 +62,35 @@ def policy_loss(tokens: Tokens, totals: Totals, config: GRPOConfig, *, beta: flo
     scale = _scale(count_per_part(sample, samples).to(logp.dtype), totals, config)
     loss = (scale[sample] * token_loss).sum()  # sum_t c_i l_t
     return Terms(loss, ratio.detach(), _cut(ratio, advantage, config), tokens.entropy.detach(), tokens.kl.detach())
+
+
+@torch.no_grad()
+def loss_metrics(parts: Sequence[Terms], totals: Totals) -> dict[str, float]:
+    """Compute metrics of the batch that `totals` describes from the terms of all its micro-batches.
+
+    `ppo/ratio_...`, `ppo/clip_fraction`, `policy/entropy_...` and `kl/...` are absent for a batch without decisions,
+    which `processing/empty_batches` counts. With gspo a sample's ratio counts once per token. Means are over decision
+    tokens; forced tokens have entropy 0 and KL 0, and the means that include them have separate keys.
+    """
+    counted = {"processing/empty_batches": float(totals.empty)}
+    if totals.empty:
+        return counted
+    ratio, cut, entropy, kl = (
+        torch.cat([getattr(part, name) for part in parts]) for name in ("ratio", "cut", "entropy", "kl")
+    )
+    measured = {
+        "ppo/ratio_mean": ratio.mean(),
+        "ppo/ratio_std": ratio.std(correction=0),
+        "ppo/clip_fraction": cut.to(ratio.dtype).mean(),
+        "policy/entropy_mean": entropy.mean(),
+        "policy/entropy_mean_all_tokens": entropy.sum() / totals.all_tokens,
+        "kl/mean": kl.mean(),
+        "kl/mean_all_tokens": kl.sum() / totals.all_tokens,
+        "kl/max": kl.max(),
+        "kl/min": kl.min(),
+        "kl/std": kl.std(correction=0),
+    }
+    return counted | dict(zip(measured, torch.stack(list(measured.values())).tolist(), strict=True))
 
 
 def _checked(tokens: Tokens) -> tuple[Tensor, Tensor]:

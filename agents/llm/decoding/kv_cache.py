@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from sparring.agents.llm.decoding.dropout import without_dropout
-from sparring.agents.llm.decoding.output_layer import ModelError, backbone, check_computed, plain
+from sparring.agents.llm.decoding.output_layer import ModelError, backbone, check_computed, plain, without_dropout
 
 SPARE = 1.25
 FULL = "full_attention"

@@ -2,21 +2,35 @@
 
 A step of an answer needs about ten of 49,000 logits, those of the allowed tokens. No logits over the vocabulary and
 no mask of minus infinities are computed. A model whose head does more than a product (soft caps, scales) is rejected.
+
+Sampling, scoring and comparing run `without_dropout`, so that they use the same function of the weights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sparring.agents.llm.decoding.dropout import without_dropout
 from sparring.configs.core.errors import InputError
 
 
 class ModelError(InputError):
     """A model that cannot be loaded or used; the message is one line naming it and what to do."""
+
+
+@contextmanager
+def without_dropout(model: Any) -> Iterator[None]:
+    """Put `model` into evaluation mode, and back into its previous mode on exit; gradients are still recorded."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def plain(model: Any) -> Any:

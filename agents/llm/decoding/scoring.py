@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparring.agents.llm.decoding.dropout import without_dropout
 from sparring.agents.llm.decoding.kv_cache import Context
-from sparring.agents.llm.decoding.output_layer import allowed_logits, backbone
+from sparring.agents.llm.decoding.output_layer import allowed_logits, backbone, without_dropout
 from sparring.agents.llm.decoding.token_batch import TokenBatch
 
 

@@ -97,3 +97,19 @@ def count_powers(powers: Tensor) -> Tensor:
 def one_hot(values: Tensor, size: int) -> Tensor:
     """Return one-hot rows, bool [..., size]; all false for a value outside [0, size)."""
     return values.unsqueeze(-1) == torch.arange(size, device=values.device)
+
+
+def due(units: Tensor, owner: Tensor) -> Tensor:
+    """Return the builds each power may make in winter, negative: the disbands it owes, int64 [G, 7].
+
+    `units` [G, 75] and `owner` [G, 34] are those of the games; the rule is that of `adjudicator/adjustments.py`.
+    """
+    spare = count_powers(owner) - count_powers(power_of(units))
+    return torch.minimum(spare, count_powers(free_homes(units, owner)))
+
+
+def free_homes(units: Tensor, owner: Tensor) -> Tensor:
+    """Return the power that may build in each centre, int64 [G, 34]: the owner of an empty home centre, else -1."""
+    board = board_tensors(units.device)
+    free = (units[:, board.centres] == 0) & (owner == board.home[board.centres])
+    return torch.where(free, owner.long(), NOTHING)

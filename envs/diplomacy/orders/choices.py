@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.adjustments_due import due
 from sparring.envs.diplomacy.board.board import POWERS, standard_board
 from sparring.envs.diplomacy.board.codes import RETREATS
+from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.notation import write_order
 from sparring.envs.text import Option
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.adjustments_due import due
 from sparring.envs.diplomacy.board.board import NOTHING, POWERS, location_name, standard_board
+from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.notation import write_order, write_unit
 
 SHOWN = 6

@@ -44,7 +44,7 @@ def totals_of(tokens, *, forced=0, length=LENGTH):
 
 
 def part_of(tokens, samples):
-    """The micro-batch of some of the samples, numbered anew."""
+    """The micro-batch of some of the samples, renumbered."""
     index = torch.tensor(samples)
     kept = torch.isin(tokens.sample, index)
     part = tokens.select(kept)

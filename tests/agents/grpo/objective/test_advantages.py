@@ -54,7 +54,7 @@ def test_a_batch_of_nothing_and_a_batch_left_out_have_counts_and_no_means():
         assert not result.used.any()
 
 
-def test_a_group_number_nobody_has_is_no_group():
+def test_an_unused_group_number_is_no_group():
     assert valued([1.0, 3.0], [5, 5]).values.tolist() == [-1.0, 1.0]
 
 

@@ -1,4 +1,4 @@
-"""What is played before the fork: by a bot in the kernels, or by the base model, which is asked like anybody else."""
+"""What is played before the fork: by a bot in the kernels, or by the base model, which decides as any other player."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from sparring.agents.grpo.rollouts.decide_batch import decide_all
-from sparring.agents.grpo.rollouts.rollout import Rollouts
+from sparring.agents.grpo.rollouts.rollout import Rollouts, decide_all
 from sparring.agents.llm.backend import PromptError
 from sparring.configs.core.errors import ConfigError
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
@@ -69,7 +68,7 @@ def test_the_base_model_is_asked_for_all_seven_powers_as_long_as_a_group_has_pha
     assert not same(found.positions, warmed(tmp_path, "dumbbot").positions)[1]
 
 
-def test_bots_ask_nobody(tmp_path):
+def test_bots_need_no_decision(tmp_path):
     backends = Noting()
     warmed(tmp_path, "chaos", backends)
     assert backends.asked == []
@@ -83,7 +82,7 @@ def test_a_group_begins_where_its_seed_leads(tmp_path):
 
 
 def test_a_prompt_that_cannot_be_read_fails_its_group_and_no_other(tmp_path):
-    """The second time that somebody is asked, the first seat belongs to group 1."""
+    """In the second batch of decisions the first seat belongs to group 1."""
     whole, hurt = warmed(tmp_path), warmed(tmp_path, backends=Noting(unreadable=(2,)))
     assert hurt.failed == {1: "the prompt for RUSSIA has 3000 tokens"}
     assert same(whole.positions, hurt.positions)[2]
@@ -97,7 +96,7 @@ def test_no_game_is_played_beyond_the_beginning_of_its_last_year(tmp_path):
     assert not found.positions["done"].any()
 
 
-def test_a_game_that_somebody_wins_stays_in_the_position_before(tmp_path):
+def test_a_game_that_is_won_stays_in_the_position_before(tmp_path):
     """With these seeds DumbBots win in 1923, 1925 and 1922, once centres are counted after an autumn."""
     found = warmed(tmp_path, "dumbbot", seeds=(18, 39, 40), phases=(160,) * 3, last_year=1930)
     centres = count_centres(found.positions["owner"])

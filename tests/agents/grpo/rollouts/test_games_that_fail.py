@@ -7,7 +7,7 @@ import torch
 
 from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import Rollouts
-from sparring.agents.grpo.rollouts.rollout_metrics import rollout_metrics
+from sparring.agents.grpo.step import rollout_metrics
 from sparring.agents.llm.backend import FALLBACK, PromptError
 from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.trainers import train
@@ -167,7 +167,7 @@ def test_when_every_game_fails_the_run_stops_with_the_cause_and_nothing_is_lost(
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
 
 
-def test_without_a_model_nothing_is_begun(tmp_path):
+def test_without_a_model_nothing_starts(tmp_path):
     with pytest.raises(InputError, match=r"model\.name=nowhere: is neither tiny, smollm2, a run that cloned a bot, a"):
         train(small_config("model.name=nowhere", f"checkpoint_dir={tmp_path}", "name=none"))
     assert list(tmp_path.iterdir()) == []

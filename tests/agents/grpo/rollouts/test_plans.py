@@ -20,8 +20,8 @@ def met(rng):
     return Opponents(MET, ("baseline",) * 6)
 
 
-def nobody(rng):
-    raise AssertionError("nobody is drawn to meet oneself")
+def refuse(rng):
+    raise AssertionError("self-play draws no opponent")
 
 
 def groups(*, steps=1, draw=met, folder=Path("runs"), **options):
@@ -37,7 +37,7 @@ def test_heroes_take_turns_at_the_powers():
     assert found == [(power,) for _ in range(3) for power in range(7)]
 
 
-def test_opponents_sit_around_the_hero_and_everybody_keeps_the_own_rating():
+def test_opponents_sit_around_the_hero_with_their_own_ratings():
     for group in groups(steps=7):
         (hero,) = group.heroes
         assert group.players[hero] == CHALLENGER
@@ -48,8 +48,8 @@ def test_opponents_sit_around_the_hero_and_everybody_keeps_the_own_rating():
         assert len(rated) == 6
 
 
-def test_in_self_play_all_seven_learn_and_nobody_is_drawn():
-    for group in groups(play="self_play", draw=nobody, steps=2):
+def test_in_self_play_all_seven_learn_and_no_opponent_is_drawn():
+    for group in groups(play="self_play", draw=refuse, steps=2):
         assert group.heroes == (0, 1, 2, 3, 4, 5, 6)
         assert group.players == (CHALLENGER,) * 7
         assert group.categories == ()

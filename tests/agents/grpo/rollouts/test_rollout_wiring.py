@@ -135,7 +135,7 @@ def test_a_decision_is_paid_for_what_its_own_phase_brought(recorded):
 
 
 def test_the_bonus_is_for_the_sole_leader_alone():
-    """Ten more for a win are a fifth of that for its decisions, and nothing for anybody else's."""
+    """Ten more for a win are a fifth of that for its decisions, and nothing for those of the others."""
     batches = [played(PLAIN | {"win_bonus": bonus}) for bonus in (10.0, 20.0)]
     more = batches[1].rewards - batches[0].rewards
     centres = {number: ending.scores for number, ending in enumerate(batches[0].endings)}
@@ -179,10 +179,8 @@ def year(turn, season=SPRING):
     ("warmup", "years", "season", "ends"),
     [(0, 1, SPRING, 1902), (0, 2, SPRING, 1903), (1, 1, FALL, 1903), (1, 2, FALL, 1904)],
 )
-def test_games_go_on_for_whole_years_and_one_begun_before_the_fork_does_not_count(
-    warmup, years, season, ends, recorded
-):
-    """They stop in the spring after them, and nobody is asked any more."""
+def test_games_last_whole_years_without_the_year_of_the_fork(warmup, years, season, ends, recorded):
+    """They stop in the spring after them, without further decisions."""
     batch = played(PLAIN, plan(group(warmup, years, seed=1), group(warmup, years, seed=2)), bot="defensive")
     start, end = recorded.phases[0][0], recorded.phases[-1][1]
     assert (start["year"].tolist(), start["phase"].tolist()) == ([1901] * 2 * SAMPLES, [season] * 2 * SAMPLES)

@@ -50,7 +50,7 @@ class Actor:
         raise InputError("model.name=x: is no model")
 
     def fall_silent(self):
-        """End with exit code 7, but take longer for it than anybody waits who closes a pipe."""
+        """End with exit code 7, but take longer for it than the closing of a pipe waits."""
         os.closerange(3, 1000)
         time.sleep(2.0)
         os._exit(7)
@@ -83,7 +83,7 @@ def test_what_a_worker_refuses_is_refused_in_its_words():
         play(players, 2, "refuse")
 
 
-def test_a_worker_plays_all_that_is_planned_while_nobody_waits_for_it():
+def test_a_worker_plays_all_plans_before_a_result_is_requested():
     """One worker and four plans: the others are played when the first is taken, not when they are asked for."""
     with workers() as players:
         for step in range(4):
@@ -150,7 +150,7 @@ def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
     assert subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False).returncode == 3
 
 
-def test_the_first_worker_is_as_deaf_to_signals_as_the_others():
+def test_the_first_worker_ignores_signals_like_the_others():
     """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
     looking = (
         "import multiprocessing; from pathlib import Path; from sparring.agents.grpo.rollouts.worker import Worker; "

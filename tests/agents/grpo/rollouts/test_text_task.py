@@ -8,7 +8,7 @@ from sparring.agents.grpo.learner import GRPOLearner, Sample
 from sparring.agents.grpo.objective.advantages import advantages
 from sparring.agents.grpo.objective.groups import group_ids
 from sparring.agents.grpo.rollouts.rollout import Rollouts
-from sparring.agents.grpo.rollouts.rollout_metrics import rollout_metrics
+from sparring.agents.grpo.step import rollout_metrics
 from sparring.agents.llm.backend import PromptError
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.models.adapters import BASE, Adapters

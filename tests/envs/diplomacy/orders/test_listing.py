@@ -9,9 +9,9 @@ import torch
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch, opening, position
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.board.adjustments_due import due
 from sparring.envs.diplomacy.board.board import COAST, SEA, standard_board
 from sparring.envs.diplomacy.board.state import board_tables
+from sparring.envs.diplomacy.board.tensors import due
 from sparring.envs.diplomacy.orders.listing import MAX_ORDERS, Lister, find
 from sparring.envs.diplomacy.orders.notation import read_order, read_unit, write_order
 from tests.envs.diplomacy.adjudicator import datc
