@@ -1,4 +1,4 @@
-"""The shape of the house: who may import whom, what lies at the top, and how long a file may be."""
+"""Structure of the code: allowed imports, the top level, and the size of files and folders."""
 
 import ast
 import re
@@ -123,9 +123,9 @@ def test_files_stay_short():
     assert {str(file.relative_to(ROOT)): n for file, n in lengths.items() if n > LONGEST_FILE} == {}
 
 
-def test_there_is_no_drawer_for_odds_and_ends():
-    drawers = {"utils", "util", "helpers", "misc", "common"}
-    assert [str(file) for file in python_files(*TOP_LEVEL) if file.stem in drawers] == []
+def test_no_file_is_named_for_unrelated_helpers():
+    names = {"utils", "util", "helpers", "misc", "common"}
+    assert [str(file) for file in python_files(*TOP_LEVEL) if file.stem in names] == []
 
 
 def modules():

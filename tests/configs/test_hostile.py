@@ -189,7 +189,7 @@ def test_a_hostile_stored_configuration_is_refused(tmp_path, capsys, text):
 
 
 def test_a_run_goes_on_where_it_was_found_whatever_its_configuration_says(tmp_path):
-    """A copied folder would otherwise lead into the one it was copied from, or begin anew somewhere else."""
+    """A copied folder would otherwise lead into the one it was copied from, or restart elsewhere."""
     (tmp_path / "mine").mkdir()
     plain = to_plain(DogfightRunConfig()) | {"checkpoint_dir": "/elsewhere"}
     (tmp_path / "mine" / "config.yaml").write_text(yaml.safe_dump(plain))

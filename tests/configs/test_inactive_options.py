@@ -59,7 +59,7 @@ def test_what_is_on_by_default_may_be_switched_off(options):
     grpo(*options)
 
 
-def test_a_run_that_was_begun_with_such_a_pair_is_continued(tmp_path):
+def test_a_run_started_with_such_a_pair_is_continued(tmp_path):
     before = grpo()
     before.grpo = replace(before.grpo, importance_mask=True)
     (tmp_path / "old").mkdir()

@@ -103,7 +103,7 @@ def test_each_game_is_offered_its_own(root):
     lines = {}
     for game in (DOGFIGHT_GAME, DIPLOMACY_GAME):
         with pytest.raises(UnknownNameError) as caught:
-            find_checkpoint("nobody", game)
+            find_checkpoint("unknown", game)
         lines[game] = str(caught.value).partition("choose from ")[2]
     assert lines[DOGFIGHT_GAME] == (
         "final.pt, calm-raven-quickstart, dark-ghost-quickstart, released/dogfight_quickstart"
@@ -122,7 +122,7 @@ def test_language_models_are_offered_where_they_may_play(root):
     lines = {}
     for game in (DIPLOMACY_GAME, POLICIES):
         with pytest.raises(UnknownNameError) as caught:
-            find_checkpoint("nobody", game)
+            find_checkpoint("unknown", game)
         lines[game] = str(caught.value).partition("choose from final.pt, calm-raven-quickstart, ")[2]
     every, policies = lines[DIPLOMACY_GAME], lines[POLICIES]
     released = "released/diplomacy_ppo"

@@ -200,8 +200,8 @@ def test_another_file_is_named(tmp_path):
             read_zip(path)
 
 
-def test_a_run_that_was_begun_is_left_as_it_is(trained):
-    """There are no states to go on from; the run began anew over its own metrics."""
+def test_an_existing_run_is_left_unchanged(trained):
+    """There are no states to go on from; the run restarted over its own metrics."""
     before = {path.name: path.read_bytes() for path in trained.iterdir() if path.is_file()}
     with pytest.raises(
         ConfigError, match="name=small: was started, and trainer=sb3 cannot resume; choose another name"

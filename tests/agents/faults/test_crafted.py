@@ -1,6 +1,6 @@
 """Files made to run code when they are opened: it never runs, and the error names the file.
 
-Whoever makes such a file also writes the right SHA-256 beside it, so that only the reading protects.
+A crafted file comes with the right SHA-256 beside it, so that only the reader protects.
 """
 
 import io

@@ -198,7 +198,7 @@ def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
 
 
 def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_noticed(started, tmp_path):
-    """With another number of matches they would begin anew: a run that goes on differently, and says it is right."""
+    """With another number of matches they would restart, and the run would continue differently without a message."""
     shutil.copytree(started / "small", tmp_path / "small")
     manifest = tmp_path / "small" / "state" / "update_000001" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"num_envs": 8', '"num_envs": 9'))

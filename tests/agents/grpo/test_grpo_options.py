@@ -85,7 +85,7 @@ def test_a_run_begins_from_the_adapter_that_it_is_given(runs, monkeypatch):
     played = noting(monkeypatch, Rollouts, "play")
     options = ("grpo.steps=1", "grpo.learning_rate=1e-6")
     found = load_adapter(run(runs, "adapted", f"model.adapter={runs / 'given.pt'}", *options)).weights
-    run(runs, "anew", *options)
+    run(runs, "again", *options)
     assert max(float((value - given[name]).abs().max()) for name, value in found.items()) < 2e-6
     one, other = ([turn.decision.logprobs.tolist() for turn in batch.turns] for _, batch in played)
     assert one[0] != other[0]

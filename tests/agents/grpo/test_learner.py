@@ -120,7 +120,7 @@ def test_a_learner_continues_bit_for_bit_from_its_state(played):
     assert all(torch.equal(value, cut.parameters[name]) for name, value in whole.parameters.items())
 
 
-def test_groups_are_formed_before_anybody_moved(played):
+def test_groups_are_formed_before_the_first_move(played):
     ids = group_ids([turn.before for turn in played], stratified=False)
     for group in set(ids.tolist()):
         members = [turn for turn, own in zip(played, ids.tolist(), strict=True) if own == group]

@@ -37,7 +37,7 @@ def test_trap_18_what_all_games_of_a_group_add_alike_is_not_seen_and_what_one_ad
 
 
 def test_trap_18_a_plan_carries_elo_points_by_seat(tmp_path):
-    """Bayesian ratings are about 25 with everybody, and would make every expected place the fourth."""
+    """Bayesian ratings are about 25 for every player, and would make every expected place the fourth."""
     league = new_league(("random", "chaos", "dumbbot"), "toy")
     for _ in range(20):
         league = record(league, [GameResult(("dumbbot", CHALLENGER, "random"), (1, 2, 3))])

@@ -1,4 +1,4 @@
-"""Bots as backends order what the same bots order in the kernels, and nobody learns from them."""
+"""Bots as backends give the orders of the same bots in the kernels, and are not trained on."""
 
 import re
 from pathlib import Path

@@ -62,7 +62,7 @@ def game():
     batch.close()
 
 
-def test_everybody_gives_the_orders_of_their_own_units(game):
+def test_every_seat_orders_its_own_units(game):
     seats, records = game
     assert {phase_of(record) for record in records} == set(range(5))
     batch = DiplomacyBatch(1, threads=1, last_year=1908)

@@ -46,7 +46,7 @@ def state(folder, name="update_000000"):
     (folder / "state" / name).mkdir()
 
 
-BEGUN = {
+STARTED = {
     "a state": state,
     "a damaged state put aside": lambda folder: state(folder, "update_000000.damaged"),
     "half a state": lambda folder: state(folder, ".update_000000.x.tmp"),
@@ -58,9 +58,9 @@ BEGUN = {
 }
 
 
-@pytest.mark.parametrize("what", BEGUN)
+@pytest.mark.parametrize("what", STARTED)
 def test_a_folder_with_anything_in_it_keeps_its_options(refused, what):
-    BEGUN[what](refused / "mine")
+    STARTED[what](refused / "mine")
     with pytest.raises(ConfigError, match="seed=7: the run was started with 1"):
         FolderClaim(config(refused, "seed=7"))
     assert stored(refused)["seed"] == 1

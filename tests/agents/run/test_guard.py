@@ -156,7 +156,7 @@ def inject(monkeypatch, owner, name, fault, calls=(0,)):
 
 
 @pytest.mark.parametrize("tensor", ["obs", "reward"])
-def test_a_match_that_is_not_finite_is_begun_anew(tmp_path, monkeypatch, tensor):
+def test_a_match_that_is_not_finite_restarts(tmp_path, monkeypatch, tensor):
     inject(monkeypatch, DogfightBatch, "step", lambda batch, _: getattr(batch, tensor)[3].fill_(NAN))
     train(config(tmp_path))
     rows = metrics(tmp_path)
@@ -166,7 +166,7 @@ def test_a_match_that_is_not_finite_is_begun_anew(tmp_path, monkeypatch, tensor)
     assert all(value is not None for row in rows for value in row.values())
 
 
-def test_a_state_that_is_not_finite_is_begun_anew(tmp_path, monkeypatch):
+def test_a_state_that_is_not_finite_restarts(tmp_path, monkeypatch):
     def spoil(batch, _):
         state = batch.snapshot()
         state["fighters"]["speed"][5, 0] = NAN

@@ -16,7 +16,7 @@ def early(folder, *options):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("league.inherit=nobody", "league.inherit=nobody: .*nobody"),
+        ("league.inherit=nowhere", "league.inherit=nowhere: .*nowhere"),
         ("model.adapter=nothing.pt", r"model\.adapter=nothing\.pt: is no file; give an adapter's"),
     ],
 )

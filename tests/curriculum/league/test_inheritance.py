@@ -100,8 +100,8 @@ def test_another_base_model_is_refused(tmp_path):
 
 
 def test_a_run_without_a_league_is_named(tmp_path):
-    with pytest.raises(LeagueError, match=r"^league\.inherit=nobody: \S+/nobody/league\.json: is missing; "):
-        inherit(fresh(), tmp_path, tmp_path / "nobody")
+    with pytest.raises(LeagueError, match=r"^league\.inherit=unknown: \S+/unknown/league\.json: is missing; "):
+        inherit(fresh(), tmp_path, tmp_path / "unknown")
 
 
 def test_results_already_there_would_be_lost(tmp_path):

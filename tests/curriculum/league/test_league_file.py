@@ -207,7 +207,7 @@ def crafted(where, value):
         (("agents", "name"), "chaos", "two of them have one name"),
         (("agents", "path"), "a\nb", r"agents\[0\]\.path: must be text of one line"),
         (("agents", "surprise"), 1, r"agents\[0\]: unknown key 'surprise'"),
-        (("results", "players"), ["chaos", "nobody"], r"results\[0\]\.players: must be two agents"),
+        (("results", "players"), ["chaos", "unknown"], r"results\[0\]\.players: must be two agents"),
         (("results", "players"), ["random", "chaos"], r"results\[0\]\.players: must be two agents"),
         (("results", "total"), [1, 2], r"results\[0\]\.total: must be wins, draws and losses"),
         (("results", "recent"), [1.0, -2.0, 0.0], r"results\[0\]\.recent\[1\]: must be a number in"),

@@ -150,7 +150,7 @@ def test_a_replay_shows_the_first_game_of_the_last_pair(capsys, tmp_path):
     assert "is a folder; give the name of a file" in err
 
 
-def test_who_plays_whom():
+def test_pairings():
     ladder = read_options(["--ladder", "--opponents", "random,dumbbot"])
     assert ladder.cells == [(one, six) for one in ("random", "dumbbot") for six in ("random", "dumbbot")]
     assert read_options(["--bot", "chaos"]).cells == [("chaos", six) for six in BOTS]

@@ -22,8 +22,8 @@ def test_each_seat_is_played_equally_often():
 
 
 def test_hp_is_told_apart():
-    nobody = Entrant("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
-    record = play_cell((BRAWLER, nobody), "none", replace(PLAN, games=2))
+    idle = Entrant("do_nothing", "do_nothing")  # It never shoots, so only its own hp falls.
+    record = play_cell((BRAWLER, idle), "none", replace(PLAN, games=2))
     assert record.own_hp == 5 > record.their_hp
 
 
@@ -37,8 +37,8 @@ def test_a_player_against_itself_is_even():
 
 @pytest.mark.parametrize(("regime", "hp"), [("none", 5), ("tank_fight", 8), ("glass_cannon", 3)])
 def test_the_regime_is_what_is_played(regime, hp):
-    nobody = Entrant("do_nothing", "do_nothing")  # It never shoots, so everyone keeps what the regime gives.
-    record = play_cell((nobody, nobody), regime, replace(PLAN, games=2))
+    idle = Entrant("do_nothing", "do_nothing")  # It never shoots, so both keep what the regime gives.
+    record = play_cell((idle, idle), regime, replace(PLAN, games=2))
     assert (record.own_hp, record.their_hp, record.draws, record.length) == (hp, hp, 2, 90.0)
 
 
@@ -91,7 +91,7 @@ def test_policies_that_see_more_and_less_meet(make_checkpoint):
     assert record.games == 2
 
 
-def test_conditions_that_nobody_can_meet_are_refused(make_checkpoint):
+def test_conditions_that_no_player_meets_are_refused(make_checkpoint):
     policy = load_policy(make_checkpoint(), "cpu").contestant
     with pytest.raises(PolicyError, match=r"pupil .*rules=classic"):
         make_setting([policy], rules="challenge")

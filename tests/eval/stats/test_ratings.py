@@ -73,7 +73,7 @@ def test_who_won_everything_gets_a_virtual_draw_and_a_mark():
     assert (best.player, best.virtual) == ("a", True)
     assert not any(rating.virtual for rating in others)
     assert 1000.0 < best.elo < 2000.0
-    # 97.5 % of the time, 50 independent pairs would not all be won by somebody below about 400 log10(38) = 450 Elo.
+    # 97.5 % of the time, 50 independent pairs would not all be won by a player below about 400 log10(38) = 450 Elo.
     assert 400.0 < best.interval[0] < best.elo < best.interval[1] < math.inf
     # The others hardly notice.
     alone = rate(records[2:], Anchor("b"))

@@ -66,7 +66,7 @@ def test_equal_prompts_share_all_but_the_last_token():
 
 
 def test_the_end_of_text_is_learned():
-    """The embedding of the end of text is nobody's input here, so its gradient comes from being predicted."""
+    """The embedding of the end of text is no token's input here, so its gradient comes from being predicted."""
     torch.manual_seed(0)
     model = llama()
     batch = pack([GROUP, SINGLE], pad_id=PAD)

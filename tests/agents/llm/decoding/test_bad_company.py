@@ -37,7 +37,7 @@ def test_a_game_over_a_server_that_keeps_failing_comes_to_its_end_and_every_fail
 
 
 @pytest.mark.parametrize("compact", [True, False])
-def test_no_prompt_holds_a_word_of_anybody_elses(compact):
+def test_no_prompt_holds_a_word_of_another_power(compact):
     """There is no press: even a player called by an instruction is met as a power and its units."""
     batch = DiplomacyBatch(1, last_year=1901, threads=1)
     found = [pending_requests(batch, [[name] * 7], PromptRules(compact=compact)) for name in ("toy", HOSTILE)]
@@ -48,7 +48,7 @@ def test_no_prompt_holds_a_word_of_anybody_elses(compact):
     assert not any("SYSTEM" in prompt for prompt in prompts[1])
 
 
-def test_an_instruction_repeated_in_an_answer_moves_nobody_elses_units():
+def test_an_instruction_repeated_in_an_answer_moves_no_other_units():
     """What a model was talked into is read as orders of its own power, and those for others are named and left."""
     batch = DiplomacyBatch(1, last_year=1901, threads=1)
     (france,) = [seat for seat in pending_requests(batch, [["toy"] * 7], PromptRules()) if seat.seat == 2]

@@ -88,7 +88,7 @@ def test_a_decision_does_not_depend_on_its_neighbours(make, constraint):
             assert np.allclose(other.logprobs, one.logprobs, atol=1e-4)
 
 
-def test_the_same_seed_draws_the_same_and_another_draws_anew(model, constraint):
+def test_equal_seeds_draw_the_same_and_others_differ(model, constraint):
     asked = requests(20, seed=5, lines=3)
     first, again = (backend(model, constraint).decide(asked) for _ in range(2))
     other = backend(model, constraint).decide([Prompt(r.text, r.menu, r.seed + 10**20) for r in asked])

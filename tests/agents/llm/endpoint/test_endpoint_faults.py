@@ -112,7 +112,7 @@ def test_when_nothing_gets_through_the_cause_is_named(fault, said):
 
 
 def test_one_decision_alone_that_gets_nothing_is_a_fallback_and_four_in_a_row_are_the_end():
-    """As in the last phases of an evaluation, where one game is left; an answer in between begins the count anew."""
+    """As in the last phases of an evaluation, where one game is left; an answer in between restarts the count."""
     options = {"structured": "none", "model": "toy", "retries": 0}
     with server(faults=["refusing"] * 3 + [""] + ["refusing"] * 4) as host, endpoint(host, **options) as backend:
         found = [backend.decide(requests(1))[0].finish_reason for _ in range(7)]

@@ -65,7 +65,7 @@ def test_an_endless_answer_is_refused_before_it_is_read():
     tracemalloc.stop()
 
 
-def test_nobody_there():
+def test_no_server_at_the_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and not listening
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"

@@ -89,7 +89,7 @@ def test_tries_are_used_up():
     assert trying.counted("requests") == 3
 
 
-def test_a_wait_beyond_the_time_left_is_not_begun():
+def test_no_wait_goes_beyond_the_time_left():
     trying = Trying([EndpointError("rate_limited", "a", after=3600.0)])
     with pytest.raises(EndpointError):
         trying.ask()

@@ -137,23 +137,23 @@ def test_a_tokenizer_of_another_model_is_refused(folder):
 
 def test_a_name_on_the_hub_is_not_downloaded(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match=r"model\.name=nobody/nothing: .*nothing is downloaded"):
-        load("nobody/nothing")
+    with pytest.raises(ModelError, match=r"model\.name=nowhere/nothing: .*nothing is downloaded"):
+        load("nowhere/nothing")
 
 
 def test_an_id_of_the_hub_is_found_in_the_cache_on_this_disk(folder, monkeypatch, tmp_path):
     """Laid out as `hf download` leaves it: the commit that a branch means, and that commit's files."""
-    home = tmp_path / "hub" / "models--nobody--toy"
+    home = tmp_path / "hub" / "models--nowhere--toy"
     (home / "refs").mkdir(parents=True)
     (home / "refs" / "main").write_text(commit := "0123456789abcdef0123456789abcdef01234567")
     (home / "snapshots").mkdir()
     folder.rename(home / "snapshots" / commit)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    model, tokenizer = load("nobody/toy")
+    model, tokenizer = load("nowhere/toy")
     assert model.config.hidden_size == 32
     Constraint(tokenizer, DIPLOMACY_TEXT)
-    with pytest.raises(ModelError, match=r"model\.name=nobody/other: "):
-        load("nobody/other")
+    with pytest.raises(ModelError, match=r"model\.name=nowhere/other: "):
+        load("nowhere/other")
 
 
 def test_a_missing_package_is_named(monkeypatch):
@@ -248,7 +248,7 @@ def test_a_flipped_bit_in_a_weight_of_ours_is_found_when_it_is_loaded(tmp_path):
     (folder / "model.safetensors").write_bytes(data)
     with pytest.raises(SavedModelError, match=r"model\.safetensors: is damaged or was replaced"):
         load_model(LanguageModelConfig(name=str(folder)))
-    (folder / "manifest.json").write_text('{"name": "of somebody else"}')
+    (folder / "manifest.json").write_text('{"name": "of another program"}')
     load_model(LanguageModelConfig(name=str(folder)))
     (folder / "manifest.json").write_text('{"files"')
     with pytest.raises(SavedModelError, match=r"manifest\.json: is missing or damaged"):

@@ -19,7 +19,7 @@ from tests.envs.diplomacy.scenes import owner_row, play, unit_row
 
 ROOT = Path(__file__).resolve().parents[4]
 BOARD, DRAWING = standard_board(), standard_drawing()
-NOBODY = np.full(34, -1)
+NO_OWNERS = np.full(34, -1)
 NONE = np.zeros(75, dtype=int)
 
 
@@ -43,14 +43,14 @@ def marks_of(units, orders):
 
 @pytest.mark.parametrize("size", [(1200, 1000), (600, 500), (401, 777)])
 def test_a_picture_has_the_asked_size(size):
-    picture = draw_position(NONE, NOBODY, size=size)
+    picture = draw_position(NONE, NO_OWNERS, size=size)
     assert picture.shape == (size[1], size[0], 3)
     assert picture.dtype == np.uint8
 
 
 def test_a_picture_may_not_be_tiny():
     with pytest.raises(ValueError, match="64"):
-        draw_position(NONE, NOBODY, size=(600, 20))
+        draw_position(NONE, NO_OWNERS, size=(600, 20))
 
 
 def test_every_unit_of_the_opening_stands_in_its_colour():
@@ -62,14 +62,14 @@ def test_every_unit_of_the_opening_stands_in_its_colour():
 
 @pytest.mark.parametrize("coast", ["STP/NC", "STP/SC", "SPA/NC", "BUL/EC"])
 def test_a_fleet_stands_on_its_coast(coast):
-    picture = draw_position(unit_row({"Russia": f"F {coast}"}), NOBODY)
+    picture = draw_position(unit_row({"Russia": f"F {coast}"}), NO_OWNERS)
     color = palette.POWER_COLORS[5]
     assert around(picture, DRAWING.units[find_location(coast)])[color] > 40
     assert around(picture, DRAWING.units[find_location(coast[:3])])[color] == 0
 
 
 def test_armies_and_fleets_look_different():
-    army, fleet = (draw_position(unit_row({"Italy": unit}), NOBODY) for unit in ("A ROM", "F ROM"))
+    army, fleet = (draw_position(unit_row({"Italy": unit}), NO_OWNERS) for unit in ("A ROM", "F ROM"))
     assert (army != fleet).any(axis=-1).sum() > 60
 
 
@@ -150,7 +150,7 @@ def test_dashes_cover_their_share_of_a_line():
 
 def test_everything_stays_within_the_frame():
     start = opening()["units"][0].numpy()
-    assert draw_position(start, NOBODY, size=(WIDTH, HEIGHT)).shape == (HEIGHT, WIDTH, 3)
+    assert draw_position(start, NO_OWNERS, size=(WIDTH, HEIGHT)).shape == (HEIGHT, WIDTH, 3)
 
 
 @pytest.mark.parametrize("heavy", ["torch", "warp"])

@@ -322,7 +322,7 @@ def test_text_is_the_same_for_the_same_game_and_lists_orders_on_demand():
         one.text("Italy")
 
 
-def test_text_of_a_retreat_says_who_dislodged_whom():
+def test_text_of_a_retreat_names_both_units():
     env = parallel_env()
     env.reset(options=start(FRANCE="A BUR, A RUH", GERMANY="A MUN", ITALY="A VEN", AUSTRIA="A VIE"))
     env.step(written(env, FRANCE="A BUR - MUN, A RUH S A BUR - MUN", ITALY="A VEN - TYR", AUSTRIA="A VIE - TYR"))

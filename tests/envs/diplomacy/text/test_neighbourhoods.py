@@ -45,7 +45,7 @@ def test_a_neighbour_tells_its_owner_and_unit():
     assert window_words(window, compact=False) == "BRE (ITALY), BUR (A GERMANY), GAS, PIC; threatened from BUR"
 
 
-def test_a_centre_of_nobody_is_nobodys():
+def test_a_neutral_centre_has_no_owner():
     (window,) = windows(scene({"germany": "F DEN"}), GERMANY)
     assert window_words(window, compact=True) == "BAL HEL KIE GERMANY NTH SKA SWE nobody"
 
