@@ -78,6 +78,7 @@ def loss_metrics(parts: Sequence[Terms], totals: Totals) -> dict[str, float]:
     ratio, cut, entropy, kl = (
         torch.cat([getattr(part, name) for part in parts]) for name in ("ratio", "cut", "entropy", "kl")
     )
+    # correction=0: the deviation of a single token is then 0, not NaN.
     measured = {
         "ppo/ratio_mean": ratio.mean(),
         "ppo/ratio_std": ratio.std(correction=0),
@@ -90,6 +91,7 @@ def loss_metrics(parts: Sequence[Terms], totals: Totals) -> dict[str, float]:
         "kl/min": kl.min(),
         "kl/std": kl.std(correction=0),
     }
+    # Stacked, so that the device is waited for once.
     return counted | dict(zip(measured, torch.stack(list(measured.values())).tolist(), strict=True))
 
 

@@ -75,7 +75,7 @@ def choices(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray], pow
     winter = int(row["phase"]) == codes.WINTER
     units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
     owed = int(due(*(torch.from_numpy(row[name])[None] for name in ("units", "owner")))[0, power]) if winter else 0
-    own = [place for place in sorted(listed) if _is_for(row, units, place, power, building=owed > 0)]
+    own = [place for place in sorted(listed) if _is_for(units, place, power, building=owed > 0)]
     slots = [_options(listed[place], place, int(units[place]), slot, winter) for slot, place in enumerate(own)]
     if not winter:
         return Choices(power, tuple(own), tuple(slots), len(own))
@@ -84,7 +84,7 @@ def choices(row: Mapping[str, np.ndarray], listed: Mapping[int, np.ndarray], pow
     return Choices(power, tuple(own), tuple(slots), abs(owed), 1 if owed > 0 else -1)
 
 
-def _is_for(row: Mapping[str, np.ndarray], units: np.ndarray, place: int, power: int, *, building: bool) -> bool:
+def _is_for(units: np.ndarray, place: int, power: int, *, building: bool) -> bool:
     """Return whether a listed province is a slot of the power: its unit, or for builds its free home centre."""
     if units[place]:
         return not building and int(units[place] - 1) % codes.NUM_POWERS == power
