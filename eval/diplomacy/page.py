@@ -40,7 +40,7 @@ def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", no
     """
     if len(players) != codes.NUM_POWERS:
         raise ValueError(f"{len(players)} players: name all {codes.NUM_POWERS}, power by power")
-    title = title or f"{cast(players)} · {result(phases)}"
+    title = title or f"{lineup(players)} · {result(phases)}"
     data = json.dumps(encode(phases, players, title, note), ensure_ascii=True, separators=(",", ":"))
     # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
     inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -50,7 +50,7 @@ def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", no
     return re.sub(r"\{\{(title|data|map|css|view)\}\}", lambda mark: parts[mark[1]], template)
 
 
-def cast(players: Sequence[str]) -> str:
+def lineup(players: Sequence[str]) -> str:
     """Summarize the lineup: each player with its powers."""
     players = [player or UNKNOWN for player in players]
     names = list(dict.fromkeys(players))

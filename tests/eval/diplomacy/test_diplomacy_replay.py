@@ -10,7 +10,7 @@ from PIL import Image
 from sparring.envs.diplomacy.records.game_log import POWER_NAMES
 from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.timeline import centre_counts
-from sparring.eval.diplomacy.page import cast, encode, map_svg, page, write_replay
+from sparring.eval.diplomacy.page import encode, lineup, map_svg, page, write_replay
 from tests.envs.diplomacy.scenes import drawn_game, play
 from tests.eval.dogfight.test_replay import HOSTILE, browse, needs_chromium, selftest
 
@@ -93,10 +93,10 @@ def test_the_same_game_gives_the_same_bytes(tmp_path, skirmish):
 
 
 def test_the_title_says_who_plays_and_how_it_ends(skirmish):
-    assert cast(PLAYERS) == "Diplomacy: seven times random"
-    assert cast(["ace", *PLAYERS[1:]]) == "Diplomacy: ace (Austria), random elsewhere"
+    assert lineup(PLAYERS) == "Diplomacy: seven times random"
+    assert lineup(["ace", *PLAYERS[1:]]) == "Diplomacy: ace (Austria), random elsewhere"
     halves = ["a"] * 3 + ["b"] * 3 + ["c"]
-    assert cast(halves) == "Diplomacy: a (Austria, England, France), b (Germany, Italy, Russia), c (Turkey)"
+    assert lineup(halves) == "Diplomacy: a (Austria, England, France), b (Germany, Italy, Russia), c (Turkey)"
     assert "<title>Diplomacy: seven times random · draw of all seven · Sparring" in page(skirmish, players=PLAYERS)
 
 
