@@ -225,7 +225,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     metadata = {"render_modes": RENDER_MODES, "render_fps": 12}  # noqa: RUF012
 
     def __init__(self, *, opponent: str = "ace", seat: int = 0, **match: Any) -> None:
-        options = MatchOptions.of(match)
+        options = MatchOptions.of(match, own=("opponent", "seat"))
         self._seat = int(choose("seat", str(seat), SEATS))
         self._opponent = opponent
         self._batch = NumpyBatch(1, options, rendered=1)

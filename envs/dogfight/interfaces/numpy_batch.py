@@ -49,9 +49,12 @@ class MatchOptions:
             raise ValueError(f"max_episode_steps={limit!r}: give a whole number of decisions from 1 up, or None")
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> MatchOptions:
-        """Make options from keyword arguments; raises `UnknownNameError` for an unknown one."""
-        known = [option.name for option in fields(cls)]
+    def of(cls, arguments: Mapping[str, Any], own: Sequence[str] = ()) -> MatchOptions:
+        """Make options from keyword arguments.
+
+        Raises `UnknownNameError` for an unknown one, which names also the interface's `own` arguments.
+        """
+        known = [*own, *(option.name for option in fields(cls))]
         for name in arguments:
             choose("argument", name, known)
         return cls(**arguments)

@@ -57,7 +57,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         threads: int = 0,
         **match: Any,
     ) -> None:
-        options = MatchOptions.of(match)
+        options = MatchOptions.of(match, own=("num_envs", "opponent", "seat", "threads"))
         self._batch = NumpyBatch(num_envs, options, rendered=min(RENDERED_MATCHES, num_envs), threads=threads)
         self.num_envs = num_envs
         self.render_mode = options.render_mode

@@ -271,7 +271,7 @@ def test_reward_weights_reach_the_simulator():
     [
         ({"opponent": "acee"}, "unknown bot 'acee'.*did you mean 'ace'"),
         ({"seat": 2}, "unknown seat '2': choose from 0, 1"),
-        ({"oponent": "ace"}, "unknown argument 'oponent'"),
+        ({"oponent": "ace"}, "unknown argument 'oponent': choose from opponent, seat, rules.*did you mean 'opponent'"),
         ({"rules": "clasic"}, "unknown rules 'clasic'.*did you mean 'classic'"),
         ({"randomization": "sniperr"}, "unknown randomization.*did you mean 'sniper'"),
         ({"reward": {"wins": 1.0}}, "unknown reward weight 'wins'.*did you mean 'win'"),
@@ -283,6 +283,11 @@ def test_reward_weights_reach_the_simulator():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         DogfightEnv(**arguments)
+
+
+def test_the_own_arguments_of_the_vector_environment_are_suggested():
+    with pytest.raises(UnknownNameError, match=r"unknown argument 'thread'.*did you mean 'threads'"):
+        DogfightVectorEnv(1, thread=2)
 
 
 def test_bad_choices_of_a_reset_are_named():
