@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from sparring.configs.core.allowed import complaint
-from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.errors import InputError, UnknownNameError, choose, nearest
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
@@ -91,7 +91,7 @@ class Parser(argparse.ArgumentParser):
         flags = [text for action in self._actions for text in action.option_strings]
         for text in unknown:
             if text.startswith("-"):
-                choose("option", text.partition("=")[0], flags)
+                _refuse_option(text.partition("=")[0], flags)
             self.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
         read = {name: value for name, value in vars(values).items() if name != "env"}
         return read | {"command": f"python {self.script} {shlex.join(arguments)}".strip()}
@@ -173,6 +173,13 @@ def check_number(option: str, value: float, allowed: str) -> None:
     wrong = complaint(value, allowed)
     if wrong:
         raise InputError(f"{option} {value}: {wrong}")
+
+
+def _refuse_option(name: str, flags: Sequence[str]) -> NoReturn:
+    """Raise for an unknown option. The dashes are left out of the search, which every option would share."""
+    near = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in flags])
+    hint = f"; did you mean '--{near}'?" if near and f"--{near}" in flags else ""
+    raise UnknownNameError(f"unknown option {name!r}: choose from {', '.join(flags)}{hint}")
 
 
 def _check_conditions(values: dict[str, Any]) -> None:

@@ -84,7 +84,8 @@ def load_policy(path: Path) -> ActorCritic:
 
     checkpoint = load_checkpoint(path)
     if checkpoint.contract["id"] != GAME.id:
-        raise InputError(f"{checkpoint.path}: plays {checkpoint.contract['id']}, not {GAME.id}; use eval/run.py")
+        instead = f"give a policy of {GAME.id}, or leave --env out"
+        raise InputError(f"{checkpoint.path}: plays {checkpoint.contract['id']}, not {GAME.id}; {instead}")
     return checkpoint.network
 
 

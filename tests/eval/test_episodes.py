@@ -122,6 +122,7 @@ def test_an_episode_is_shown(tmp_path, capsys):
         (["--ckpt", "cart", "--episodes", "1"], "--episodes 1: must be in [2, 1000000]"),
         (["--ckpt", "cart", "--video", "a.mp4"], "must end in .gif"),
         (["--ckpt", "cart", "--opponents", "ace"], "unknown option '--opponents'"),
+        (["--ckpt", "cart", "--episode", "4"], "did you mean '--episodes'?"),
         (["--env", "gymnasium"], "--ckpt is missing"),
         (["--ckpt", "crt"], "did you mean 'cart'"),
         (["--ckpt", "cart", "--env", "dogfight"], "was trained in CartPole-v1; this command takes only"),
@@ -131,6 +132,11 @@ def test_an_episode_is_shown(tmp_path, capsys):
 def test_slips_are_answered_in_one_line(capsys, arguments, words):
     assert main([*arguments, *QUICK]) == 2
     assert words in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_an_option_like_no_other_gets_no_suggestion(capsys):
+    assert main(["--ckpt", "cart", "--games", "4", *QUICK]) == 2
+    assert "did you mean" not in capsys.readouterr().err
 
 
 def test_what_cannot_be_drawn_is_said(folder, tmp_path, capsys, monkeypatch):

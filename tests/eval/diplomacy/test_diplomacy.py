@@ -65,7 +65,9 @@ def test_slips_are_answered_in_one_line(capsys, arguments, words):
 def test_a_policy_for_another_game_is_refused(capsys):
     code, _, err = run(capsys, "--ckpt", "released/dogfight_quickstart", *QUICK)
     assert code == 2
-    assert "plays sparring/Dogfight-v1, not sparring/Diplomacy-v0; use eval/run.py" in err.splitlines()[-1]
+    last = err.splitlines()[-1]
+    assert "plays sparring/Dogfight-v1, not sparring/Diplomacy-v0; give a policy of sparring/Diplomacy-v0" in last
+    assert last.endswith("or leave --env out")
 
 
 def test_a_policy_plays_one_power(capsys, tmp_path):
