@@ -116,8 +116,12 @@ class PPOTrainer:
             self.plan = self.schedule.plan(self.position, self.task.status().win_rates)
 
     def nothing_left(self) -> str:
-        """Return a message with the number of updates configured."""
-        return f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
+        """Return a message with the number of updates configured, and whether the schedule has more."""
+        line = f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
+        total = self.schedule.total_updates
+        if self.position is None:
+            return f"{line}; the schedule has ended, so training on takes a new run with longer phases"
+        return f"{line}; give max_updates=N to train on (the schedule has {total})"
 
     def describe(self) -> Iterator[str]:
         """Yield lines on sizes, the machine, and the estimated duration."""

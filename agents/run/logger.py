@@ -331,7 +331,7 @@ def _import_wandb(mode: str) -> Any:
     except ImportError:
         wandb = None
     if not hasattr(wandb, "init"):
-        raise LoggerError(f"logger.wandb={mode} needs a package that is not installed: pip install wandb")
+        raise LoggerError(f'logger.wandb={mode} needs wandb: pip install -e ".[wandb]"')
     return wandb
 
 

@@ -103,7 +103,9 @@ class CloneTrainer:
 
     def nothing_left(self) -> str:
         """Return the message of a run whose updates are all done."""
-        return f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
+        line = f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
+        total = self.config.clone.updates
+        return f"{line}; give max_updates=N to train on (clone.updates={total})" if self.updates < total else line
 
     def describe(self) -> Iterator[str]:
         """Yield a line with sizes, the bot, and the machine."""

@@ -62,7 +62,8 @@ def test_two_trainers_never_share_a_folder(whole):
 def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
     before = {path: path.read_bytes() for path in (whole / "small").glob("*.pt")}
     train(long(whole))
-    assert "nothing left to do: 8 updates are done, 8 were asked for" in capsys.readouterr().out
+    said = "nothing left to do: 8 updates are done, 8 were asked for; the schedule has ended"
+    assert said in capsys.readouterr().out
     assert {path: path.read_bytes() for path in (whole / "small").glob("*.pt")} == before
 
 
@@ -142,6 +143,12 @@ def test_options_that_change_what_is_learned_are_refused_by_name(half):
         train(replace(long(half), ppo=replace(long(half).ppo, clip=0.3)))
     with pytest.raises(ConfigError, match=r"phases\.2\.updates=4: the run was started with 3"):
         train(replace(long(half), phases=[*LONG[:2], replace(LONG[2], updates=4)]))
+
+
+def test_a_run_cut_by_max_updates_says_how_to_train_on(half, capsys):
+    train(replace(long(half), max_updates=3))
+    said = "3 updates are done, 3 were asked for; give max_updates=N to train on (the schedule has 8)"
+    assert said in capsys.readouterr().out
 
 
 def test_harmless_changes_are_said(half, capsys):

@@ -96,7 +96,7 @@ def test_an_unknown_mode_names_the_choices(tmp_path):
 def test_asked_for_but_not_installed_says_what_to_install(tmp_path, monkeypatch, found):
     """A bare module is what a left-over folder called wandb/ imports as."""
     monkeypatch.setitem(sys.modules, "wandb", found)
-    with pytest.raises(LoggerError, match="pip install wandb"):
+    with pytest.raises(LoggerError, match=r'logger\.wandb=offline needs wandb: pip install -e "\.\[wandb\]"'):
         run_logger(tmp_path, "offline")
     assert list(tmp_path.iterdir()) == []
 

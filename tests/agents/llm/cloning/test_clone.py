@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -114,6 +115,13 @@ def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(whole, tmp_pat
     monkeypatch.undo()
     train(config(tmp_path))
     assert weights(tmp_path) == weights(whole)
+
+
+def test_a_run_cut_by_max_updates_says_how_to_train_on(tmp_path, capsys):
+    train(replace(config(tmp_path), max_updates=1))
+    train(replace(config(tmp_path), max_updates=1))
+    said = "nothing left to do: 1 updates are done, 1 were asked for; give max_updates=N to train on (clone.updates=5)"
+    assert said in capsys.readouterr().out
 
 
 def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
