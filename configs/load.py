@@ -34,6 +34,7 @@ CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in RUNS for key in declared(kind)))
 GYMNASIUM = "gymnasium"
 LONGEST_OVERRIDE = 4000
+RUN_HELP = "`python train.py --help` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
 Run = TypeVar("Run", bound=RunConfig)
 COMPOSING_ERRORS = (
     HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
@@ -179,7 +180,7 @@ def _run_name(parsed: Sequence[Override]) -> str:
     names = [str(override.value()) for override in parsed if _names_run(override)]
     if len(names) != 1:
         given = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
-        raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {', '.join(runs())}")
+        raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {', '.join(runs())}; {RUN_HELP}")
     return choose("run", names[0], runs())
 
 

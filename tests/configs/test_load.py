@@ -112,6 +112,7 @@ def test_unknown_run():
 
 def test_no_run_and_two_runs():
     assert refusal(kind=ConfigError).startswith("no run is named: give one +run=NAME, where NAME is one of baseline_v1")
+    assert "; `python train.py --help` describes them; env=gymnasium env.id=ID trains" in refusal("env.id=CartPole-v1")
     assert refusal("+run=quickstart", "+run=baseline_v1").startswith("2 runs are named (quickstart, baseline_v1)")
 
 
