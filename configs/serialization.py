@@ -82,10 +82,29 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
     return read
 
 
+ELSEWHERE = {
+    "lr": "ppo.learning_rate",
+    "n_envs": "env.num_envs",
+    "n_steps": "ppo.rollout_steps",
+    "num_steps": "ppo.rollout_steps",
+    "n_epochs": "ppo.epochs",
+    "update_epochs": "ppo.epochs",
+    "batch_size": "ppo.minibatch_size",
+    "clip_range": "ppo.clip",
+    "clip_coef": "ppo.clip",
+    "ent_coef": "ppo.entropy_coefficient",
+    "vf_coef": "ppo.value_coefficient",
+    "total_timesteps": "max_updates",
+}
+"""Names in Stable-Baselines3 and CleanRL to those here; spelling alone would lead from lr to clip."""
+
+
 def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
     """Make the error for an undeclared dotted `key`: the `known` keys beside it, and the nearest anywhere."""
     everywhere = [*known, *(option for kind in RUNS for option in declared(kind))]
-    hint = suggestion(key, everywhere, likeness=0.65)
+    section, _, name = key.rpartition(".")
+    meant = ELSEWHERE.get(name) if section in ("", "ppo", "env") else None
+    hint = f"; did you mean {meant!r}?" if meant else suggestion(key, everywhere, likeness=0.65)
     return ConfigError(f"unknown key {key!r}: choose from {', '.join(known)}{hint}")
 
 

@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError
+from sparring.configs.kinds import declared
 from sparring.configs.load import CONFIG_DIR, load, runs
-from sparring.configs.serialization import to_plain
+from sparring.configs.schema import RUNS
+from sparring.configs.serialization import ELSEWHERE, to_plain
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 
@@ -108,6 +110,20 @@ def test_unknown_run():
     assert message.startswith("unknown run 'quikstart': choose from baseline_v1, ")
     assert message.endswith("did you mean 'quickstart'?")
     assert "unknown run '../config'" in refusal("+run=../config")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("ppo.lr", "ppo.learning_rate"), ("n_steps", "ppo.rollout_steps"), ("total_timesteps", "max_updates")],
+)
+def test_names_of_other_trainers_are_translated(typed, meant):
+    assert refusal("+run=quickstart", f"{typed}=1").endswith(f"did you mean {meant!r}?")
+
+
+def test_every_translation_is_an_option():
+    options = {key for kind in RUNS for key in declared(kind)}
+    assert set(ELSEWHERE.values()) <= options
+    assert not set(ELSEWHERE) & options
 
 
 def test_no_run_and_two_runs():
