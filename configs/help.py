@@ -33,13 +33,14 @@ Trains the run NAME and writes a folder under checkpoints/. Every option below c
   --cfg   print the configuration as YAML and stop
   --multirun  one run per combination of values, as in seed=1,2,3; docs/scaling.md
 """
+OPTIONS = "options: key=default, what it may be; configs/schema.py and configs/language.py say what each one means"
 
 
 def help_text() -> str:
     """Return usage, runs and options as text."""
     width = max(map(len, runs()))
     chosen = [f"  {name:<{width}}  {purpose}" for name, purpose in runs().items()]
-    return "\n".join([HEAD, "runs", *chosen, "", "options: key=default, what it may be", *_option_lines()])
+    return "\n".join([HEAD, "runs", *chosen, "", OPTIONS, *_option_lines()])
 
 
 def _option_lines() -> list[str]:

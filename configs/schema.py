@@ -105,11 +105,15 @@ class DogfightEnvConfig(EnvConfig):
     """Matches of the dogfight."""
 
     rules: str = option("classic", RULES)
+    """classic, or challenge: the observations and rules of the public challenge (docs/envs/dogfight.md)."""
     action_repeat: int = option(10, "[1, 120]")
+    """Ticks of 1/120 s for which an action is held."""
     bot_rate: str = option("tick", BOT_RATES)
     """tick: bots decide 120 times a second; agent: once per step. Challenge rules always use agent."""
     spawn: str = option("random", SPAWNS)
+    """Positions at the start of a match: drawn for each, or always the same."""
     observe_physics: bool = True
+    """Append the 13 parameters of the match's physics to the observation."""
     mirror: bool = False
     """Show every match with the opponent on the right, mirrored where needed, so that less is learned twice."""
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -130,8 +134,9 @@ class GymnasiumEnvConfig(EnvConfig):
 
     id: str = option("CartPole-v1", ENV_ID)
     normalize_obs: bool = False
+    """Divide by a running standard deviation, after subtracting a running mean."""
     normalize_reward: bool = False
-    """By running statistics."""
+    """Divide by a running standard deviation of the discounted return."""
 
 
 @dataclass
@@ -142,6 +147,7 @@ class NetworkConfig:
     blocks: int = option(0, "[0, 64]")
     activation: str = option("relu", ACTIVATIONS)
     log_std_init: float = option(-1.0, "[-20, 5]")
+    """Logarithm of the standard deviation of continuous actions at the start; the next two are its bounds."""
     log_std_min: float = option(-2.0, "[-20, 5]")
     log_std_max: float = option(0.0, "[-20, 5]")
 
@@ -151,10 +157,13 @@ class PPOConfig:
     """Proximal policy optimization."""
 
     rollout_steps: int = option(2048, "[1, 1000000]")
+    """Steps of each of the `env.num_envs` matches in an update."""
     epochs: int = option(4, "[1, 1000]")
     minibatch_size: int = option(4096, "[1, 1000000000]")
+    """Samples of a minibatch, out of rollout_steps x num_envs."""
     learning_rate: float = option(3e-4, "(0, 1]")
     final_learning_rate_fraction: float = option(0.1, PROBABILITY)
+    """The learning rate falls linearly to this fraction of it at the end of the schedule."""
     gamma: float = option(0.999, PROBABILITY)
     gae_lambda: float = option(0.95, PROBABILITY)
     clip: float = option(0.2, "(0, 1]")
@@ -163,13 +172,15 @@ class PPOConfig:
     value_coefficient: float = option(0.5, "[0, 1000]")
     entropy_coefficient: float = option(0.0, PROBABILITY)
     final_entropy_fraction: float = option(1.0, PROBABILITY)
+    """The entropy coefficient falls linearly to this fraction of it."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
     target_kl: float = option(0.05, "[0, 100]")
-    """0 disables the stop."""
+    """An update ends early once its KL is above this; 0 disables the stop."""
     adaptive_kl: float = option(0.0, "[0, 100]")
     """Above 0 the learning rate follows the KL, not the schedule: down by 1.5 when an update's mean KL is over twice
     this, up by 1.5 when it is under half of it."""
     log_ratio_clamp: float = option(20.0, "(0, 80]")
+    """Bound on |log pi - log pi_old|, so that the ratio stays finite."""
     precision: str = option("auto", PRECISIONS)
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 if native on the device, else fp32."""
     warmup_updates: int = option(10, COUNT)
@@ -261,9 +272,11 @@ class EvaluationConfig:
     games: int = option(100, "[2, 1000000]")
     check_bot: str = option("brawler", BOTS)
     check_every: int = option(0, COUNT)
+    """Updates between evaluations against `check_bot` alone; 0 is never."""
     check_alert: float = option(0.8, PROBABILITY)
     """Alert when the win rate against `check_bot` falls below this after reaching it."""
     regimes_every: int = option(0, COUNT)
+    """Updates between evaluations against `check_bot` in every regime of physics; 0 is never."""
 
 
 @dataclass
