@@ -49,11 +49,20 @@ class Menu(Protocol):
 
 @dataclass(frozen=True)
 class FreeText:
-    """Any text of at most `tokens` tokens; `name` is its author, for messages."""
+    """Any text of at most `tokens` tokens; `name` is its author, for messages.
+
+    `temperature` None takes that of the model; greedy models (temperature 0) ignore it. `top_p` is in (0, 1].
+    """
 
     tokens: int
     name: str = "a player"
     lines: int = 0
+    temperature: float | None = None
+    top_p: float = 1.0
+
+    def drawn_at(self, model: float) -> float:
+        """Return the temperature for a model that samples at the temperature `model`."""
+        return model if self.temperature is None or model == 0 else self.temperature
 
 
 class MenuReading(Protocol):

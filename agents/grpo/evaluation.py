@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.constraint import constraint_of
 from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.schema import GRPORunConfig
@@ -35,7 +35,7 @@ class ReferenceEvaluation:
         self._config, self._threads = config, threads
         if config.evaluation.every:
             self._game = text_game(config.env.id)
-            constraint = Constraint(tokenizer, self._game.format)
+            constraint = constraint_of(tokenizer, self._game.format)
             names = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
             self._models = {
                 name: TransformersBackend.of(

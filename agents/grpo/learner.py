@@ -212,7 +212,7 @@ class GRPOLearner:
         return kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=self.reference.weights)
 
     def _score(self, batch: TokenBatch) -> Scores:
-        return score(self.model, batch, self._run.model.temperature)
+        return score(self.model, batch)
 
     def _step(self, tally: StepStats, loss: float) -> None:
         """Step if loss and gradient are finite; clipping would turn an infinite norm into NaN weights."""

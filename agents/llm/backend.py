@@ -37,13 +37,14 @@ class Decision:
 
     T tokens were generated after P prompt tokens. `logprobs` are those of the sampling distribution: at the sampling
     temperature, over only the ids allowed at each step. `allowed_ids` [sum of `allowed_counts`] lists these ids, step
-    by step. A step with one allowed id has log-probability 0.
+    by step; empty, all ids below the count are allowed. A step with one allowed id has log-probability 0.
 
     Attributes:
         chosen: one option per line of the menu; empty for free text.
         free_text: the generated text if there is no menu.
         prompt_ids: int32 [P]; token_ids: int32 [T]; logprobs: float32 [T].
         allowed_ids: int32 [A]; allowed_counts: int32 [T].
+        temperature: above 0; that of the recorded log-probabilities.
         policy_version: version of the weights that decided.
         finish_reason: "stop", or "fallback" where the model gave no legal answer.
         exact: whether `logprobs` are as above; others (scripted players, some servers) cannot be trained on.
@@ -57,6 +58,7 @@ class Decision:
     logprobs: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     allowed_ids: np.ndarray = field(default_factory=_no_ids)
     allowed_counts: np.ndarray = field(default_factory=_no_ids)
+    temperature: float = 1.0
     policy_version: int = 0
     finish_reason: str = STOP
     exact: bool = False

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sparring.agents.llm.backend import Decision, PromptError, check_temperature
 from sparring.agents.llm.decoding.constraint import Constraint, Steps, Walks
+from sparring.agents.llm.decoding.free_text import FreeRequests, sample_free_text
 from sparring.agents.llm.decoding.kv_cache import check_context
 from sparring.agents.llm.decoding.line_tokens import beginning, decode, encode
 from sparring.agents.llm.decoding.option_logprobs import LineOdds, line_odds
-from sparring.agents.llm.decoding.output_layer import check_head, plain, without_dropout
+from sparring.agents.llm.decoding.output_layer import ModelError, check_head, plain, without_dropout
 from sparring.agents.llm.decoding.prefill import CacheCounts
 from sparring.agents.llm.decoding.sampling import sample
 from sparring.agents.llm.decoding.seeded_sampling import seeds_of
 from sparring.configs.language import LanguageModelConfig
-from sparring.envs.text import FreeText, Menu, Prompt
+from sparring.envs.text import FreeText, Prompt
 
 
 class TransformersBackend:
@@ -31,7 +33,7 @@ class TransformersBackend:
     Args:
         model: put into evaluation mode while it decides, then back into its previous mode.
         tokenizer: the model's.
-        constraint: the legal answers in tokens of that tokenizer; backends may share it.
+        constraint: the legal answers in tokens of that tokenizer; backends may share it. None: only free text.
         temperature: sampling temperature; 0 takes the likeliest token, for evaluation; these decisions are not exact.
         batch_size: decisions sampled at once.
         max_prompt_tokens: longer prompts are rejected.
@@ -49,7 +51,7 @@ class TransformersBackend:
         model: Any,
         tokenizer: Any,
         *,
-        constraint: Constraint,
+        constraint: Constraint | None,
         temperature: float = 1.0,
         batch_size: int = 128,
         max_prompt_tokens: int = 2048,
@@ -86,22 +88,23 @@ class TransformersBackend:
         asked = [requests[place] for place in places]
         prompts = self._encode(asked)
         self._check_prompts(asked, prompts, places)
-        automaton = self.constraint.compile([request.menu for request in asked])
-        order = sorted(range(len(asked)), key=lambda row: (-asked[row].menu.lines, -len(prompts[row]), row))
-        decisions = [self._nothing()] * len(requests)
+        free = [row for row, request in enumerate(asked) if isinstance(request.menu, FreeText)]
+        decisions: list[Decision | None] = [None] * len(requests)
         with self._playing(), without_dropout(self._model):
-            for begin in range(0, len(order), self.batch_size):
-                rows = order[begin : begin + self.batch_size]
-                walks, seeds = Walks(automaton, rows), seeds_of([asked[row].seed for row in rows])
-                sample(self._model, walks, [prompts[row] for row in rows], seeds, self.temperature, self.counts)
-                for row, steps in zip(rows, walks.steps(), strict=True):
-                    decisions[places[row]] = self._decision(prompts[row], steps, asked[row].menu)
-        return decisions
+            for rows, write in ((_others(len(asked), free), self._choose), (free, self._write)):
+                order = sorted(rows, key=lambda row: (-asked[row].menu.lines, -len(prompts[row]), row))
+                for begin in range(0, len(order), self.batch_size):
+                    part = order[begin : begin + self.batch_size]
+                    found = write([asked[row] for row in part], [prompts[row] for row in part])
+                    for row, decision in zip(part, found, strict=True):
+                        decisions[places[row]] = decision
+        return [self._nothing() if decision is None else decision for decision in decisions]
 
     def odds(self, request: Prompt, decision: Decision) -> list[LineOdds]:
         """Return the probability of every option of every line, at temperature 1 if it is 0; empty for free text."""
-        if not request.menu.lines:
+        if isinstance(request.menu, FreeText) or not request.menu.lines:
             return []
+        assert self.constraint is not None
         automaton = self.constraint.compile([request.menu])
         ids, temperature = (decision.prompt_ids, decision.token_ids), self.temperature or 1.0
         with self._playing(), without_dropout(self._model):
@@ -113,6 +116,27 @@ class TransformersBackend:
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
+
+    def _choose(self, asked: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
+        """Return the answers from menus."""
+        if self.constraint is None:
+            raise ModelError(f"model {self.name}: was set up for free text and cannot answer from a menu")
+        menus = [request.menu for request in asked if not isinstance(request.menu, FreeText)]
+        walks = Walks(self.constraint.compile(menus), range(len(menus)))
+        sample(self._model, walks, prompts, _seeds(asked), self.temperature, self.counts)
+        return [self._decision(*pair, self.temperature) for pair in zip(prompts, walks.steps(), strict=True)]
+
+    def _write(self, asked: Sequence[Prompt], prompts: Sequence[np.ndarray]) -> list[Decision]:
+        """Return the answers in free text."""
+        menus = [request.menu for request in asked if isinstance(request.menu, FreeText)]
+        temperature = np.array([menu.drawn_at(self.temperature) for menu in menus])
+        limits, top_p = np.array([menu.tokens for menu in menus]), np.array([menu.top_p for menu in menus])
+        requests = FreeRequests(prompts, limits, _seeds(asked), temperature, top_p)
+        sizes = {"vocabulary": len(self._tokenizer), "end": self._tokenizer.eos_token_id}
+        found = sample_free_text(self._model, requests, **sizes, counts=self.counts)
+        decisions = map(self._decision, prompts, found, temperature.tolist())
+        texts = (decode(self._tokenizer, steps.token_ids[:-1].tolist()) for steps in found)
+        return [replace(decision, free_text=text) for decision, text in zip(decisions, texts, strict=True)]
 
     def _encode(self, requests: Sequence[Prompt]) -> list[np.ndarray]:
         """Token ids int64 of each prompt."""
@@ -137,9 +161,7 @@ class TransformersBackend:
                 f"model.max_prompt_tokens={self.max_prompt_tokens}: the prompt for {name} has {tokens} tokens;"
                 " allow more, or show less of the board"
             )
-        lines = self.constraint.lines
-        answer = menu.lines * int(lines.lengths.max()) + len(lines.closing)
-        answer = menu.tokens + 1 if isinstance(menu, FreeText) else answer
+        answer = menu.tokens + 1 if isinstance(menu, FreeText) else self._most_tokens(menu.lines)
         reach = getattr(plain(self._model).config, "max_position_embeddings", None)
         if reach and tokens + answer > reach:
             return (
@@ -148,7 +170,13 @@ class TransformersBackend:
             )
         return ""
 
-    def _decision(self, prompt: np.ndarray, steps: Steps, menu: Menu | FreeText | None = None) -> Decision:
+    def _most_tokens(self, lines: int) -> int:
+        """Return the largest number of tokens of an answer with this many lines."""
+        if self.constraint is None:
+            return 0
+        return lines * int(self.constraint.lines.lengths.max()) + len(self.constraint.lines.closing)
+
+    def _decision(self, prompt: np.ndarray, steps: Steps, temperature: float) -> Decision:
         return Decision(
             chosen=steps.chosen,
             prompt_ids=prompt.astype(np.int32),
@@ -156,13 +184,26 @@ class TransformersBackend:
             logprobs=steps.logprobs,
             allowed_ids=steps.allowed_ids,
             allowed_counts=steps.allowed_counts,
+            temperature=temperature or 1.0,
             policy_version=self.policy_version,
-            exact=self.exact,
-            free_text=decode(self._tokenizer, steps.token_ids[:-1].tolist()) if isinstance(menu, FreeText) else "",
+            exact=temperature > 0,
         )
 
     def _nothing(self) -> Decision:
         """Return the decision of a seat with nothing to decide: the closing tokens."""
+        if self.constraint is None:
+            return Decision(())
         closing = self.constraint.lines.closing
         ones = np.ones(len(closing), dtype=np.int32)
-        return self._decision(closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, ones, ()))
+        return self._decision(
+            closing[:0], Steps(closing, np.zeros(len(closing), np.float32), closing, ones, ()), self.temperature
+        )
+
+
+def _others(count: int, rows: Sequence[int]) -> list[int]:
+    """Return the numbers below `count` that are not among `rows`."""
+    return sorted({*range(count)} - {*rows})
+
+
+def _seeds(asked: Sequence[Prompt]) -> np.ndarray:
+    return seeds_of([request.seed for request in asked])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Rollouts
-from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.constraint import constraint_of
 from sparring.agents.llm.decoding.prefill import CacheCounts
 from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
@@ -38,7 +38,7 @@ class AdapterRolloutWorker:
         model, self._tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))
         game = text_game(config.env.id)
-        self._constraint = Constraint(self._tokenizer, game.format)
+        self._constraint = constraint_of(self._tokenizer, game.format)
         self._rollouts = Rollouts(game.task(config), self._backend_of)
         self._paths: dict[str, str] = {}
         self._backends: dict[str, TransformersBackend] = {}

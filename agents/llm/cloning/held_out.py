@@ -60,7 +60,7 @@ class HeldOut:
         """Return the share of orders that are the bot's, nats per order over legal ones, and the bot's agreement."""
         device, right, nats = next(model.parameters()).device, 0, 0.0
         for part in self._parts:
-            scores = score(model, part.tokens.to(device), 1.0)
+            scores = score(model, part.tokens.to(device))
             wrong = ~_likeliest(scores).cpu()
             right += part.orders - len(part.order[wrong].unique())
             nats -= float(scores.logp.sum())

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparring.agents.llm.decoding.automaton import Automaton, with_free_text
+from sparring.agents.llm.decoding.automaton import Automaton
 from sparring.agents.llm.decoding.line_tokens import LineTokens
 from sparring.agents.llm.decoding.trie import Tries, build_tries
-from sparring.envs.text import FreeText, Menu, Option, TextFormat
+from sparring.envs.text import Menu, Option, TextFormat
 
 END = -1
 
@@ -25,13 +25,12 @@ class Constraint:
     """Legal answers in tokens of one tokenizer. Raises `TokenizerError` if their tokenization is not unique."""
 
     def __init__(self, tokenizer: Any, text_format: TextFormat) -> None:
-        self.lines, self._vocabulary = LineTokens(tokenizer, text_format), len(tokenizer)
+        self.lines = LineTokens(tokenizer, text_format)
 
-    def compile(self, asked: Sequence[Menu | FreeText]) -> Automaton:
+    def compile(self, asked: Sequence[Menu]) -> Automaton:
         """Return one automaton for all of them; each text is encoded once, when it first occurs."""
         menus = _Menus()
-        first = [END if isinstance(choices, FreeText) else menus.add(choices) for choices in asked]
-        return with_free_text(self._lines(menus, first), asked, self._vocabulary, int(self.lines.closing[-1]))
+        return self._lines(menus, [menus.add(choices) for choices in asked])
 
     def _lines(self, menus: _Menus, first: list[int]) -> Automaton:
         if not menus.options:
@@ -80,6 +79,11 @@ class Constraint:
             options,
             roots[first],
         )
+
+
+def constraint_of(tokenizer: Any, text_format: TextFormat | None) -> Constraint | None:
+    """Return the constraint of a game's menus; None for a game whose answers are free text."""
+    return Constraint(tokenizer, text_format) if text_format else None
 
 
 class _Menus:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from sparring.agents.llm.decoding.kv_cache import Context
-from sparring.agents.llm.decoding.output_layer import allowed_logits, backbone, without_dropout
+from sparring.agents.llm.decoding.output_layer import all_logits, allowed_logits, backbone, without_dropout
 from sparring.agents.llm.decoding.token_batch import TokenBatch
 
 
@@ -39,12 +39,25 @@ class Scores:
     sample: Tensor
 
 
-def score(model: Any, batch: TokenBatch, temperature: float) -> Scores:
-    """Score the decision tokens of `batch` (on the model's device) at the temperature they were drawn at, above 0."""
+def score(model: Any, batch: TokenBatch) -> Scores:
+    """Score the decision tokens of `batch` (on the model's device) at the temperatures they were drawn at."""
     hidden = _hidden(model, batch)
-    logps = segment_log_softmax(allowed_logits(model, hidden, batch.allowed, batch.row) / temperature, batch.row)
+    if batch.vocabulary:
+        return _score_free_text(model, batch, hidden)
+    logits = allowed_logits(model, hidden, batch.allowed, batch.row)
+    logps = segment_log_softmax(logits / batch.temperature[batch.row], batch.row)
     entropy = -segment_sum(logps.exp() * logps, batch.row, len(batch.chosen))
     return Scores(logps[batch.chosen], entropy, logps, batch.row, batch.sample)
+
+
+def _score_free_text(model: Any, batch: TokenBatch, hidden: Tensor) -> Scores:
+    """Score steps at which the whole vocabulary is allowed."""
+    logits = all_logits(model, hidden)[:, : batch.vocabulary]
+    logps = (logits / batch.temperature[:, None]).log_softmax(1)
+    entropy = -(logps.exp() * logps).sum(1)
+    row = torch.arange(len(logps), device=logps.device).repeat_interleave(batch.vocabulary)
+    flat = logps.flatten()
+    return Scores(flat[batch.chosen], entropy, flat, row, batch.sample)
 
 
 def segment_log_softmax(logits: Tensor, row: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
 from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.validate_language import check_endpoint
-from sparring.envs.text import Prompt, TextFormat
+from sparring.envs.text import FreeText, Prompt, TextFormat
 
 PromptText = str | list[int]
 
@@ -136,12 +136,11 @@ class EndpointBackend:
 
     def _decide(self, prompt: PromptText, request: Prompt) -> Decision:
         """Make one decision, in a thread of the pool; raises `EndpointError`."""
-        until = self._until()
+        until, menu = self._until(), request.menu
+        temperature = menu.drawn_at(self._temperature) if isinstance(menu, FreeText) else self._temperature
 
         def put(question: Question) -> Answer:
-            return self._asker.ask(
-                question, temperature=self._temperature, by_id=self._spelling is not None, until=until
-            )
+            return self._asker.ask(question, temperature=temperature, by_id=self._spelling is not None, until=until)
 
         writing = self._writer.write(prompt, request.menu, request.seed, put) if request.is_open else Writing()
         return self._judge.decision(prompt, request.menu, writing)
@@ -165,7 +164,7 @@ class EndpointBackend:
     def _outcome(self, future: Future[Decision], request: Prompt) -> Decision:
         """Return the decision of a thread, or the fallback if the server did not answer."""
         try:
-            return replace(future.result(), policy_version=self.policy_version)
+            return replace(future.result(), policy_version=self.policy_version, temperature=self._temperature or 1.0)
         except EndpointError as error:
             return self._judge.fallback(request.menu, f"there is no answer ({error.kind})")
 

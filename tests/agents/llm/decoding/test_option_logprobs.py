@@ -45,7 +45,7 @@ def log_probabilities(backend, decision, choices, answers):
         steps = backend.constraint.replay(choices, tokens.tolist())
         parts = {name: getattr(steps, name) for name in ("token_ids", "logprobs", "allowed_ids", "allowed_counts")}
         spelled.append(replace(decision, chosen=tuple(options), **parts))
-    scores = score(backend._model, collate(spelled), backend.temperature or 1.0)
+    scores = score(backend._model, collate(spelled))
     found = np.zeros(len(spelled))
     np.add.at(found, scores.sample.numpy(), scores.logp.detach().double().numpy())
     return found

@@ -68,7 +68,7 @@ def test_what_was_sampled_is_what_is_scored(make, temperature, constraint):
     decisions = backend(model, constraint, temperature=temperature, batch_size=16).decide(requests(48, seed=3))
     batch = collate(decisions)
     with torch.no_grad():
-        scores = score(model, batch, temperature)
+        scores = score(model, batch)
     assert torch.allclose(scores.logp, batch.sampled_logp, atol=1e-4, rtol=0)
     sums = torch.zeros(len(scores.logp)).index_add(0, scores.row, scores.logps.exp())
     assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
@@ -115,7 +115,7 @@ def test_temperature_zero_takes_the_likeliest_and_is_not_for_training(model, con
     assert not any(decision.exact for decision in decisions)
     batch = collate(decisions)
     with torch.no_grad():
-        scores = score(model, batch, 1.0)
+        scores = score(model, batch)
     best = torch.full((len(scores.logp),), -torch.inf).scatter_reduce(0, scores.row, scores.logps, "amax")
     assert torch.equal(best, scores.logp)
 

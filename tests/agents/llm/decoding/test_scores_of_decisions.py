@@ -25,11 +25,11 @@ def constraint():
     return Constraint(word_tokenizer(), DIPLOMACY_TEXT)
 
 
-def decided(model, constraint, number=20):
+def decided(model, constraint, number=20, temperature=1.0):
     """Decisions of unlike lengths."""
     asked = random_choices()
     picked = [asked[place] for place in np.linspace(0, len(asked) - 1, number).astype(int)]
-    player = TransformersBackend(model, word_tokenizer(), constraint=constraint)
+    player = TransformersBackend(model, word_tokenizer(), constraint=constraint, temperature=temperature)
     return player.decide([Prompt(*pair, seed) for seed, pair in enumerate(picked)])
 
 
@@ -45,8 +45,8 @@ def test_a_batch_scores_as_each_alone(make, share, constraint):
     lengths = {len(decision.prompt_ids) for decision in decisions}
     assert max(lengths) - min(lengths) >= 6
     with torch.no_grad():
-        together = score(model, collate(decisions, share=share), 0.8)
-        alone = torch.cat([score(model, collate([decision]), 0.8).logp for decision in decisions])
+        together = score(model, collate(decisions, share=share))
+        alone = torch.cat([score(model, collate([decision])).logp for decision in decisions])
     assert (together.logp - alone).abs().max() <= 1e-5
 
 
@@ -54,10 +54,10 @@ def test_a_batch_scores_as_each_alone(make, share, constraint):
 def test_scores_are_the_models_own_logits_over_the_allowed_ids(make, constraint):
     """Against the plain way: full logits of one text at a time, -inf for what is not allowed, log-softmax."""
     model = make(word_tokenizer())
-    for number, decision in enumerate(decided(model, constraint)):
+    for number, decision in enumerate(decided(model, constraint, temperature=0.7)):
         batch = collate([decision])
         with torch.no_grad():
-            scores = score(model, batch, 0.7)
+            scores = score(model, batch)
             logits = model(text(decision)).logits[0].double() / 0.7
         cuts = np.split(decision.allowed_ids, np.cumsum(decision.allowed_counts)[:-1])
         expected, entropies = [], []
@@ -78,7 +78,7 @@ def test_two_passes_are_equal_bit_for_bit_although_the_model_is_training(constra
     model = llama(word_tokenizer(), attention_dropout=0.4)
     batch = collate(decided(model, constraint))
     model.train()
-    first, again = score(model, batch, 1.0), score(model, batch, 1.0)
+    first, again = score(model, batch), score(model, batch)
     assert torch.equal(first.logps, again.logps)
     assert model.training
 
@@ -97,9 +97,9 @@ def test_decisions_without_a_choice_are_not_read_and_keep_their_numbers(constrai
     batch = collate([Decision(()), real, Decision(())])
     assert len(batch.levels[-1].counts) == 1
     assert set(batch.sample.tolist()) == {1}
-    nothing = score(model, collate([Decision(())]), 1.0)
+    nothing = score(model, collate([Decision(())]))
     assert len(nothing.logp) == len(nothing.logps) == 0
-    assert len(score(model, collate([]), 1.0).logp) == 0
+    assert len(score(model, collate([])).logp) == 0
 
 
 def test_without_the_mask_probabilities_differ(constraint):
@@ -108,7 +108,7 @@ def test_without_the_mask_probabilities_differ(constraint):
     decisions = decided(model, constraint)
     batch = collate(decisions)
     with torch.no_grad():
-        right, wrong = score(model, batch, 1.0), unmasked_score(model, batch, 1.0)
+        right, wrong = score(model, batch), unmasked_score(model, batch, 1.0)
     assert (wrong.logp < right.logp).all()
     assert (right.logp - wrong.logp).mean() > 0.5
     sums = torch.zeros(len(wrong.logp)).index_add(0, wrong.row, wrong.logps.exp())
@@ -125,7 +125,7 @@ def test_gradients_are_those_of_the_plain_way(constraint):
     model, other = (llama(word_tokenizer()) for _ in range(2))
     decision = max(decided(model, constraint), key=lambda decision: len(decision.token_ids))
     batch = collate([decision])
-    score(model, batch, 1.0).logp.sum().backward()
+    score(model, batch).logp.sum().backward()
     logits = other(text(decision)).logits[0]
     total, places = torch.zeros(()), len(decision.prompt_ids) + batch.step - 1
     for n, (place, chosen) in enumerate(zip(places, batch.chosen, strict=True)):
@@ -153,7 +153,7 @@ def test_sharing_changes_neither_scores_nor_gradients(make, constraint):
     decisions, scores, tokens = forks(models[0], constraint), [], []
     for model, share in zip(models, (False, True), strict=True):
         batch = collate(decisions, share=share)
-        scores.append(score(model, batch, 0.9))
+        scores.append(score(model, batch))
         weights = torch.arange(len(batch.place)) % 5 - 2.0
         (weights * scores[-1].logp).sum().backward()
         tokens.append(sum(len(level.tokens) for level in batch.levels))

@@ -46,7 +46,7 @@ def test_trap_6_the_model_learns_from_the_very_ids_that_it_wrote(tokenizer):
         with reading(model) as sampled:
             (decision,) = player.decide([request])
         with reading(model) as trained, torch.no_grad():
-            score(model, collate([decision]), 1.0)
+            score(model, collate([decision]))
         last = int(np.flatnonzero(decision.allowed_counts > 1)[-1])
         assert trained == sampled == [*decision.prompt_ids.tolist(), *decision.token_ids[:last].tolist()]
 

@@ -69,7 +69,7 @@ def test_log_probabilities_are_those_of_our_own_scoring(structured, pieces, temp
         decisions = backend.decide(requests(2))
     assert all(decision.exact for decision in decisions)
     batch = collate(decisions)
-    scores = score(model, batch, temperature)
+    scores = score(model, batch)
     assert len(scores.logp) >= 8
     assert (scores.logp - batch.sampled_logp).abs().max() < 1e-4
 

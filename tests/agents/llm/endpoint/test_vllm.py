@@ -109,7 +109,7 @@ def check_exact(backend, asked, model, temperature):
     assert all(legal(request, decision) for request, decision in zip(asked, decisions, strict=True))
     batch = collate(decisions)
     with torch.no_grad():
-        scores = score(model, batch, temperature)
+        scores = score(model, batch)
     assert len(scores.logp) > 2 * len(asked)
     assert (scores.logp - batch.sampled_logp).abs().max() < TOLERANCE
 

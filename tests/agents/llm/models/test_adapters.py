@@ -260,7 +260,7 @@ def test_backends_of_several_adapters_share_a_model():
         )
         batch = collate(player.decide(asked))
         with adapters.playing(name), torch.no_grad():
-            mine = score(adapters.model, batch, 1.0).logp
+            mine = score(adapters.model, batch).logp
         assert torch.allclose(mine, batch.sampled_logp, atol=1e-4)
         scores[name] = mine
     assert len({value.sum().item() for value in scores.values()}) == 3
@@ -279,7 +279,7 @@ def test_gradients_reach_the_adapter_through_scores():
     ).decide(asked)
     adapters.model.train()
     batch = collate(decisions)
-    first, again = (score(adapters.model, batch, 1.0).logp for _ in range(2))
+    first, again = (score(adapters.model, batch).logp for _ in range(2))
     assert torch.equal(first, again)
     first.sum().backward()
     grads = {key: parameter.grad for key, parameter in adapters.parameters().items()}

@@ -234,7 +234,7 @@ def test_smollm2_plays_legal_orders_with_exact_probabilities():
     ).decide(requests(8, seed=1, lines=2))
     batch = collate(decisions)
     with torch.no_grad():
-        scores = score(model, batch, 0.8)
+        scores = score(model, batch)
     assert torch.allclose(scores.logp, batch.sampled_logp, atol=1e-4)
 
 
