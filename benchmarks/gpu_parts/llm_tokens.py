@@ -117,7 +117,7 @@ def _answers(model: Any, tokenizer: Any, options: PartOptions) -> dict[str, bool
         one.finish_reason == STOP and len(one.chosen) == r.menu.lines for r, one in zip(asked, answered, strict=True)
     )
     batch = collate(answered).to(next(model.parameters()).device)
-    gap = (score(model, batch, TEMPERATURE).logp - batch.sampled_logp).abs().max()
+    gap = (score(model, batch).logp - batch.sampled_logp).abs().max()
     return {
         "every unit gets a legal order": whole,
         f"log-probabilities drawn and scored are within {AT_MOST_APART} nats": float(gap) <= AT_MOST_APART,

@@ -40,21 +40,21 @@ def scored(batch, favour):
 
 
 def test_who_knows_the_answers_is_always_right(questions, model, monkeypatch):
-    monkeypatch.setattr(held_out, "score", lambda _, batch, temperature: scored(batch, 1e9))
+    monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e9))
     found = questions.check(model)
     assert found["eval/held_out/accuracy"] == 1.0
     assert found["eval/held_out/order_loss"] == pytest.approx(0.0, abs=1e-3)
 
 
 def test_who_knows_them_to_be_wrong_is_right_where_there_is_no_choice(questions, model, monkeypatch):
-    monkeypatch.setattr(held_out, "score", lambda _, batch, temperature: scored(batch, 1e-9))
+    monkeypatch.setattr(held_out, "score", lambda _, batch: scored(batch, 1e-9))
     assert questions.check(model)["eval/held_out/accuracy"] < 0.05
 
 
 def test_one_wrong_token_makes_one_order_wrong(questions, model, monkeypatch):
     wrong = []
 
-    def mostly_right(_, batch, temperature):
+    def mostly_right(_, batch):
         scores = scored(batch, 1e9)
         if not wrong:
             wrong.append(int((scores.row == 0).nonzero()[-1]))
