@@ -13,6 +13,8 @@ LORA_TARGETS = ("attention", "all")
 MATCHMAKINGS = ("category", "win_rate", "rating")
 SHARED = ("self_play", "peer", "exploitable", "baseline")
 """Categories of players in a league that have a share."""
+KL_FORMS = ("exact", "signed", "squared")
+STDS = ("population", "sample")
 WIN_RATE_FORMS = ("hard", "variance")
 PLAYS = ("league", "self_play")
 DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
@@ -142,7 +144,11 @@ class GRPOConfig:
     ppo_epsilon_high: float = option(0.5, "[0, 100]")
     entropy_coef: float = option(0.0, PROBABILITY)
     kl_beta: float = option(0.04, "[0, 100]")
+    kl_beta_start_step: int = option(0, COUNT)
+    """Beta is 0 for this many steps, then warms up."""
     kl_beta_warmup_steps: int = option(0, COUNT)
+    kl_form: str = option("exact", KL_FORMS)
+    """exact: over all allowed tokens; signed, squared: the drawn token's log-ratio, poor estimates."""
     kl_target: float = option(0.0, "[0, 100]")
     """Above 0 beta tracks the KL."""
     kl_horizon: int = option(10, POSITIVE)
@@ -151,6 +157,8 @@ class GRPOConfig:
     advantage_min_std: float = option(1e-4, "(0, 1000]")
     advantage_clip: float = option(0.0, "[0, 1000]")
     """0 does not clip."""
+    advantage_std: str = option("population", STDS, needs=["grpo.scale_advantages=true"])
+    """Divisor of a group's variance: its G samples, or G - 1."""
     scale_advantages: bool = True
     """By the group's standard deviation; false as in Dr. GRPO."""
     use_importance_correction: bool = False

@@ -27,7 +27,10 @@ from sparring.configs.schema import (
     RunConfig,
 )
 
-MOMENTS = ("max_updates", "grpo.steps", "grpo.kl_beta_warmup_steps", "league.cold_start_steps", "clone.updates")
+MOMENTS = (
+    *("max_updates", "grpo.steps", "grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps"),
+    *("league.cold_start_steps", "clone.updates"),
+)
 """Moments of language-model runs; others have them in phases: `updates`, every `at`, the end of every `over`."""
 INTERVALS = {
     "checkpoint_every": 1,

@@ -9,7 +9,7 @@ answer is one sequence of lines, or `FreeText`, any text, which the game parses.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -262,12 +262,16 @@ class Demonstration(Protocol):
         """Prompt text."""
 
     @property
-    def menu(self) -> Menu:
+    def menu(self) -> Menu | FreeText:
         """Legal answers."""
 
     @property
+    def answer(self) -> str:
+        """Answer of the player, as it follows the prompt."""
+
+    @property
     def chosen(self) -> tuple[Option, ...]:
-        """Answer of the player."""
+        """Answer of the player from a menu; empty for free text."""
 
     @property
     def again(self) -> tuple[Option, ...]:
@@ -276,6 +280,10 @@ class Demonstration(Protocol):
 
 class Demonstrations(Protocol):
     """Endless games of scripted players, with a state."""
+
+    @property
+    def source(self) -> str:
+        """Origin of the answers, for messages, such as "dumbbot in 16 games"."""
 
     def next(self, *, twice: bool = False) -> Sequence[Sequence[Demonstration]]:
         """Return the decisions of the next step by game; with `twice` also those of other random draws."""
@@ -292,11 +300,16 @@ class Demonstrations(Protocol):
 
 @dataclass(frozen=True)
 class ReferenceTable:
-    """Columns of an evaluation's table (metric to heading), and the metrics of each opponent."""
+    """Columns of an evaluation's table (metric to heading), and the metrics of each row.
+
+    `heading` is that of the rows' names, `prefix` precedes these in the names of metrics.
+    """
 
     columns: Mapping[str, str]
     found: Mapping[str, Mapping[str, float]]
     games: int
+    heading: str = "player"
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -304,22 +317,26 @@ class TextGame:
     """Text interface of a game; `config` is always a `RunConfig`, `threads` is for the simulator.
 
     Attributes:
-        format: text format of its answers.
+        format: text format of its answers; None if all of them are free text.
         corpus: texts with the words for a tokenizer of the game's own.
         task: `task(config, threads=)` makes a `TextTask`.
         demonstrations: `demonstrations(config, games=, seed=, threads=)` makes `Demonstrations` of `config.clone.bot`.
-        references: `references(config, models, learner=, base=, threads=)` plays the named model `learner` against
-            fixed opponents and returns a `ReferenceTable`. Raises `InputError`.
+        references: `references(config, models, learner=, base=, threads=)` measures the named model `learner` against
+            fixed opponents or on held-out prompts and returns a `ReferenceTable`. Raises `InputError`.
         bot_answers: `bot_answers(name, prompts, threads=)` returns a scripted player's choice for each prompt.
+        headline: metrics in the progress line, by name, such as {"centres": "game/avg_sc_count"}.
+        pieces: regular expression of a tokenizer of its own: how text is cut into tokens; empty: into words.
 
     """
 
-    format: TextFormat
+    format: TextFormat | None
     corpus: Callable[[], Iterator[str]]
     task: Callable[..., TextTask]
     demonstrations: Callable[..., Demonstrations]
     references: Callable[..., ReferenceTable]
     bot_answers: Callable[..., list[tuple[Option, ...]]]
+    headline: Mapping[str, str] = field(default_factory=dict)
+    pieces: str = ""
 
 
 def mix(*numbers: int) -> int:

@@ -59,12 +59,16 @@ class ReferenceEvaluation:
         played = self._game.references(
             self._config, self._models, learner=CHALLENGER, base=BASE_MODEL, threads=self._threads
         )
-        metrics = {f"eval/vs_{name}/{key}": value for name, part in played.found.items() for key, value in part.items()}
+        metrics = {
+            f"eval/{played.prefix}{name}/{key}": value
+            for name, part in played.found.items()
+            for key, value in part.items()
+        }
         return ReferenceResult(metrics, _table(played))
 
 
 def _table(played: ReferenceTable) -> str:
-    head = ["against six of", "games", *played.columns.values()]
+    head = [played.heading, "games", *played.columns.values()]
     rows = [
         [name, str(played.games), *(f"{part[key]:.3g}" for key in played.columns)]
         for name, part in played.found.items()

@@ -21,7 +21,7 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from sparring.agents.grpo.objective.beta import Beta
 from sparring.agents.grpo.objective.importance import check_agreement, correction
-from sparring.agents.grpo.objective.kl import k3_times_ratio, kl_to_reference
+from sparring.agents.grpo.objective.kl import k3_times_ratio, kl_to_reference, log_ratio_kl
 from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
 from sparring.agents.grpo.objective.loss import Terms, loss_metrics, policy_loss
 from sparring.agents.grpo.objective.reference import Reference, in_place_of
@@ -209,7 +209,10 @@ class GRPOLearner:
         policy = LogProbs(scores.logps, Source.POLICY, self._weights)
         drawn = reference.values[batch.chosen]
         tally.k3s.append(k3_times_ratio(scores.logp.detach(), drawn, batch.sampled_logp))
-        return kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=self.reference.weights)
+        form, weights = self.grpo.kl_form, self.reference.weights
+        if form != "exact":
+            return log_ratio_kl(policy, reference, batch.chosen, form, weights=weights)
+        return kl_to_reference(policy, reference, scores.row, len(scores.logp), weights=weights)
 
     def _score(self, batch: TokenBatch) -> Scores:
         return score(self.model, batch)

@@ -43,7 +43,7 @@ from sparring.curriculum.league.inheritance import inherit
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league
 from sparring.curriculum.league.matchmaking import draw_opponents
 from sparring.curriculum.league.serialization import read_league, write_league
-from sparring.envs.game import game_with_id
+from sparring.envs.game import game_with_id, text_game
 from sparring.envs.text import RolloutPlan
 
 
@@ -186,9 +186,10 @@ class GRPOTrainer:
                 self.session.progress.say(line)
 
     def headline(self, metrics: Mapping[str, float]) -> tuple[str, str]:
-        """Return the trainer's name and a line with reward, supply centres and KL."""
-        reward, centres = metrics.get("benchmark/reward_mean", 0.0), metrics.get("game/avg_sc_count", 0.0)
-        return "grpo", f"reward {reward:.2f}, {centres:.1f} centres, KL {metrics.get('kl/mean', 0.0):.4f}"
+        """Return the trainer's name and a line with reward, the game's own numbers and KL."""
+        own = [f"{metrics.get(key, 0.0):.1f} {name}" for name, key in text_game(self.game.id).headline.items()]
+        parts = [f"reward {metrics.get('benchmark/reward_mean', 0.0):.2f}", *own]
+        return "grpo", ", ".join([*parts, f"KL {metrics.get('kl/mean', 0.0):.4f}"])
 
     def save_policy(self, path: Path, *, interrupted: bool = False) -> None:
         """Write the adapter; equal adapters give equal bytes, whether interrupted or not."""

@@ -20,6 +20,7 @@ IDLE = [
         ["grpo.use_strategic_step_scoring=true", "grpo.use_trajectory_level_rewards=true"],
         "grpo.use_trajectory_level_rewards=false",
     ),
+    (["grpo.advantage_std=sample", "grpo.scale_advantages=false"], "grpo.scale_advantages=true"),
     (["grpo.elo_scale=1"], "grpo.use_elo_conditioned_rewards=true"),
     (["league.matchmaking=rating", "grpo.play=self_play"], "grpo.play=league"),
     (["league.win_rate_form=variance"], "league.matchmaking=win_rate"),

@@ -3,9 +3,10 @@
     A_i = (r_i - mean) / max(std, advantage_min_std)        or without the division: scale_advantages = false
     A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so that the bound holds
 
-mean and std are those of the group, std with 1 / G. Groups of one and groups with equal rewards carry no signal; their
-samples leave the batch instead of staying as zeros. Equality allows for rounding: sums of the same terms in another
-order differ in the last digits, and a division by a tiny std would amplify that.
+mean and std are those of the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of one and
+groups with equal rewards carry no signal; their samples leave the batch instead of staying as zeros. Equality allows
+for rounding: sums of the same terms in another order differ in the last digits, and a division by a tiny std would
+amplify that.
 """
 
 from __future__ import annotations
@@ -54,9 +55,15 @@ def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
     raw = raised - mean_per_part(raised, group, groups)[group]  # r_i - mean
     if config.scale_advantages:
         std = mean_per_part(raw.square(), group, groups).sqrt()
+        if config.advantage_std == "sample":
+            size = count_per_part(group, groups)
+            std = std * (size / (size - 1).clamp(min=1)).sqrt()
         raw = raw / std.clamp(min=config.advantage_min_std)[group]  # (r_i - mean) / max(std, floor)
     values = raw.clamp(-config.advantage_clip, config.advantage_clip) if config.advantage_clip > 0 else raw
     metrics = _value_metrics(values[used], raw[used]) | _left_out(used, alone)
+    if used.any():
+        spread = _extreme(values, group, groups, "amax") - _extreme(values, group, groups, "amin")
+        metrics["advantage/range_mean"] = float(spread[group[used].unique()].mean())
     return Advantages(values.masked_fill(~used, 0.0), used, metrics)
 
 

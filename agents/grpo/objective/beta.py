@@ -1,7 +1,8 @@
 """Weight of the KL penalty: warmed up from 0, then adapted to the measured KL if a target is set.
 
-At step s = 0, 1, ... of W = `kl_beta_warmup_steps`, beta is min(1, s / W) of its full value: 0 in the first step, full
-from step W on. With `kl_target` > 0 the full value follows the KL, smoothed over about H = `kl_horizon` steps:
+At step s = 0, 1, ... after `kl_beta_start_step` steps with beta 0, beta is min(1, s / W) of its full value with
+W = `kl_beta_warmup_steps`: 0 in the first of these steps, full from step W on; with W = 0 at once. With `kl_target` > 0
+the full value follows the KL, smoothed over about H = `kl_horizon` steps:
 
     ema <- ema + (KL - ema) / H                        beginning with the first KL
     beta <- 1.5 beta where ema > 1.5 target,  beta / 1.5 where ema < 0.5 target,  within [0.001, 0.5]
@@ -34,8 +35,10 @@ class Beta:
     @property
     def progress(self) -> float:
         """Completed fraction of the warm-up, 0 to 1."""
-        warmup = self._config.kl_beta_warmup_steps
-        return min(1.0, self._step / warmup) if warmup else 1.0  # min(1, s / W)
+        step, warmup = self._step - self._config.kl_beta_start_step, self._config.kl_beta_warmup_steps
+        if step < 0:
+            return 0.0
+        return min(1.0, step / warmup) if warmup else 1.0  # min(1, s / W)
 
     @property
     def value(self) -> float:

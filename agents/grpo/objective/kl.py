@@ -6,12 +6,12 @@ The sum has about ten terms, so no estimate from the drawn id is needed, and its
 be normalized over the same allowed ids at the same temperature; ids that are not allowed are absent instead of at
 -inf, so 0 * inf does not occur.
 
-Single-draw estimators are only reported; k1 and k2 exist only in the tests, for comparison. With l = log pi and
-q = log ref of a draw from pi (http://joschu.net/blog/kl-approx.html); the tests enumerate the expectations:
+Single-draw estimators are reported; k1 and k2 can replace the sum (`kl_form`), to repeat runs that used them. With l =
+log pi and q = log ref of a draw from pi (http://joschu.net/blog/kl-approx.html); the tests enumerate the expectations:
 
     name  estimate                      its value        its gradient, in a loss
-    k1    l - q                         unbiased         zero: useless
-    k2    (l - q)^2 / 2                 biased           that of KL(pi || ref)
+    k1    l - q                         unbiased         zero: useless; `kl_form` signed
+    k2    (l - q)^2 / 2                 biased           that of KL(pi || ref); twice it is `kl_form` squared
     k3    e^(q - l) - (q - l) - 1       unbiased         that of KL(ref || pi), the other way round
     k3 x  k3 times pi / pi_old          unbiased         that of KL(pi || ref)  (DeepSeek-V3.2, equation 7)
 """
@@ -38,6 +38,12 @@ def kl_to_reference(policy: LogProbs, reference: LogProbs, row: Tensor, rows: in
     Raises `ProvenanceError` for any other source, such as the sampler in place of the reference.
     """
     return exact_kl(policy.demand(Source.POLICY), reference.demand(Source.REFERENCE, weights=weights), row, rows)
+
+
+def log_ratio_kl(policy: LogProbs, reference: LogProbs, chosen: Tensor, form: str, *, weights: str) -> Tensor:
+    """Compute the drawn token's log-ratio [N], `form` signed or squared; both are poor estimates of the KL."""
+    drawn = policy.demand(Source.POLICY)[chosen] - reference.demand(Source.REFERENCE, weights=weights)[chosen]
+    return drawn.square() if form == "squared" else drawn  # (l - q)^2 or l - q
 
 
 def k3(policy: Tensor, reference: Tensor) -> Tensor:

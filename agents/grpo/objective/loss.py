@@ -30,6 +30,7 @@ from sparring.configs.language import GRPOConfig
 class Terms:
     """Loss of a micro-batch and its terms [N] without gradient.
 
+    `policy` and `penalty` are the sums of the surrogate and of beta KL in the loss.
     `ratio` is r_t or s_i; `cut` is true where clipping left no gradient.
     """
 
@@ -38,6 +39,8 @@ class Terms:
     cut: Tensor
     entropy: Tensor
     kl: Tensor
+    policy: Tensor
+    penalty: Tensor
 
 
 def policy_loss(tokens: Tokens, totals: Totals, config: GRPOConfig, *, beta: float) -> Terms:
@@ -55,13 +58,16 @@ def policy_loss(tokens: Tokens, totals: Totals, config: GRPOConfig, *, beta: flo
     token_loss = -_surrogate(ratio, advantage, config)
     if tokens.weight is not None:
         token_loss = tokens.weight.detach() * token_loss  # w_t
+    surrogate = token_loss.detach()
     if beta:
         token_loss = token_loss + beta * tokens.kl  # + beta KL_t
     if config.entropy_coef:
         token_loss = token_loss - config.entropy_coef * tokens.entropy  # - c H_t
     scale = _scale(count_per_part(sample, samples).to(logp.dtype), totals, config)
     loss = (scale[sample] * token_loss).sum()  # sum_t c_i l_t
-    return Terms(loss, ratio.detach(), _cut(ratio, advantage, config), tokens.entropy.detach(), tokens.kl.detach())
+    policy, penalty = ((scale[sample] * part).sum() for part in (surrogate, beta * tokens.kl.detach()))
+    cut = _cut(ratio, advantage, config)
+    return Terms(loss, ratio.detach(), cut, tokens.entropy.detach(), tokens.kl.detach(), policy, penalty)
 
 
 @torch.no_grad()
@@ -79,7 +85,11 @@ def loss_metrics(parts: Sequence[Terms], totals: Totals) -> dict[str, float]:
         torch.cat([getattr(part, name) for part in parts]) for name in ("ratio", "cut", "entropy", "kl")
     )
     # correction=0: the deviation of a single token is then 0, not NaN.
+    policy, penalty = (torch.stack([getattr(part, name) for part in parts]).sum() for name in ("policy", "penalty"))
     measured = {
+        "loss/policy": policy,
+        "loss/kl": penalty,
+        "loss/kl_share": penalty.abs() / (policy.abs() + penalty.abs() + 1e-8),
         "ppo/ratio_mean": ratio.mean(),
         "ppo/ratio_std": ratio.std(correction=0),
         "ppo/clip_fraction": cut.to(ratio.dtype).mean(),

@@ -55,6 +55,14 @@ class HeldOut:
         parts = [decisions[begin : begin + BATCH] for begin in range(0, len(decisions), BATCH)]
         self._parts = [_part(part, line_end) for part in parts]
 
+    def describe(self, found: dict[str, float]) -> str:
+        """Return the metrics of a `check` in words."""
+        right, agreement = found["eval/held_out/accuracy"], found["eval/held_out/bot_agreement"]
+        return (
+            f"{right:.1%} of {self.orders} held-out orders are the bot's (its own, asked twice: {agreement:.1%}), "
+            f"{found['eval/held_out/order_loss']:.3f} nats an order"
+        )
+
     @torch.no_grad()
     def check(self, model: Any) -> dict[str, float]:
         """Return the share of orders that are the bot's, nats per order over legal ones, and the bot's agreement."""

@@ -10,6 +10,7 @@ the learning rate on the clock.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.llm.cloning.clone_dataset import CloneDataset
 from sparring.agents.llm.cloning.held_out import HeldOut
+from sparring.agents.llm.cloning.held_out_text import HeldOutText
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
 from sparring.agents.llm.cloning.packing import batches, halve, pack
 from sparring.agents.llm.models.saved_model import save_model
@@ -62,8 +64,8 @@ class CloneTrainer:
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
         self.model = build_tiny(self.tokenizer, **shape, seed=self.seeds["model"]).to(self.device)
         self.imitator = Imitator(self.model, halves=self.halves)
-        self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer, self.game.format)
-        self.held_out: HeldOut | None = None
+        self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer)
+        self.held_out: HeldOut | HeldOutText | None = None
 
     def _games(self, games: int, use: str) -> Demonstrations:
         return self.game.demonstrations(self.config, games=games, seed=self.seeds[use], threads=self.threads)
@@ -93,13 +95,15 @@ class CloneTrainer:
         """Play the held-out games, and continue from the state in `session`, if any."""
         self.session = session
         if self.config.evaluation.every:
-            games = self._games(self.config.evaluation.games, "held_out")
-            self.held_out = HeldOut(
-                CloneDataset(games, self.tokenizer, self.game.format), self.tokenizer, self.game.format
-            )
-            games.close()
+            self.held_out = self._held_out()
         if session.found:
             self.load_state_dict(session.found)
+
+    def _held_out(self) -> HeldOut | HeldOutText:
+        if self.game.format is None:
+            return HeldOutText(self.config, self.game, self.tokenizer, threads=self.threads)
+        with closing(self._games(self.config.evaluation.games, "held_out")) as games:
+            return HeldOut(CloneDataset(games, self.tokenizer), self.tokenizer, self.game.format)
 
     def nothing_left(self) -> str:
         """Return the message of a run whose updates are all done."""
@@ -113,7 +117,7 @@ class CloneTrainer:
         limit = f"at most {clone.minutes:g} minutes, " if clone.minutes else ""
         yield (
             f"{self.session.folder.path}: {self.updates} updates, {limit}{clone.layers} layers of {clone.hidden} "
-            f"({weights:,} weights), {clone.bot} in {clone.games_per_update} games, {self.device}, "
+            f"({weights:,} weights), {self.dataset.games.source}, {self.device}, "
             f"{self.threads} threads"
         )
 
@@ -150,11 +154,7 @@ class CloneTrainer:
         found = {}
         if self.held_out and (not self.updates_done % self.config.evaluation.every or self._fraction_done() >= 1.0):
             found = self.held_out.check(self.model)
-            right, agreement = found["eval/held_out/accuracy"], found["eval/held_out/bot_agreement"]
-            self.session.say(
-                f"update {self.updates_done}: {right:.1%} of {self.held_out.orders} held-out orders are the bot's "
-                f"(its own, asked twice: {agreement:.1%}), {found['eval/held_out/order_loss']:.3f} nats an order"
-            )
+            self.session.say(f"update {self.updates_done}: {self.held_out.describe(found)}")
         return found | self._timer.parts() | {"time/tokens_per_second": self._tokens / self._timer.seconds()}
 
     def advance(self) -> None:

@@ -24,7 +24,10 @@ class ModelError(InputError):
 
 @contextmanager
 def without_dropout(model: Any) -> Iterator[None]:
-    """Put `model` into evaluation mode, and back into its previous mode on exit; gradients are still recorded."""
+    """Put `model` into evaluation mode, and back into its previous mode on exit; gradients are still recorded.
+
+    Sampling, scoring and comparing then use the same function of the weights.
+    """
     training = model.training
     model.eval()
     try:

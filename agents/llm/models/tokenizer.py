@@ -21,9 +21,9 @@ PAD, BEGIN, END = "<pad>", "<s>", "</s>"
 WORD = r" ?[A-Z]{3}/[A-Z]{2}| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]|\s"
 
 
-def train_tokenizer(texts: Iterable[str], *, tags: Sequence[str]) -> PreTrainedTokenizerFast:
-    """Build a tokenizer with one token per word of `texts`, byte and tag; equal texts give equal bytes."""
-    cuts = _cuts()
+def train_tokenizer(texts: Iterable[str], *, tags: Sequence[str], pieces: str = WORD) -> PreTrainedTokenizerFast:
+    """Build a tokenizer with one token per piece of `texts`, byte and tag; equal texts give equal bytes."""
+    cuts = _cuts(pieces)
     words = sorted({piece for text in texts for piece, _ in cuts.pre_tokenize_str(text)})
     signs = sorted(pre_tokenizers.ByteLevel.alphabet())
     entries = dict.fromkeys([PAD, BEGIN, END, *tags, *signs, *words])
@@ -46,10 +46,11 @@ def train_tokenizer(texts: Iterable[str], *, tags: Sequence[str]) -> PreTrainedT
 def game_tokenizer(name: str) -> PreTrainedTokenizerFast:
     """Return the tokenizer of our own models of the game `name`, trained on the game's corpus."""
     game: TextGame = load(game_named(name).text_game)
-    return train_tokenizer(game.corpus(), tags=(game.format.opening.strip(), game.format.closing))
+    tags = (game.format.opening.strip(), game.format.closing) if game.format else ()
+    return train_tokenizer(game.corpus(), tags=tags, pieces=game.pieces or WORD)
 
 
-def _cuts() -> pre_tokenizers.PreTokenizer:
-    """Return the pre-tokenizer, which cuts text into words and maps every byte to one sign."""
-    words = pre_tokenizers.Split(Regex(WORD), "isolated")
+def _cuts(pieces: str) -> pre_tokenizers.PreTokenizer:
+    """Return the pre-tokenizer, which cuts text into pieces and maps every byte to one sign."""
+    words = pre_tokenizers.Split(Regex(pieces), "isolated")
     return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])

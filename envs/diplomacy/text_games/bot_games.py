@@ -13,6 +13,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders.choices import Choices, choices
 from sparring.envs.diplomacy.orders.completion import chosen_by
 from sparring.envs.diplomacy.text.prompts import PromptRules, render
+from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from sparring.envs.text import Option
 
 PHASES_OF_A_GAME = 40
@@ -39,6 +40,11 @@ class BotDecision:
         """Prompt text."""
         return render(self.row, self.menu.power, self.menu, self.rules, last_year=self.last_year)
 
+    @property
+    def answer(self) -> str:
+        """Text of the bot's answer."""
+        return DIPLOMACY_TEXT.write(self.chosen)
+
 
 class BotGames:
     """`games` parallel games in which `bot` plays all powers; a finished game restarts.
@@ -60,6 +66,7 @@ class BotGames:
         self.batch = DiplomacyBatch(games, last_year=last_year, threads=threads)
         self.batch.players.fill_(codes.BOTS.index(bot))
         self.seed, self.phases, self.rules = seed, 0, rules or PromptRules()
+        self.source = f"{bot} in {games} games"
         begins = torch.arange(games) * PHASES_OF_A_GAME // games
         for phase in range(PHASES_OF_A_GAME):
             self._draw()

@@ -38,7 +38,7 @@ def references(
     finally:
         batch.close()
     found = {name: measured(owner) for name, owner in zip(opponents, owners, strict=True)}
-    return ReferenceTable(COLUMNS, found, games)
+    return ReferenceTable(COLUMNS, found, games, heading="against six of", prefix="vs_")
 
 
 def measured(owner: torch.Tensor) -> dict[str, float]:

@@ -26,4 +26,5 @@ DIPLOMACY = TextGame(
     demonstrations=demonstrations,
     references=references,
     bot_answers=bot_answers,
+    headline={"centres": "game/avg_sc_count"},
 )

@@ -33,6 +33,7 @@ def test_metrics_by_hand():
     assert result.metrics == pytest.approx(
         {
             "advantage/mean": -0.1,
+            "advantage/range_mean": (3.0 + 2.5) / 2,
             "advantage/std": math.sqrt((3 * 2.25 + 2) / 5 - 0.01),
             "advantage/min": -1.5,
             "advantage/max": 1.5,

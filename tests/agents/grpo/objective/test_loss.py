@@ -128,9 +128,12 @@ def test_loss_and_gradient_are_those_of_the_plain_one(loss_type, aggregation, cl
 def test_metrics_by_hand():
     tokens = tokens_of(torch.tensor(LOGP), OLD, [0, 0, 1], [1.0, 1.0], entropy=[1.0, 2.0, 3.0], kl=[0.0, 0.5, 1.0])
     totals = totals_of(tokens, forced=3)
-    metrics = loss_metrics([loss_of(tokens, totals=totals)], totals)
+    metrics = loss_metrics([loss_of(tokens, totals=totals, beta=0.1)], totals)
     expected = {
         "processing/empty_batches": 0.0,
+        "loss/policy": -(1.25 + 0.5) / 2,  # ratios 2, 1 and 0.5, the first clipped to 1.5
+        "loss/kl": 0.1 * (0.25 + 1.0) / 2,
+        "loss/kl_share": 0.0625 / 0.9375,
         "ppo/ratio_mean": 3.5 / 3,
         "ppo/ratio_std": math.sqrt((4 + 1 + 0.25) / 3 - (3.5 / 3) ** 2),
         "ppo/clip_fraction": 1 / 3,

@@ -21,7 +21,7 @@ from sparring.envs.diplomacy.text_games.bot_games import BotGames
 def questions():
     games = BotGames(3, bot="dumbbot", last_year=1904, seed=6)
     tokenizer = game_tokenizer("diplomacy")
-    yield HeldOut(CloneDataset(games, tokenizer, DIPLOMACY_TEXT), tokenizer, DIPLOMACY_TEXT)
+    yield HeldOut(CloneDataset(games, tokenizer), tokenizer, DIPLOMACY_TEXT)
     games.close()
 
 

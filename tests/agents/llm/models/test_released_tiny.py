@@ -28,7 +28,7 @@ def test_it_orders_as_the_bot_does_in_games_it_never_saw():
     """More than half of the orders."""
     model, tokenizer = load_model(LanguageModelConfig(name="tiny"))
     games = BotGames(8, bot="dumbbot", last_year=1910, seed=77)
-    found = HeldOut(CloneDataset(games, tokenizer, DIPLOMACY_TEXT), tokenizer, DIPLOMACY_TEXT).check(model)
+    found = HeldOut(CloneDataset(games, tokenizer), tokenizer, DIPLOMACY_TEXT).check(model)
     games.close()
     assert found["eval/held_out/accuracy"] > 0.48
     assert found["eval/held_out/order_loss"] < 1.6
