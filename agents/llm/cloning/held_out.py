@@ -23,7 +23,7 @@ from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.line_tokens import encode
 from sparring.agents.llm.decoding.scoring import Scores, score
 from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
-from sparring.envs.text import Demonstration, TextFormat
+from sparring.envs.text import Demonstration, FreeText, TextFormat
 
 PHASES, BATCH = 4, 64
 """Steps of each game, and decisions scored at once."""
@@ -88,6 +88,7 @@ def _pairs(
 
 def _decision(constraint: Constraint, one: Demonstration, example: Example) -> Decision:
     """Return the bot's answer as a model's decision, with the ids allowed at each step."""
+    assert not isinstance(one.menu, FreeText)
     steps = constraint.replay(one.menu, example.answer)
     return Decision(
         chosen=one.chosen,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -20,8 +21,8 @@ class HeldOutText:
 
     def check(self, model: Any) -> dict[str, float]:
         """Answer all prompts; return the game's metrics as `eval/held_out/...`."""
-        options = {"temperature": 0.0, "batch_size": self._config.model.batch_size, "name": STUDENT}
-        student = TransformersBackend(model, self._tokenizer, constraint=None, **options)
+        greedy = replace(self._config.model, temperature=0.0)
+        student = TransformersBackend.of(greedy, model, self._tokenizer, constraint=None, name=STUDENT)
         names = {"learner": STUDENT, "base": ""}
         self._found = self._game.references(self._config, {STUDENT: student}, **names, threads=self._threads)
         return {f"eval/held_out/{name}": value for name, value in self._found.found[STUDENT].items()}

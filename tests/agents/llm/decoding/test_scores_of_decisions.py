@@ -108,7 +108,7 @@ def test_without_the_mask_probabilities_differ(constraint):
     decisions = decided(model, constraint)
     batch = collate(decisions)
     with torch.no_grad():
-        right, wrong = score(model, batch), unmasked_score(model, batch, 1.0)
+        right, wrong = score(model, batch), unmasked_score(model, batch)
     assert (wrong.logp < right.logp).all()
     assert (right.logp - wrong.logp).mean() > 0.5
     sums = torch.zeros(len(wrong.logp)).index_add(0, wrong.row, wrong.logps.exp())

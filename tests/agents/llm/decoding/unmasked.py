@@ -6,8 +6,8 @@ from sparring.agents.llm.decoding.output_layer import all_logits
 from sparring.agents.llm.decoding.scoring import Scores, _hidden
 
 
-def unmasked_score(model, batch, temperature):
+def unmasked_score(model, batch):
     """Score as `scoring.score` does, but without the mask."""
-    logps = torch.log_softmax(all_logits(model, _hidden(model, batch)) / temperature, dim=-1)
+    logps = torch.log_softmax(all_logits(model, _hidden(model, batch)) / batch.temperature[:, None], dim=-1)
     allowed = logps[batch.row, batch.allowed]
     return Scores(allowed[batch.chosen], -(logps.exp() * logps).sum(-1), allowed, batch.row, batch.sample)
