@@ -10,6 +10,7 @@ line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of seve
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,11 +18,13 @@ from pathlib import Path
 from runpy import run_path
 
 if __name__ == "__main__":  # Run as a script, maybe before installation.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))  # during the imports; `main` does the rest
     run_path(str(Path(__file__).parent / "configs" / "installed.py"))["check_installed"]("train.py")
 
 import yaml
 
 from sparring.agents.run.preflight import FolderClaim
+from sparring.agents.run.signals import stopping_at_once
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.status import LOADING, say
@@ -38,7 +41,8 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
     try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
+        with stopping_at_once():
+            return _run(sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
         if _first():
             print(f"train.py: {error}", file=sys.stderr)

@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.kinds import declared
 from sparring.configs.migrations import from_stored
 from sparring.configs.retired import is_retired, run_message
@@ -155,9 +156,11 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
         raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
-        stored = from_stored(read_yaml(path.read_text(encoding="utf-8")))
+        stored = from_stored(read_yaml(read_regular_text(path)))
         if not is_retired(stored.env.id):
             validate(stored, started=True)
+    except IrregularFileError:
+        raise
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: is no configuration of this version: {error}") from error
     if is_retired(stored.env.id):

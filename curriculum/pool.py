@@ -20,6 +20,7 @@ import torch
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
+from sparring.configs.core.regular_file import make_folder, read_regular, read_regular_text
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 from sparring.configs.schema import EVICTIONS
 
@@ -59,7 +60,7 @@ class Pool:
         self.eviction = choose("self_play.eviction", eviction, EVICTIONS)
         self._shape = json.loads(json.dumps(dict(shape)))
         self._snapshots: list[Snapshot] = []
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if (folder / INDEX).exists():
             self._snapshots = self._read_index()
 
@@ -106,7 +107,7 @@ class Pool:
         """
         snapshot, path = self[name], self.path(name)
         try:
-            data = path.read_bytes()
+            data = read_regular(path)
             if sha256(data) != snapshot.sha256:
                 raise PoolError(f"{path}: is damaged (its SHA-256 is not the one in {INDEX}); remove the pool folder")
             content = unpack(data, device)
@@ -167,7 +168,7 @@ class Pool:
     def _read_index(self) -> list[Snapshot]:
         path = self.folder / INDEX
         try:
-            return [Snapshot.of(row) for row in json.loads(path.read_text())]
+            return [Snapshot.of(row) for row in json.loads(read_regular_text(path))]
         except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
             raise PoolError(
                 f"{path}: is not a pool index ({error}); remove it, a resumed run rewrites it from its state"

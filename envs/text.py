@@ -194,7 +194,10 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class RolloutPlan:
-    """All groups of one step, each forked into `samples` games; `paths` are those of players that are checkpoints."""
+    """All groups of one step, each forked into `samples` games.
+
+    `paths` are those of players that are checkpoints, relative to the run's folder.
+    """
 
     step: int
     policy_version: int

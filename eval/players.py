@@ -126,10 +126,11 @@ def results_place(player: Player, kind: str = "eval") -> tuple[Path, str] | None
 
 def content_of(path: Path) -> dict[str, Any]:
     """Return the content of a tensor file, empty if it is not one (loading it later raises). Loads torch."""
+    from sparring.configs.core.regular_file import read_regular
     from sparring.configs.core.tensor_file import TensorFileError, unpack
 
     try:
-        return unpack(path.read_bytes())
+        return unpack(read_regular(path))
     except (OSError, TensorFileError):
         return {}
 

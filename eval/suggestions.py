@@ -12,6 +12,7 @@ from typing import Any
 
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.kinds import run_kind
 from sparring.configs.retired import RETIRED
 from sparring.configs.schema import LanguageRunConfig
@@ -110,7 +111,7 @@ def _plays(game: Game | None, config: Path) -> bool:
 def _stored(config: Path) -> dict[str, Any]:
     """Read a stored configuration; return an empty one if it is missing or unreadable."""
     try:
-        plain = read_yaml(config.read_text(encoding="utf-8"))
+        plain = read_yaml(read_regular_text(config))
     except (OSError, ValueError):
         return {}
     return plain if isinstance(plain, dict) else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.run.fit import save
 from sparring.agents.run.guard import GuardVerdict
+from sparring.agents.run.preflight import check_sources
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState, machine
 from sparring.configs.core.device import choose_device
@@ -65,7 +67,7 @@ class GRPOTrainer:
         """Seconds of the slowest rollout since this process started."""
         model, tokenizer = load_model(config.model, device=config.device)
         self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
-        if config.model.adapter:
+        if config.model.adapter and Path(config.model.adapter).is_file():  # of no use to a run with a training state
             self._start_from(Path(config.model.adapter))
         check_finite(self.adapters.model)
         self.base = base_identity(self.adapters.model)
@@ -82,7 +84,7 @@ class GRPOTrainer:
 
     def _start_from(self, path: Path) -> None:
         """Load the learner's adapter from a file."""
-        found = load_adapter(path, self.adapters.model)
+        found = load_adapter(path.resolve(), self.adapters.model)
         try:
             self.adapters.restore(found.weights, found.shape)
         except AdapterError as error:
@@ -115,6 +117,7 @@ class GRPOTrainer:
         if session.found:
             self.load_state_dict(session.found)
         else:
+            check_sources(self.config)
             self.league = self._first_league()
             self._open_players()
         if self.over:  # the policy file may be missing, or of an earlier step if the disk was full
@@ -221,7 +224,7 @@ class GRPOTrainer:
         self.league = read_league(content["league"])
         self.league_file.restore(self.league)
         players = self._open_players()
-        for job in read_jobs(content["tasks"]):
+        for job in read_jobs(content["tasks"], self.league):
             players.submit(job)
 
     def summary(self) -> dict[str, Any]:
@@ -242,9 +245,10 @@ class GRPOTrainer:
         return self.players
 
     def _new_players(self) -> InProcess | Workers:
+        make = partial(AdapterRolloutWorker, folder=self.session.folder.path)
         if self.grpo.buffer_depth == 0:
-            return InProcess(self.config, AdapterRolloutWorker)
-        return Workers(self.config, AdapterRolloutWorker, self.session.alert)
+            return InProcess(self.config, make)
+        return Workers(self.config, make, self.session.alert)
 
     def _plan_ahead(self) -> None:
         """Submit the plans of all steps up to `buffer_depth` ahead that are not submitted yet."""
@@ -263,7 +267,6 @@ class GRPOTrainer:
             seed=self.config.seed,
             draw=lambda rng: draw_opponents(league, options, step=step, steps=self.grpo.steps, rng=rng),
             league=league,
-            folder=self.session.folder.path,
         )
 
     def _learn(self, job: RolloutJob, batch: RolloutBatch) -> dict[str, float]:

@@ -12,6 +12,7 @@ from sparring.agents.grpo.rollouts.plan_io import read_plan, write_plan
 from sparring.agents.grpo.rollouts.worker import RolloutJob
 from sparring.agents.llm.models.identity import identity_like
 from sparring.agents.run.states import StateError, TrainingState
+from sparring.curriculum.league.league import League
 
 
 def write_jobs(jobs: Sequence[RolloutJob]) -> list[dict[str, Any]]:
@@ -19,9 +20,9 @@ def write_jobs(jobs: Sequence[RolloutJob]) -> list[dict[str, Any]]:
     return [{"plan": write_plan(job.plan), "weights": _bytes(job.weights)} for job in jobs]
 
 
-def read_jobs(written: Sequence[dict[str, Any]]) -> list[RolloutJob]:
-    """Invert `write_jobs`."""
-    return [RolloutJob(read_plan(job["plan"]), job["weights"].numpy().tobytes()) for job in written]
+def read_jobs(written: Sequence[dict[str, Any]], league: League) -> list[RolloutJob]:
+    """Invert `write_jobs`; `league` is that of the same state, with the players of the plans."""
+    return [RolloutJob(read_plan(job["plan"], league), job["weights"].numpy().tobytes()) for job in written]
 
 
 def check_base(found: TrainingState, model: Any, name: str) -> None:

@@ -2,13 +2,12 @@
 
 A file holds everything needed to play: weights, network shape, the contract with the environment (observation and
 action sizes, rules, version) and a training summary. `torch.load(weights_only=True)` reads it. `manifest.json` in the
-same folder records SHA-256 hashes; a listed file must match its hash, and every file is checked by its internal CRCs,
-because neither torch nor a disk detects a flipped bit in a weight.
+same folder records sizes and SHA-256 hashes; a listed file must match its entry, and every file is checked by its
+internal CRCs, because neither torch nor a disk detects a flipped bit in a weight.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +19,12 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.env_version import game_of_policy
 from sparring.agents.policies.networks import build_network
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.files import write_atomically
-from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
 """1: no policy uses mirrored observations. 2: the contract key `mirror` states whether it does."""
-MANIFEST = "manifest.json"
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
 """Keys of every contract; `Game.contract_keys` are those of one game."""
 
@@ -51,16 +49,15 @@ def save_checkpoint(
     """Write `network`, contract and training summary to `path`, and its SHA-256 to the folder's manifest.
 
     `training` is any plain data; equal arguments give equal bytes. A crash leaves the old file or the new one. Raises
-    `CheckpointError` if the contract lacks a key or disagrees with the network's shape.
+    `CheckpointError` if the contract lacks a key or disagrees with the network's shape, or the manifest is damaged.
     """
     _check_contract(path, contract, network.shape)
     header = {"format": FORMAT, "format_version": FORMAT_VERSION}
     belongings = {"shape": network.shape, "contract": contract, "training": training}
-    data = pack(header | belongings | {"weights": network.state_dict()})
-    # The old hash is removed first, so a crash between the writes leaves a file unlisted, not with a wrong hash.
-    _edit_manifest(path, None)
-    write_atomically(path, data)
-    _edit_manifest(path, sha256(data))
+    try:
+        write_listed(path, pack(header | belongings | {"weights": network.state_dict()}))
+    except ManifestError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
@@ -91,14 +88,13 @@ def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoin
 
 def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
     try:
-        data = path.read_bytes()
+        data = read_listed(path, follow=True)
     except FileNotFoundError as error:
         raise CheckpointError(f"{path}: no such checkpoint") from error
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
-    listed = _read_manifest(path.parent / MANIFEST).get(path.name)
-    if listed is not None and listed != sha256(data):
-        raise CheckpointError(f"{path}: is damaged or was replaced: its SHA-256 is not the one in {MANIFEST}")
+    except ManifestError as error:
+        raise CheckpointError(str(error)) from error
     try:
         return unpack(data, device)
     except TensorFileError as error:
@@ -127,25 +123,3 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
     for key in ("obs_dim", "continuous", "binary"):
         if contract[key] != shape.get(key):
             raise CheckpointError(f"{path}: {key} is {contract[key]} in the contract, {shape.get(key)} in the network")
-
-
-def _read_manifest(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
-    try:
-        return {name: entry["sha256"] for name, entry in json.loads(path.read_text()).items()}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{path}: is not a manifest; remove it to load files unverified") from error
-
-
-def _edit_manifest(path: Path, digest: str | None) -> None:
-    """List `path` with `digest`, or remove it if `digest` is None."""
-    manifest = path.parent / MANIFEST
-    entries = _read_manifest(manifest)
-    if digest is None and path.name not in entries:
-        return
-    entries.pop(path.name, None)
-    if digest is not None:
-        entries[path.name] = digest
-    text = json.dumps({name: {"sha256": entries[name]} for name in sorted(entries)}, indent=1)
-    write_atomically(manifest, text + "\n")

@@ -1,14 +1,18 @@
 """One folder per run, under a readable name: adjective-callsign-run.
 
 Generated names use the operating system's entropy, not the run's seed, so that two runs with one seed get two names.
-A folder is created exclusively, and its lock prevents two trainers from writing into it. A run is continued by opening
-its folder again.
+A folder appears with its lock's file in it, by one rename, and the lock prevents two trainers from writing into it:
+of two that start under one name at once, the one that gets the lock trains. A run is continued by opening its folder
+again.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import secrets
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,10 +21,12 @@ from typing import Any
 
 import yaml
 
+from sparring.agents.run.contents import check_contents
 from sparring.configs.core.allowed import Form, complaint
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import remove_leftovers, write_atomically
 from sparring.configs.core.locks import FileLock, LockBusyError
+from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.schema import FOLDER, SNAPSHOT
 from sparring.configs.serialization import read_yaml
 
@@ -45,6 +51,10 @@ class RunFolderError(InputError):
     """A run name that cannot be used; the message is one line with the name and what to do."""
 
 
+class RunExistsError(RunFolderError):
+    """A name under which there is a folder already."""
+
+
 class RunLockedError(InputError):
     """A folder that another trainer holds or that cannot be written; the message is one line saying which."""
 
@@ -58,6 +68,8 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         try:
             self._lock = FileLock(folder / LOCK)
+        except IrregularFileError as error:
+            raise RunLockedError(str(error)) from error
         except OSError as error:
             raise RunLockedError(f"{folder}: cannot be written ({error.strerror}); choose another name=") from error
         except LockBusyError as error:
@@ -80,13 +92,17 @@ class RunFolder:
     def open(cls, root: Path, name: str) -> RunFolder | None:
         """Return the existing folder of the run `name` under `root`, or None.
 
-        Raises `RunFolderError` if that path exists but is not a run's folder.
+        It may lack its config.yaml, if a start ended between making the folder and writing that. Raises
+        `RunFolderError` if that path exists but is not a run's folder, `IrregularFileError` for a link, a FIFO or a
+        device in it.
         """
         if not name:
             return None
         _check("name", name, FOLDER)
         folder = cls(root / name)
-        if folder.config.exists():
+        if folder.path.is_dir():
+            check_contents(folder.path)
+        if folder.config.exists() or folder.is_unfinished():
             return folder
         if folder.path.exists():
             raise RunFolderError(f"name={name!r}: {folder.path} exists and is no run's folder; choose another name")
@@ -96,7 +112,8 @@ class RunFolder:
     def create(cls, root: Path, name: str = "", run: str | None = None) -> RunFolder:
         """Create a folder under `root`: `name` if given, else a generated name ending in `run`.
 
-        Raises `RunFolderError` if `name` exists already or is no plain folder name, or if `root` is not writable.
+        Raises `RunExistsError` if `name` exists already, `RunFolderError` if it is no plain folder name or if `root` is
+        not writable.
         """
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -106,11 +123,14 @@ class RunFolder:
             return cls(_make_given(root, name))
         while True:
             path = root / made_up_name(run)
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue
-            return cls(path)
+            if _make(path):
+                return cls(path)
+
+    def is_unfinished(self) -> bool:
+        """Return True if a start ended before it wrote config.yaml: the folder holds the lock's file and no other."""
+        if not self.lock.exists():
+            return False
+        return all(path.name == LOCK or path.suffix == ".tmp" for path in self.path.iterdir())
 
     @property
     def name(self) -> str:
@@ -121,6 +141,11 @@ class RunFolder:
     def config(self) -> Path:
         """The file of the resolved configuration."""
         return self.path / "config.yaml"
+
+    @property
+    def lock(self) -> Path:
+        """The lock's file, which names the process that trains here."""
+        return self.path / LOCK
 
     @property
     def pool(self) -> Path:
@@ -154,7 +179,9 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         """Read the run's stored configuration as plain data; raise `RunFolderError` if it cannot be read."""
         try:
-            plain = read_yaml(self.config.read_text(encoding="utf-8"))
+            plain = read_yaml(read_regular_text(self.config))
+        except IrregularFileError as error:
+            raise RunFolderError(str(error)) from error
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{self.config}: cannot be read; restore it or choose another name=") from error
         if not isinstance(plain, dict):
@@ -183,11 +210,26 @@ def made_up_name(run: str | None) -> str:
 def _make_given(root: Path, name: str) -> Path:
     _check("name", name, FOLDER)
     path = root / name
-    try:
-        path.mkdir()
-    except FileExistsError as error:
-        raise RunFolderError(f"name={name!r}: {path} exists; choose another or leave it empty for a new one") from error
+    if not _make(path):
+        raise RunExistsError(f"name={name!r}: {path} exists; choose another or leave it empty for a new one")
     return path
+
+
+def _make(path: Path) -> bool:
+    """Make a run's folder with the lock's file in it, in one step; return False if the path exists."""
+    if os.path.lexists(path):
+        return False
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary.mkdir()
+    try:
+        (temporary / LOCK).touch()
+        temporary.rename(path)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+        return False
+    return True
 
 
 def _check(key: str, name: str, form: Form) -> None:

@@ -22,7 +22,7 @@ from sparring.curriculum.league import file
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"
 """Suffix of the league file of an earlier start with other options."""
-LEFT = ("config.yaml", LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, file.LOCK, file.FILE + BEFORE)
+LEFT = ("config.yaml", LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, file.LOCK, file.FILE + BEFORE, "adapters")
 EMPTY = (METRICS, "pool", "state")
 """Created before the first update, and empty until then."""
 

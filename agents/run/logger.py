@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
+from sparring.configs.core.regular_file import open_regular, read_regular_text
 from sparring.configs.schema import WANDB_MODES, LoggerConfig
 
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
@@ -170,9 +171,8 @@ class JsonLines:
 
 def _open_at(path: Path, size: int) -> BinaryIO:
     """Open `path` unbuffered, created if needed, and truncate it to `size` bytes."""
-    path.touch()
-    file = path.open("r+b", buffering=0)
-    file.truncate(min(size, path.stat().st_size))
+    file = os.fdopen(open_regular(path, os.O_RDWR | os.O_CREAT), "r+b", buffering=0)
+    file.truncate(min(size, os.fstat(file.fileno()).st_size))
     file.seek(0, os.SEEK_END)
     return cast(BinaryIO, file)
 
@@ -321,7 +321,7 @@ def _wandb_id(folder: Path) -> str:
     path = folder / WANDB_ID
     if not path.exists():
         write_atomically(path, secrets.token_hex(8))
-    return path.read_text(encoding="utf-8").strip()
+    return read_regular_text(path).strip()
 
 
 def _import_wandb(mode: str) -> Any:

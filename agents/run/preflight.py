@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sparring.agents.run.folder import RunFolder, RunLock
+from sparring.agents.run.folder import RunExistsError, RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.paths import ROOT
@@ -33,21 +33,45 @@ class FolderClaim:
             check_sb3(config)
         self._config, self._root = config, ROOT / config.checkpoint_dir
         self._folder = RunFolder.open(self._root, config.name)
-        self.existed = self._folder is not None
-        fresh = self._folder is None or is_fresh(self._folder)
+        # The lock comes first: a start beside a running trainer hears of that, not of options that differ. In a folder
+        # that never had a lock no process trains; it comes last there, so that a refused command leaves nothing.
+        self._lock = RunLock(self._folder.path) if self._folder and self._folder.lock.exists() else None
+        try:
+            self._check()
+            if self._folder and not self._lock:
+                self._lock = RunLock(self._folder.path)
+        except BaseException:
+            self.release()
+            raise
+
+    def _check(self) -> None:
+        """Refuse changed options and missing sources; the lock of an existing folder is held."""
+        config = self._config
+        before = self._folder if self._folder and self._folder.config.exists() else None
+        self.existed = before is not None
+        fresh = before is None or is_fresh(before)
         if config.trainer == "sb3" and not fresh:
             raise ConfigError(f"name={config.name}: was started, and trainer=sb3 cannot resume; choose another name")
-        self.changed: dict[str, tuple[Any, Any]] = changes(self._folder, config) if self._folder else {}
+        self.changed: dict[str, tuple[Any, Any]] = changes(before, config) if before else {}
         if isinstance(config, GRPORunConfig) and fresh:
             check_sources(config)
-        # The lock comes last, so that a refused command leaves nothing in the folder.
-        self._lock = RunLock(self._folder.path) if self._folder else None
 
     def folder(self) -> RunFolder:
-        """Return the folder; if it does not exist, create it with its config.yaml and lock it."""
+        """Return the folder; if it does not exist, create it with its config.yaml and lock it.
+
+        Raises `RunLockedError` if another process has created it meanwhile and trains there.
+        """
         if self._folder is None:
-            self._folder = RunFolder.create(self._root, self._config.name, self._config.run)
-            self._lock = RunLock(self._folder.path)
+            try:
+                folder = RunFolder.create(self._root, self._config.name, self._config.run)
+            except RunExistsError:
+                folder = RunFolder(self._root / self._config.name)
+            lock = RunLock(folder.path)
+            if folder.config.exists():  # written, and the lock released, since this process looked for the folder
+                lock.release()
+                raise RunExistsError(f"{folder.path}: was made by another start meanwhile; start again to go on")
+            self._folder, self._lock = folder, lock
+        if not self._folder.config.exists():
             self._folder.write_config(to_plain(self._config))
         return self._folder
 

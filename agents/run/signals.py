@@ -1,6 +1,7 @@
 """Stop requests by Ctrl-C and SIGTERM: the update in progress is finished and saved within the grace time.
 
-A second signal, or the end of the grace time, stops at once without saving; the last training state is intact.
+A second signal, or the end of the grace time, stops at once without saving; the last training state is intact. Before
+and after training SIGTERM ends the process at once, with the same exit code.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 STDERR = 2
@@ -72,6 +74,27 @@ class StopRequest:
         late = f"the update did not end within {self.grace:g} s (grace_seconds)"
         _tell(f"{late}; the last training state is whole{self._hint}")
         raise Stopped(self.exit_code)
+
+
+@contextmanager
+def stopping_at_once() -> Iterator[None]:
+    """Within this context SIGTERM raises `Stopped` with code 75, while a run starts or ends and has nothing to save.
+
+    `StopRequest` replaces this during training. Outside the main thread it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _stop_at_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop_at_once(number: int, frame: FrameType | None) -> None:
+    _tell("stopped by SIGTERM; the same command starts or continues the run")
+    raise Stopped(EXIT_CODES[signal.Signals(number)])
 
 
 def _tell(text: str) -> None:

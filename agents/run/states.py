@@ -19,6 +19,7 @@ import torch
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import discard, publish_folder, remove_leftovers
+from sparring.configs.core.regular_file import make_folder, read_regular, read_regular_text
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 
 FORMAT = "sparring-training-state"
@@ -53,7 +54,7 @@ class StateFolder:
 
         Raises `OSError` if it cannot be written; the earlier states are then unchanged.
         """
-        self.folder.mkdir(exist_ok=True)
+        make_folder(self.folder)
         data = pack(content)
         manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": sha256(data), "bytes": len(data)}
         plain = json.loads(json.dumps(dict(summary)))
@@ -125,7 +126,7 @@ def read_state(path: Path) -> TrainingState:
     """
     manifest = _read_manifest(path)
     try:
-        data = (path / STATE).read_bytes()
+        data = read_regular(path / STATE)
         if sha256(data) != manifest["sha256"]:
             raise DamagedStateError(f"{path}: is damaged, its SHA-256 is not the one in {MANIFEST}")
         return TrainingState(unpack(data), manifest["summary"], path)
@@ -138,7 +139,7 @@ def read_state(path: Path) -> TrainingState:
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
+        manifest = json.loads(read_regular_text(file))
         _check_version(path, manifest)
         fingerprint, _ = _fingerprint(manifest["summary"]), (manifest["sha256"], manifest["summary"]["update"])
         if manifest["summary_sha256"] != fingerprint:

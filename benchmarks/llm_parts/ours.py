@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -190,7 +189,7 @@ def _config(size: Size) -> GRPORunConfig:
 def _plan(config: GRPORunConfig, *, step: int) -> RolloutPlan:
     league = new_league(DIPLOMACY_BOTS, "benchmark")
     draw = {"step": step, "policy_version": 0, "seed": config.seed}
-    return draw_plan(config.grpo, seats=7, **draw, draw=_bots, league=league, folder=Path())
+    return draw_plan(config.grpo, seats=7, **draw, draw=_bots, league=league)
 
 
 def _bots(rng: np.random.Generator) -> Opponents:

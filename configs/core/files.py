@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from sparring.configs.core.regular_file import check_folder
+
 
 def write_atomically(path: Path, data: bytes | str) -> None:
     """Replace `path` by `data` (text as UTF-8) in one step. The folder must exist; raises `OSError` as `open` does."""
@@ -57,7 +59,11 @@ def publish_folder(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove `folder`, if it exists; a kill at any moment leaves it complete or absent under its name."""
+    """Remove `folder`, if it exists; a kill at any moment leaves it complete or absent under its name.
+
+    Raises `IrregularFileError` for a link or a file in its place.
+    """
+    check_folder(folder)
     if not folder.exists():
         return
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
@@ -66,9 +72,13 @@ def discard(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove partly written or partly removed files of killed processes in `folder`."""
+    """Remove partly written or partly removed files of killed processes in `folder`; links in it are removed as such.
+
+    Raises `IrregularFileError` if `folder` itself is a link.
+    """
+    check_folder(folder)
     for path in folder.glob(".*.tmp"):
-        if path.is_dir():
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)

@@ -8,15 +8,22 @@ share the lock and cannot hold it after the owner's end.
 from __future__ import annotations
 
 import os
+import re
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import filelock
 
+from sparring.configs.core.regular_file import open_regular
+
 PAUSE = 0.01
 """Seconds between two tries."""
+INTRODUCTION = 2.0
+"""Seconds that a process which just got the lock has to write its name."""
+OWNER = re.compile(r"process (\d+) on (.+)")
 
 
 class LockBusyError(Exception):
@@ -30,22 +37,26 @@ class LockBusyError(Exception):
 class FileLock:
     """Lock held from construction until `release` or process end; a context manager.
 
-    Waits for at most `patience` seconds, then raises `LockBusyError`. Raises `OSError` where `path` cannot be written.
+    Waits for at most `patience` seconds, then raises `LockBusyError`. Raises `OSError` where `path` cannot be written,
+    `IrregularFileError` where it is a link, a FIFO, a folder or a device.
     """
 
     def __init__(self, path: Path, *, patience: float = 0.0) -> None:
-        path.touch()  # filelock would make a missing folder
+        # This descriptor, not the path, receives the name: the path could be made a link meanwhile.
+        descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
         # Without flock filelock would take a soft lock, which outlives its owner.
         self._lock = filelock.UnixFileLock(
             path, timeout=patience, poll_interval=PAUSE, thread_local=False, fallback_to_soft=False
         )
         try:
             self._lock.acquire()
+            with suppress(OSError):  # a full disk: the lock holds without a name in it
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         except filelock.Timeout as error:
-            owner = path.read_text(encoding="utf-8", errors="replace").strip()
-            raise LockBusyError(owner or "another process") from error
-        with suppress(OSError):  # a full disk: the lock holds without a name in it
-            path.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+            raise LockBusyError(_owner(descriptor) or "another process") from error
+        finally:
+            os.close(descriptor)
 
     def release(self) -> None:
         """Release the lock; calling it again does nothing."""
@@ -58,3 +69,26 @@ class FileLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _owner(descriptor: int) -> str:
+    """Return the name in a held lock's file; wait while it has none, or still that of a process that has ended."""
+    deadline = time.monotonic() + INTRODUCTION
+    while True:
+        text = os.pread(descriptor, 1000, 0).decode(errors="replace").strip()
+        if (text and not _has_ended(text)) or time.monotonic() > deadline:
+            return text
+        time.sleep(PAUSE)
+
+
+def _has_ended(owner: str) -> bool:
+    found = OWNER.fullmatch(owner)
+    if found is None or found[2] != socket.gethostname():
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        return False
+    return False

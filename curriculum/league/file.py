@@ -14,6 +14,7 @@ from pathlib import Path
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.locks import FileLock, LockBusyError
+from sparring.configs.core.regular_file import read_regular_text
 from sparring.curriculum.league import league as rules
 from sparring.curriculum.league.league import League
 from sparring.curriculum.league.serialization import read_league, write_league
@@ -26,6 +27,14 @@ PATIENCE = 60.0
 
 class LeagueError(InputError):
     """A league that cannot be used; the message is one line naming the file, what is wrong and what to do."""
+
+
+def weights_path(folder: Path, path: str) -> Path:
+    """Return the weights of an agent with this `path` in the league in `folder`.
+
+    Of an absolute path only the file's name counts, since the folder may have been moved or copied since.
+    """
+    return folder / (Path(path).name if Path(path).is_absolute() else path)
 
 
 class LeagueFile:
@@ -46,7 +55,7 @@ class LeagueFile:
     def read(self) -> League:
         """Return the league; raises `LeagueError` if it is missing, damaged, or of another version."""
         try:
-            return read_league(json.loads(self.path.read_text(encoding="utf-8")))
+            return read_league(json.loads(read_regular_text(self.path)))
         except FileNotFoundError as error:
             raise LeagueError(f"{self.path}: is missing; restore it, or give a run that has a league") from error
         except OSError as error:

@@ -1,28 +1,34 @@
 """A league that starts from the league of another run: its checkpoints join with their ratings and records.
 
+Their weights are copied into `adapters/` of the new run, which is then complete wherever it is moved.
+
 The challenger of the other run is left out, since its weights are in no file; its last checkpoint represents it. Bots
 and the base model are the same players in both leagues and continue with their ratings.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.regular_file import make_folder
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League, turned
 from sparring.curriculum.ratings.game_results import pair
 
+FOLDER = "adapters"
+"""Folder of the inherited checkpoints' weights in a run's folder."""
+
 
 def inherit(league: League, folder: Path, source: Path, *, also: Sequence[str] = ()) -> League:
-    """Return a new `league`, stored in `folder`, extended by the league of the run in `source`.
+    """Return a new `league`, stored in `folder`, extended by the league of the run in `source`; copies its weights.
 
     Checkpoints of the other run are called <run>/<name> here; its base model may have one of the names `also`, by which
-    this one's was known once. Raises `LeagueError` if it has no league, another base
-    model, or a checkpoint whose weights are missing or outside the folder that holds the runs; `ValueError` if games
-    have been played in `league`.
+    this one's was known once. Raises `LeagueError` if it has no league, another base model, or a checkpoint whose
+    weights are missing, damaged or outside the folder that holds the runs; `ValueError` if games have been played in
+    `league`.
     """
     if league.records:
         raise ValueError("this league has results already, which would be lost; inherit before the first game")
@@ -71,4 +77,17 @@ def _adopted(agent: Agent, name: str, folder: Path, source: Path) -> Agent:
         raise LeagueError(f"{source}: the weights of {agent.name}, {agent.path!r}, are not in a run beside it")
     if not weights.exists():
         raise LeagueError(f"{weights}: is missing, the weights of {agent.name} in the league of {source.name}")
-    return replace(agent, name=name, path=os.path.relpath(weights, folder.resolve()))
+    path = f"{FOLDER}/{name}.pt"
+    _copy(weights, folder / path)
+    return replace(agent, name=name, path=path)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        make_folder(target.parent.parent)
+        make_folder(target.parent)
+        write_listed(target, read_listed(source))
+    except ManifestError as error:
+        raise LeagueError(str(error)) from error
+    except OSError as error:
+        raise LeagueError(f"{target}: cannot be copied from {source} ({error.strerror}); free some space") from error

@@ -75,7 +75,7 @@ def load(
         return load_policy(found)
     if not has_config(found.parent):
         raise InputError(f"{found}: has no config.yaml beside it, which names its model; leave it in its run's folder")
-    return _adapted_model(found, content, temperature, device, rivals or {})
+    return _adapted_model(found, temperature, device, rivals or {})
 
 
 def load_policy(path: Path) -> ActorCritic:
@@ -111,19 +111,17 @@ def _plain_model(config: LanguageModelConfig, temperature: float, device: str) -
     return _player({POLICY: nullcontext, BASE_MODEL: nullcontext}, model, tokenizer, config, temperature, about)
 
 
-def _adapted_model(
-    path: Path, content: dict[str, Any], temperature: float, device: str, rivals: Mapping[str, Path]
-) -> LanguagePlayer:
+def _adapted_model(path: Path, temperature: float, device: str, rivals: Mapping[str, Path]) -> LanguagePlayer:
     """Load the adapter on its model, the model without it, and other adapters on it."""
     from sparring.agents.llm.models.load import check_packages, load_model
 
     check_packages()
-    from sparring.agents.llm.models.adapter_file import adapter_of
+    from sparring.agents.llm.models.adapter_file import load_adapter
     from sparring.agents.llm.models.adapters import BASE, LEARNER, Adapters
 
     config = config_of(path.parent)
     model, tokenizer = load_model(config, device=device)
-    adapter = adapter_of(path, content, model)
+    adapter = load_adapter(path, model)
     adapters = Adapters(model, adapter.shape)
     adapters.restore(adapter.weights)
     about = {"model": config.name, "training": adapter.training}
@@ -198,7 +196,7 @@ def _find(name: str) -> Path:
 
 
 def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) -> AdapterFile:
-    from sparring.agents.llm.models.adapter_file import adapter_of
+    from sparring.agents.llm.models.adapter_file import load_adapter
     from sparring.envs.diplomacy.text.prompts import PromptRules
 
     content = content_of(path)
@@ -206,7 +204,7 @@ def _read(name: str, path: Path, own: AdapterFile, config: LanguageModelConfig) 
         raise InputError(
             f"--opponents {name}: {path} is no adapter of a run, with its config.yaml beside it; {INSTEAD}"
         )
-    rival = adapter_of(path, content)
+    rival = load_adapter(path)
     if rival.base != own.base:
         raise InputError(f"--opponents {name}: was trained on another base model than --ckpt; {INSTEAD}")
     rules, shown = (PromptRules.of(one) for one in (config, config_of(path.parent)))

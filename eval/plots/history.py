@@ -22,6 +22,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from sparring.agents.run.logger import EVENTS, METRICS
 from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.core.regular_file import read_regular
 from sparring.eval.players import find_folder, runs_with
 
 STEPS = "env_steps"
@@ -151,7 +152,7 @@ def _not_found(text: str) -> str:
 def _read_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of a run's file, except an incomplete last line that is still being written."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_regular(path).split(b"\n")
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read ({error.strerror})") from error
     for number, line in enumerate(lines[:-1], start=1):

@@ -20,6 +20,7 @@ from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.tensor_file import unpack
 from sparring.configs.schema import GRPORunConfig
+from sparring.curriculum.league.file import weights_path
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 from sparring.envs.game import text_game
 from sparring.envs.text import RolloutPlan
@@ -31,10 +32,13 @@ NAMES = {CHALLENGER: LEARNER, BASE_MODEL: BASE}
 
 
 class AdapterRolloutWorker:
-    """Rollout player with the model that `config` names; see `agents.grpo.rollouts.worker.RolloutPlayer`."""
+    """Rollout player with the model that `config` names; see `agents.grpo.rollouts.worker.RolloutPlayer`.
 
-    def __init__(self, config: GRPORunConfig) -> None:
-        self._config = config.model
+    `folder` is the run's, to which the paths of checkpoints in plans are relative.
+    """
+
+    def __init__(self, config: GRPORunConfig, folder: Path) -> None:
+        self._config, self._folder = config.model, folder
         model, self._tokenizer = load_model(config.model, device=config.device)
         self._adapters = Adapters(model, LoraShape.of(config.model))
         game = text_game(config.env.id)
@@ -74,6 +78,6 @@ class AdapterRolloutWorker:
     def _as(self, name: str) -> AbstractContextManager[Any]:
         """Return a context in which the model plays as `name`; a checkpoint is read at first use."""
         if name not in NAMES and name not in self._adapters.names:
-            found = load_adapter(Path(self._paths[name]), self._adapters.model)
+            found = load_adapter(weights_path(self._folder, self._paths[name]), self._adapters.model)
             self._adapters.add(name, found.weights, found.shape)
         return self._adapters.playing(NAMES.get(name, name))

@@ -7,7 +7,6 @@ the fork. The seating is fixed here, too, so the league may change while games a
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -30,11 +29,11 @@ def draw_plan(
     seed: int,
     draw: Draw,
     league: League,
-    folder: Path,
 ) -> RolloutPlan:
     """Draw the plan of step number `step`; equal arguments give equal plans. Heroes rotate over the seats.
 
-    `seats` is the number of seats in a game, `folder` the league's folder with its checkpoints.
+    `seats` is the number of seats in a game. Paths of checkpoints stay relative to the league's folder, so that a plan
+    in a training state is valid wherever its run lies.
     """
     rng = np.random.default_rng([seed, step])
     groups = []
@@ -49,7 +48,7 @@ def draw_plan(
         ratings = tuple(float(league[name].elo) for name in players)
         groups.append(GroupPlan(players, heroes, met.categories, ratings, **_course(config, rng)))
     names = sorted({name for group in groups for name in group.players})
-    paths = tuple((name, str(folder / league[name].path)) for name in names if league[name].kind == "checkpoint")
+    paths = tuple((name, league[name].path) for name in names if league[name].kind == "checkpoint")
     return RolloutPlan(step, policy_version, config.samples_per_group, tuple(groups), paths)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from sparring.curriculum.league.league import League
 from sparring.envs.text import GroupPlan, RolloutPlan
 
 
@@ -13,10 +14,13 @@ def write_plan(plan: RolloutPlan) -> dict[str, Any]:
     return asdict(plan)
 
 
-def read_plan(plain: dict[str, Any]) -> RolloutPlan:
-    """Invert `write_plan`; lists from a file become tuples again."""
+def read_plan(plain: dict[str, Any], league: League) -> RolloutPlan:
+    """Invert `write_plan`; lists from a file become tuples again.
+
+    The paths of checkpoints are those in `league`: earlier versions stored absolute ones, which a moved run lacks.
+    """
     groups = tuple(GroupPlan(**_tuples(group)) for group in plain["groups"])
-    paths = tuple((name, path) for name, path in plain["paths"])
+    paths = tuple((name, league[name].path) for name, _ in plain["paths"])
     return RolloutPlan(plain["step"], plain["policy_version"], plain["samples"], groups, paths)
 
 

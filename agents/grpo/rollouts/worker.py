@@ -6,6 +6,7 @@ worker refuses; a fault in the worker ends the run with its name and the traceba
 
 from __future__ import annotations
 
+import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
+from sparring.agents.distributed.parent_death import end_with_parent
 from sparring.agents.distributed.threads import make_deterministic, set_threads
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.configs.core.errors import InputError, one_line
@@ -74,7 +76,7 @@ class Worker:
 
     def __init__(self, context: Any, config: GRPORunConfig, make: MakePlayer) -> None:
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, config, make), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, config, make, os.getpid()), daemon=True)
         with _signals_held():
             self.process.start()
         theirs.close()
@@ -105,8 +107,12 @@ class Worker:
         self._at_exit.cancel()
 
 
-def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer) -> None:
-    """Play jobs until the pipe closes; signals are blocked from the start, so the trainer handles them."""
+def _work(pipe: Connection, config: GRPORunConfig, make: MakePlayer, parent: int) -> None:
+    """Play jobs until the pipe closes or process `parent` ends; signals are blocked from the start.
+
+    The trainer handles them.
+    """
+    end_with_parent(parent)
     set_threads(config.threads)
     if config.deterministic:
         make_deterministic()

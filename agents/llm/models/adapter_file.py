@@ -16,7 +16,7 @@ from torch import Tensor
 from sparring.agents.llm.models.adapters import AdapterError
 from sparring.agents.llm.models.identity import base_identity, identity_like
 from sparring.agents.llm.models.lora import LoraShape
-from sparring.configs.core.files import write_atomically
+from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 
 FORMAT, VERSION = "sparring-adapter", 1
@@ -35,10 +35,16 @@ class AdapterFile:
 def save_adapter(
     path: Path, model: Any, shape: LoraShape, weights: Mapping[str, Tensor], *, training: Mapping[str, Any]
 ) -> None:
-    """Write an adapter of `model` to `path`; equal arguments give equal bytes. Raises `OSError` as `open` does."""
+    """Write an adapter of `model` to `path`, and its entry to the folder's manifest; equal arguments give equal bytes.
+
+    Raises `OSError` as `open` does, `AdapterError` for a damaged manifest.
+    """
     header = {"format": FORMAT, "version": VERSION, "base": base_identity(model)}
     body = {"shape": asdict(shape), "training": dict(training), "weights": dict(weights)}
-    write_atomically(path, pack(header | body))
+    try:
+        write_listed(path, pack(header | body))
+    except ManifestError as error:
+        raise AdapterError(str(error)) from error
 
 
 def load_adapter(path: Path, model: Any = None) -> AdapterFile:
@@ -47,16 +53,13 @@ def load_adapter(path: Path, model: Any = None) -> AdapterFile:
     Raises `AdapterError` for a file that is missing, damaged, not an adapter, of another version, or of another base.
     """
     try:
-        content = unpack(path.read_bytes())
+        content = unpack(read_listed(path))
     except OSError as error:
         raise AdapterError(f"{path}: cannot be read ({error.strerror})") from error
+    except ManifestError as error:
+        raise AdapterError(str(error)) from error
     except TensorFileError as error:
         raise AdapterError(f"{path}: {error}") from error
-    return adapter_of(path, content, model)
-
-
-def adapter_of(path: Path, content: dict[str, Any], model: Any = None) -> AdapterFile:
-    """Return the adapter in the unpacked `content` of the file `path`; checks and raises as `load_adapter` does."""
     found = _parse(path, content)
     if model is not None and found.base != identity_like(found.base, model):
         raise AdapterError(f"{path}: was trained on another base model: choose that one with model.name")

@@ -21,6 +21,7 @@ from sparring.agents.llm.models.smollm2 import smollm2_folder
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import suggestion
 from sparring.configs.core.paths import CHECKPOINTS, SHIPPED
+from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.language import LanguageModelConfig
 
 TINY = SHIPPED / "released" / "tiny"
@@ -145,7 +146,7 @@ def _check_folder(folder: Path) -> None:
     """Raise `ModelError` for a folder without a model, with code of its own, or with pickled weights."""
     file = folder / MODEL_FILE
     try:
-        content = json.loads(file.read_text())
+        content = json.loads(read_regular_text(file, follow=True))
     except OSError as error:
         raise ModelError(f"model {folder}: has no config.json that can be read ({error.strerror})") from error
     except ValueError as error:

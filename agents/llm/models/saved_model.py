@@ -18,6 +18,7 @@ import torch
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import publish_folder
+from sparring.configs.core.regular_file import read_regular, read_regular_text
 from sparring.configs.core.tensor_file import sha256
 
 MANIFEST = "manifest.json"
@@ -42,7 +43,7 @@ def save_model(path: Path, model: Any, tokenizer: Any, *, training: Mapping[str,
 def is_ours(path: Path) -> bool:
     """Return True if the manifest is one of `save_model`, or exists but cannot be read."""
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = json.loads(read_regular(path / MANIFEST, follow=True))
     except FileNotFoundError:
         return False
     except (OSError, ValueError, RecursionError):
@@ -56,7 +57,7 @@ def verify_model(path: Path) -> dict[str, Any]:
     Raises `SavedModelError` if a file is missing or altered.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_regular_text(path / MANIFEST, follow=True))
         hashes = {str(name): str(entry["sha256"]) for name, entry in manifest["files"].items()}
         training = dict(manifest["training"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -64,7 +65,7 @@ def verify_model(path: Path) -> dict[str, Any]:
     for name, digest in hashes.items():
         file = path / name
         try:
-            data = file.read_bytes()
+            data = read_regular(file, follow=True)
         except OSError as error:
             raise SavedModelError(f"{file}: cannot be read ({error.strerror})") from error
         if sha256(data) != digest:

@@ -3,6 +3,7 @@
 import random
 import signal
 import time
+from functools import partial
 
 import pytest
 import torch
@@ -21,7 +22,9 @@ OPTIONS = ("grpo.steps=5", "grpo.buffer_depth=1", "grpo.learning_rate=1e-2", "gr
 def run_telling(toy, folder, name, sender):
     """A run that tells when it begins and when each row is written; games are planned ahead, and played in here."""
     # as workers do, without starting processes
-    GRPOTrainer._new_players = lambda self: InProcess(self.config, AdapterRolloutWorker)
+    GRPOTrainer._new_players = lambda self: InProcess(
+        self.config, partial(AdapterRolloutWorker, folder=self.session.folder.path)
+    )
     update, restore = fit._update, GRPOTrainer.restore_or_init
 
     def ready(trainer, session):

@@ -41,7 +41,7 @@ def test_trap_18_a_plan_carries_elo_points_by_seat(tmp_path):
     league = new_league(("random", "chaos", "dumbbot"), "toy")
     for _ in range(20):
         league = record(league, [GameResult(("dumbbot", CHALLENGER, "random"), (1, 2, 3))])
-    draw = {"draw": bots_everywhere, "league": league, "folder": tmp_path, "seed": 1}
+    draw = {"draw": bots_everywhere, "league": league, "seed": 1}
     (group, *_) = draw_plan(GRPOConfig(), seats=7, step=0, policy_version=0, **draw).groups
     assert group.ratings == tuple(league[name].elo for name in group.players)
     assert max(group.ratings) - min(group.ratings) > 100

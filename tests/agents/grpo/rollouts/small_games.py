@@ -30,9 +30,9 @@ def bots_everywhere(rng):
     return Opponents(("chaos", "random", "dumbbot", "random", "chaos", "random"), ("baseline",) * 6)
 
 
-def plan_of(config, *, step=0, version=0, folder):
+def plan_of(config, *, step=0, version=0):
     league = new_league(("random", "chaos", "dumbbot"), "toy")
-    draw = {"draw": bots_everywhere, "league": league, "folder": folder}
+    draw = {"draw": bots_everywhere, "league": league}
     return draw_plan(config.grpo, seats=7, step=step, policy_version=version, seed=config.seed, **draw)
 
 

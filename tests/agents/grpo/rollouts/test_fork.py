@@ -41,7 +41,7 @@ class Noting:
 
 
 def groups(folder, seeds, phases):
-    (group, *_) = plan_of(small_config(), folder=folder).groups
+    (group, *_) = plan_of(small_config()).groups
     return [replace(group, warmup_phases=phase, seed=seed) for phase, seed in zip(phases, seeds, strict=True)]
 
 
@@ -117,7 +117,7 @@ def test_whose_a_province_was_before_the_fork_is_known_after_it(tmp_path, monkey
 
     monkeypatch.setattr(Scorer, "begin", noting)
     rollouts = Rollouts(DiplomacyTextTask(config), Noting())
-    rollouts.play(plan_of(config, folder=tmp_path))
+    rollouts.play(plan_of(config))
     rollouts.close()
     ((units, influence),) = seen
     known = influence_after(first_influence(opening()["units"]), units)
@@ -129,7 +129,7 @@ def test_games_of_a_group_that_failed_before_the_fork_are_counted(tmp_path):
     config = small_config("grpo.rollout_warmup_player=base_model", "grpo.rollout_no_warmup_chance=0")
     backends = Noting(unreadable=(1,))
     rollouts = Rollouts(DiplomacyTextTask(config), backends)
-    batch = rollouts.play(plan_of(config, folder=tmp_path))
+    batch = rollouts.play(plan_of(config))
     rollouts.close()
     assert batch.failed == 2
     assert batch.alerts == ["a game failed: the prompt for RUSSIA has 3000 tokens"]

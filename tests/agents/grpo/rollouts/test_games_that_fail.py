@@ -27,7 +27,7 @@ def plan_with_a_checkpoint(config, folder):
     """Two positions of two games each; a frozen policy sits in the first position's games alone."""
     met = iter([(FROZEN, *BOTS), ("random", *BOTS)])
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
-    draw = {"draw": lambda rng: Opponents(next(met), ("peer",) * 6), "league": league, "folder": folder}
+    draw = {"draw": lambda rng: Opponents(next(met), ("peer",) * 6), "league": league}
     return draw_plan(config.grpo, seats=7, step=0, policy_version=0, seed=config.seed, **draw)
 
 
@@ -97,7 +97,7 @@ def test_a_prompt_that_cannot_be_read_fails_its_own_game_alone(tmp_path):
     batches = []
     for moves in (0, 2):
         rollouts = toy_rollouts(config, Forgetful(game=1, moves=moves))
-        batches.append(rollouts.play(plan_of(config, folder=tmp_path)))
+        batches.append(rollouts.play(plan_of(config)))
         rollouts.close()
     whole, hurt = batches
     assert (whole.failed, hurt.failed) == (0, 1)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,10 +23,10 @@ def refuse(rng):
     raise AssertionError("self-play draws no opponent")
 
 
-def groups(*, steps=1, draw=met, folder=Path("runs"), **options):
+def groups(*, steps=1, draw=met, **options):
     """All groups of the first steps."""
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
-    given = {"seats": 7, "policy_version": 0, "seed": 3, "draw": draw, "league": league, "folder": folder}
+    given = {"seats": 7, "policy_version": 0, "seed": 3, "draw": draw, "league": league}
     return [g for step in range(steps) for g in draw_plan(replace(CONFIG, **options), step=step, **given).groups]
 
 
@@ -88,9 +87,9 @@ def test_every_group_has_draws_of_its_own_and_a_plan_can_be_made_again():
     assert groups(groups=20, steps=3) == groups(groups=20, steps=3)
 
 
-def test_only_policies_with_a_file_have_a_path(tmp_path):
+def test_only_policies_with_a_file_have_a_path():
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
-    plan = draw_plan(CONFIG, seats=7, step=0, policy_version=7, seed=3, draw=met, league=league, folder=tmp_path)
-    assert plan.paths == (("checkpoint_000001", str(tmp_path / "step_000001.pt")),)
+    plan = draw_plan(CONFIG, seats=7, step=0, policy_version=7, seed=3, draw=met, league=league)
+    assert plan.paths == (("checkpoint_000001", "step_000001.pt"),)
     assert (plan.step, plan.policy_version, plan.samples, len(plan.groups)) == (0, 7, 4, 4)
     assert np.isfinite([group.ratings for group in plan.groups]).all()

@@ -127,10 +127,10 @@ def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
     worker = Worker(multiprocessing.get_context("spawn"), small_config(), Patient)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(worker.process.pid, number)
-    worker.give(RolloutJob(plan_of(small_config(), folder=tmp_path), b"weights"))
+    worker.give(RolloutJob(plan_of(small_config()), b"weights"))
     assert worker.pipe.recv() == b"weights"
     os.kill(worker.process.pid, signal.SIGTERM)
-    worker.give(RolloutJob(plan_of(small_config(), folder=tmp_path), b"again"))
+    worker.give(RolloutJob(plan_of(small_config()), b"again"))
     assert worker.pipe.recv() == b"again"
     worker.end()
     assert not worker.process.is_alive()

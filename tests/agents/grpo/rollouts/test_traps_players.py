@@ -43,8 +43,8 @@ def play(player, plan, learned):
 
 def test_trap_20_with_new_weights_a_player_plays_as_one_that_never_had_others(config, tmp_path):
     """Greedy or drawn, a beginning that was read under the old weights would show in log-probabilities."""
-    first, second = (plan_of(config, step=step, version=step, folder=tmp_path) for step in (0, 1))
-    used, cold = AdapterRolloutWorker(config), AdapterRolloutWorker(config)
+    first, second = (plan_of(config, step=step, version=step) for step in (0, 1))
+    used, cold = AdapterRolloutWorker(config, tmp_path), AdapterRolloutWorker(config, tmp_path)
     before = play(used, second, weights(config, 1))
     play(used, first, weights(config, 2))
     after, fresh = play(used, second, weights(config, 3)), play(cold, second, weights(config, 3))
@@ -61,8 +61,8 @@ def test_trap_19_base_model_and_checkpoints_stay_what_they_are_while_the_learner
     adapters = Adapters(model, LoraShape.of(config.model))
     save_adapter(tmp_path / "old.pt", adapters.model, adapters.shape, weights(config, 7), training={})
     asked = [Prompt(*pair, seed) for seed, pair in enumerate(random_choices()[:20])]
-    player, found = AdapterRolloutWorker(config), {BASE_MODEL: [], CHECKPOINT: [], CHALLENGER: []}
-    player._paths = {CHECKPOINT: str(tmp_path / "old.pt")}
+    player, found = AdapterRolloutWorker(config, tmp_path), {BASE_MODEL: [], CHECKPOINT: [], CHALLENGER: []}
+    player._paths = {CHECKPOINT: "old.pt"}
     for seed in (1, 2):
         player._adapters.restore(weights(config, seed))
         for name, answers in found.items():
@@ -76,8 +76,8 @@ def test_trap_19_base_model_and_checkpoints_stay_what_they_are_while_the_learner
 
 @pytest.mark.parametrize("version", [0, 5])
 def test_trap_22_every_sample_says_which_weights_played_it(config, tmp_path, version):
-    player = AdapterRolloutWorker(config)
-    batch = play(player, plan_of(config, step=1, version=version, folder=tmp_path), weights(config, 1))
+    player = AdapterRolloutWorker(config, tmp_path)
+    batch = play(player, plan_of(config, step=1, version=version), weights(config, 1))
     player.close()
     assert batch.turns
     assert {turn.decision.policy_version for turn in batch.turns} == {version}

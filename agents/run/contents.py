@@ -1,0 +1,42 @@
+"""Check of a run folder's content before anything in it is opened: files and folders only, each where it belongs.
+
+A copied or downloaded folder may hold links to files elsewhere, FIFOs or devices. They are refused by name at the start
+of a run; every single file is checked again when it is opened (`configs.core.regular_file`). Links are followed
+nowhere, so the check stays inside the folder. W&B's own folder is skipped: it holds links, and the run opens no file
+in it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sparring.configs.core.regular_file import check_file, check_folder
+
+WANDB = "wandb"
+FOLDERS = ("pool", "state", "final", "adapters", WANDB)
+"""Names that are folders directly in a run's folder."""
+STATES = "update_"
+SUFFIXES = (".pt", ".json", ".jsonl", ".yaml")
+NAMES = ("lock", "league.lock", "wandb_id")
+"""A path with one of these suffixes or names is a file."""
+
+
+def check_contents(folder: Path) -> None:
+    """Raise `IrregularFileError` for a link, FIFO, socket or device in `folder`, or a folder in place of a file."""
+    for name in FOLDERS:
+        check_folder(folder / name)
+    for place, folders, files in os.walk(folder):
+        at_top = Path(place) == folder
+        if at_top and WANDB in folders:
+            folders.remove(WANDB)
+        for name in folders:
+            path = Path(place) / name
+            if path.suffix in SUFFIXES or name in NAMES:
+                check_file(path)
+            check_folder(path)  # os.walk lists a link to a folder here, but does not enter it
+        for name in files:
+            path = Path(place) / name
+            if name.startswith(STATES) and path.parent == folder / "state":
+                check_folder(path)
+            check_file(path)

@@ -1,0 +1,72 @@
+"""Manifest of a folder's policies: `manifest.json` lists size and SHA-256 of every file written through here.
+
+Neither torch nor a disk notices a flipped bit in a weight, so a listed file must match its entry when it is read. A
+file without an entry is read unverified: manifests are lost in copies, and entries of old versions have no size.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.regular_file import read_regular, read_regular_text
+from sparring.configs.core.tensor_file import sha256
+
+MANIFEST = "manifest.json"
+
+
+class ManifestError(InputError):
+    """A file that is not the listed one, or a damaged manifest; the message is one line with the file."""
+
+
+def write_listed(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, and its entry to the folder's manifest.
+
+    A crash leaves the old file or the new one. Raises `OSError` if it cannot be written, `ManifestError` for a damaged
+    manifest.
+    """
+    # The old entry is removed first, so a crash between the writes leaves a file unlisted, not with a wrong hash.
+    _edit(path, None)
+    write_atomically(path, data)
+    _edit(path, {"sha256": sha256(data), "bytes": len(data)})
+
+
+def read_listed(path: Path, *, follow: bool = False) -> bytes:
+    """Return the content of `path`, verified if the manifest lists it; `follow` as in `open_regular`.
+
+    Raises `OSError` if the file cannot be read, `ManifestError` if it differs or the manifest is damaged.
+    """
+    data = read_regular(path, follow=follow)
+    entry = _read(path.parent / MANIFEST, follow=follow).get(path.name)
+    if entry is None:
+        return data
+    if entry["sha256"] != sha256(data) or entry.get("bytes", len(data)) != len(data):
+        raise ManifestError(f"{path}: is damaged or was replaced: its size or SHA-256 is not the one in {MANIFEST}")
+    return data
+
+
+def _read(path: Path, *, follow: bool = False) -> dict[str, dict[str, Any]]:
+    try:
+        entries = json.loads(read_regular_text(path, follow=follow))
+        return {name: {**entry, "sha256": entry["sha256"]} for name, entry in entries.items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ManifestError(f"{path}: cannot be read ({error.strerror})") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ManifestError(f"{path}: is not a manifest; remove it to load files unverified") from error
+
+
+def _edit(path: Path, entry: dict[str, Any] | None) -> None:
+    """List `path` with `entry`, or remove it if that is None."""
+    manifest = path.parent / MANIFEST
+    entries = _read(manifest)
+    if entry is None and path.name not in entries:
+        return
+    entries.pop(path.name, None)
+    if entry is not None:
+        entries[path.name] = entry
+    write_atomically(manifest, json.dumps(dict(sorted(entries.items())), indent=1) + "\n")

@@ -1,0 +1,122 @@
+"""A run's folder can be moved or copied: no path in it leads out of it, and a copy reads its own adapters."""
+
+import json
+import shutil
+
+import pytest
+
+from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import AdapterError
+from sparring.agents.run.states import StateFolder
+from sparring.curriculum.league.file import LeagueFile
+from tests.agents.grpo.small_runs import events, rows, run
+from tests.agents.grpo.toy_folder import toy_folder
+
+OPTIONS = (
+    *("grpo.steps=4", "grpo.buffer_depth=1", "league.checkpoint_every=1", "league.cold_start_steps=0"),
+    *("league.self_play=0", "league.baseline=0", "league.peer=0.5", "league.exploitable=0.5"),
+)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return toy_folder(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
+def whole(toy, tmp_path_factory):
+    return run(toy, tmp_path_factory.mktemp("whole"), "small", *OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def started(toy, tmp_path_factory):
+    """The folder of the same run after half of its steps, with unfinished plans that meet checkpoints."""
+    return run(toy, tmp_path_factory.mktemp("started"), "small", *OPTIONS, "max_updates=2").parent
+
+
+def newest(folder):
+    return StateFolder(folder / "state", 3, alert=pytest.fail).latest()
+
+
+def texts(value):
+    if isinstance(value, dict):
+        return [text for item in value.items() for part in item for text in texts(part)]
+    if isinstance(value, list | tuple):
+        return [text for item in value for text in texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_no_path_in_a_state_plan_league_or_manifest_is_absolute(started):
+    found = newest(started)
+    stored = texts(found.content) + texts(found.summary)
+    for name in ("league.json", "manifest.json"):
+        stored += texts(json.loads((started / name).read_text()))
+    plans = [job["plan"] for job in found.content["tasks"]]
+    assert any(path.endswith(".pt") for plan in plans for _, path in plan["paths"])
+    assert [text for text in stored if text.startswith("/") or str(started.parent) in text] == []
+
+
+def test_a_moved_run_resumes_as_if_it_had_stayed(toy, started, whole, tmp_path):
+    shutil.copytree(started, tmp_path / "away" / "other")
+    hidden = started.with_name("hidden")
+    started.rename(hidden)
+    try:
+        moved = run(toy, tmp_path / "away", "other", *OPTIONS)
+    finally:
+        hidden.rename(started)
+    assert rows(moved) == rows(whole)
+    assert load_adapter(moved).weights.keys() == load_adapter(whole).weights.keys()
+    assert all((load_adapter(moved).weights[key] == value).all() for key, value in load_adapter(whole).weights.items())
+    assert '"alert"' not in events(moved)
+
+
+def test_a_copy_reads_its_own_adapters_and_not_those_it_was_copied_from(toy, started, tmp_path):
+    shutil.copytree(started, tmp_path / "original")
+    shutil.copytree(started, tmp_path / "copy")
+    for path in (tmp_path / "original").glob("step_*.pt"):
+        path.write_bytes(b"damaged")
+    assert '"alert"' not in events(run(toy, tmp_path, "copy", *OPTIONS))
+
+
+def test_an_old_state_with_absolute_paths_is_continued_where_its_files_lie_now(toy, started, whole, tmp_path):
+    shutil.copytree(started, tmp_path / "small")
+    states = StateFolder(tmp_path / "small" / "state", 3, alert=pytest.fail)
+    found = states.latest()
+    for job in found.content["tasks"]:
+        job["plan"]["paths"] = [[name, f"/gone/small/{path}"] for name, path in job["plan"]["paths"]]
+    states.publish(found.summary["update"], found.content, found.summary)
+    assert rows(run(toy, tmp_path, "small", *OPTIONS)) == rows(whole)
+
+
+def test_an_heir_is_moved_without_the_run_that_it_inherits_from(toy, started, tmp_path):
+    shutil.copytree(started, tmp_path / "source")
+    options = (*OPTIONS, "league.inherit=source")
+    heir = run(toy, tmp_path, "heir", *options, "max_updates=1").parent
+    (tmp_path / "away").mkdir()
+    heir.rename(tmp_path / "away" / "heir")
+    final = run(toy, tmp_path / "away", "heir", *options)
+    assert '"alert"' not in events(final)
+    inherited = [agent for agent in LeagueFile(final.parent).read().of_kind("checkpoint") if "/" in agent.name]
+    assert inherited
+    for agent in inherited:
+        assert load_adapter(final.parent / agent.path).weights
+
+
+def test_a_run_whose_first_adapter_is_gone_goes_on_from_its_state(toy, started, tmp_path):
+    shutil.copy(started / "final.pt", tmp_path / "first.pt")
+    options = ("grpo.steps=2", f"model.adapter={tmp_path / 'first.pt'}")
+    run(toy, tmp_path, "mine", *options, "max_updates=1")
+    (tmp_path / "first.pt").unlink()
+    assert len(rows(run(toy, tmp_path, "mine", *options))) == 2
+
+
+def test_adapters_are_in_the_manifest_and_verified(started, tmp_path):
+    shutil.copytree(started, tmp_path / "small")
+    listed = json.loads((tmp_path / "small" / "manifest.json").read_text())
+    adapters = sorted(path.name for path in (tmp_path / "small").glob("*.pt"))
+    assert adapters == sorted(listed) == ["final.pt", "step_000001.pt", "step_000002.pt"]
+    for name, entry in listed.items():
+        assert entry["bytes"] == (tmp_path / "small" / name).stat().st_size
+    shutil.copy(tmp_path / "small" / "step_000001.pt", tmp_path / "small" / "final.pt")
+    with pytest.raises(AdapterError, match=r"final\.pt: is damaged or was replaced"):
+        load_adapter(tmp_path / "small" / "final.pt")

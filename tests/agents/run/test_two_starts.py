@@ -1,0 +1,110 @@
+"""Two first starts under one name: one trains, the other always hears which process that is; and unfinished starts."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from sparring.agents.run import folder as run_folder
+from sparring.agents.run.folder import LOCK, RunFolder, RunFolderError, RunLock, RunLockedError
+from sparring.agents.run.preflight import FolderClaim
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import load
+
+START = """
+import sys, time
+from sparring.agents.run.preflight import FolderClaim
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import load
+config = load(["+run=quickstart", f"checkpoint_dir={sys.argv[1]}", f"name={sys.argv[2]}", f"seed={sys.argv[3]}"])
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    claim = FolderClaim(config)
+    claim.folder()
+    print("trains", flush=True)
+except InputError as error:
+    print(error, flush=True)
+sys.stdin.readline()
+"""
+
+
+def config(root, *options):
+    return load(["+run=quickstart", f"checkpoint_dir={root}", "name=mine", *options])
+
+
+def test_of_two_starts_at_once_one_trains_and_the_other_hears_its_process_and_host(tmp_path):
+    """Two processes that look for the folder and create it at the same moment, for twenty names."""
+    for number in range(20):
+        arguments = [[sys.executable, "-c", START, str(tmp_path), f"run-{number}", seed] for seed in "12"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        both = [subprocess.Popen(command, **pipes) for command in arguments]
+        for process in both:
+            assert process.stdout.readline() == "ready\n"
+        for process in both:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        said = [process.stdout.readline() for process in both]
+        for process in both:
+            process.communicate("end\n")
+        assert said.count("trains\n") == 1
+        winner, loser = both[said.index("trains\n")], next(line for line in said if line != "trains\n")
+        assert re.search(rf"process {winner.pid} on {re.escape(socket.gethostname())} is training there", loser)
+
+
+def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):
+    late = FolderClaim(config(tmp_path))
+    with FolderClaim(config(tmp_path)) as first:
+        first.folder()
+        with pytest.raises(RunLockedError, match=rf"process {os.getpid()} on .* is training there"):
+            late.folder()
+    with pytest.raises(RunFolderError, match="was made by another start meanwhile; start again to go on"):
+        late.folder()
+
+
+def test_a_running_trainer_is_named_before_options_that_differ(tmp_path):
+    with FolderClaim(config(tmp_path)) as first:
+        (first.folder().path / "metrics.jsonl").write_text("{}\n")
+        with pytest.raises(RunLockedError, match="is training there"):
+            FolderClaim(config(tmp_path, "seed=7"))
+
+
+def test_a_name_left_by_a_process_that_has_ended_is_not_told(tmp_path):
+    """The lock's file keeps the last holder's name until the next one has written its own."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lock = RunLock(tmp_path)
+    (tmp_path / LOCK).write_text(f"process {ended.pid} on {socket.gethostname()}\n")
+    code = "import sys, time; time.sleep(0.5); open(sys.argv[1], 'w').write(sys.argv[2])"
+    own = f"process {os.getpid()} on {socket.gethostname()}\n"
+    writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / LOCK), own])
+    with pytest.raises(RunLockedError, match=own.strip()):
+        RunLock(tmp_path)
+    writer.wait()
+    lock.release()
+
+
+def test_a_start_killed_before_its_configuration_leaves_the_name_free(tmp_path):
+    RunFolder.create(tmp_path, "mine")
+    with FolderClaim(config(tmp_path, "seed=7")) as claim:
+        assert not claim.existed
+        assert claim.folder().read_config()["seed"] == 7
+
+
+def test_a_folder_is_made_with_its_lock_in_one_step(tmp_path, monkeypatch):
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_folder.Path, "rename", kill)
+    with pytest.raises(KeyboardInterrupt):
+        RunFolder.create(tmp_path, "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_an_empty_folder_of_someone_else_is_not_taken(tmp_path):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(InputError, match="exists and is no run's folder"):
+        FolderClaim(config(tmp_path))

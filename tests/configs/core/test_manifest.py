@@ -1,0 +1,47 @@
+"""The manifest of policies: size and SHA-256 of each, verified when one is read."""
+
+import hashlib
+import json
+
+import pytest
+
+from sparring.configs.core.manifest import MANIFEST, ManifestError, read_listed, write_listed
+
+
+def test_an_entry_has_size_and_hash(tmp_path):
+    write_listed(tmp_path / "final.pt", b"weights")
+    write_listed(tmp_path / "best.pt", b"")
+    entries = json.loads((tmp_path / MANIFEST).read_text())
+    assert entries["final.pt"] == {"sha256": hashlib.sha256(b"weights").hexdigest(), "bytes": 7}
+    assert list(entries) == ["best.pt", "final.pt"]
+    assert read_listed(tmp_path / "final.pt") == b"weights"
+
+
+@pytest.mark.parametrize("data", [b"weightz", b"weight", b"", b"weights and more"])
+def test_another_content_is_refused(tmp_path, data):
+    write_listed(tmp_path / "final.pt", b"weights")
+    (tmp_path / "final.pt").write_bytes(data)
+    with pytest.raises(ManifestError, match=r"final\.pt: is damaged or was replaced: its size or SHA-256 is not the"):
+        read_listed(tmp_path / "final.pt")
+
+
+def test_an_entry_of_an_old_version_has_no_size_and_stays(tmp_path):
+    old = {"old.pt": {"sha256": hashlib.sha256(b"old").hexdigest()}}
+    (tmp_path / MANIFEST).write_text(json.dumps(old))
+    (tmp_path / "old.pt").write_bytes(b"old")
+    write_listed(tmp_path / "final.pt", b"weights")
+    assert read_listed(tmp_path / "old.pt") == b"old"
+    assert json.loads((tmp_path / MANIFEST).read_text())["old.pt"] == old["old.pt"]
+
+
+def test_a_file_that_is_not_listed_is_read(tmp_path):
+    (tmp_path / "final.pt").write_bytes(b"weights")
+    assert read_listed(tmp_path / "final.pt") == b"weights"
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"final.pt": 1}', '{"final.pt": {}}', "\udcff"])
+def test_a_damaged_manifest_is_named_and_nothing_is_written(tmp_path, text):
+    (tmp_path / MANIFEST).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ManifestError, match=r"manifest\.json: is not a manifest; remove it"):
+        write_listed(tmp_path / "final.pt", b"weights")
+    assert not (tmp_path / "final.pt").exists()
