@@ -12,8 +12,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def command(root):
-    options = ["+run=quickstart", "name=mine", f"checkpoint_dir={root}", "logger.progress=false"]
-    return [sys.executable, str(ROOT / "train.py"), *options, "env.num_envs=8", "ppo.rollout_steps=16", "ppo.minibatch_size=64"]
+    options = ["+run=quickstart", "name=mine", f"checkpoint_dir={root}", "logger.progress=false", "env.num_envs=8"]
+    return [sys.executable, str(ROOT / "train.py"), *options, "ppo.rollout_steps=16", "ppo.minibatch_size=64"]
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0, 4.0])

@@ -43,6 +43,9 @@ class Actor:
         time.sleep(2.0)
         return "waited"
 
+    def play_for_long(self):
+        time.sleep(300.0)
+
     def fault(self):
         raise ValueError("two\nlines")
 
@@ -148,6 +151,31 @@ def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
         "players.submit(RolloutJob(SimpleNamespace(step=0, what='wait'), b'')); sys.exit(3)"
     )
     assert subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False).returncode == 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process of its parent's end")
+def test_a_busy_worker_ends_with_a_killed_trainer():
+    """It would notice the end of the pipe only after its rollout."""
+    training = (
+        "import time; from types import SimpleNamespace; "
+        "from sparring.agents.grpo.rollouts.rollout_workers import Workers; "
+        "from sparring.agents.grpo.rollouts.worker import RolloutJob; "
+        "from tests.agents.grpo.rollouts.small_games import small_config; "
+        "from tests.agents.grpo.rollouts.test_rollout_workers import Actor; "
+        "players = Workers(small_config('grpo.workers=1'), Actor, print); "
+        "players.submit(RolloutJob(SimpleNamespace(step=0, what='report'), b'')); players.next(); "
+        "players.submit(RolloutJob(SimpleNamespace(step=1, what='play_for_long'), b'')); time.sleep(1.0); "
+        "print(players._workers[0].process.pid, flush=True); time.sleep(600)"
+    )
+    trainer = subprocess.Popen([sys.executable, "-c", training], cwd=ROOT, stdout=subprocess.PIPE)
+    worker = int(trainer.stdout.readline())
+    os.kill(worker, 0)  # raises if it is gone
+    trainer.kill()
+    trainer.wait()
+    deadline = time.monotonic() + 20.0
+    while Path(f"/proc/{worker}/cmdline").exists() and Path(f"/proc/{worker}/cmdline").read_bytes():
+        assert time.monotonic() < deadline, "the worker plays on"
+        time.sleep(0.05)
 
 
 def test_the_first_worker_ignores_signals_like_the_others():
