@@ -27,14 +27,16 @@ from sparring.agents.grpo.training_state import check_base, read_jobs, write_job
 from sparring.agents.llm.decoding.output_layer import check_finite
 from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
 from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters
+from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
 from sparring.agents.llm.models.identity import base_identity, first_identity
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.llm.models.lora import LoraShape
+from sparring.agents.run.fidelity.fingerprint import machine
 from sparring.agents.run.fit import save
 from sparring.agents.run.guard import GuardVerdict
 from sparring.agents.run.preflight import check_sources
 from sparring.agents.run.session import RunSession
-from sparring.agents.run.states import TrainingState, machine
+from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
@@ -229,7 +231,12 @@ class GRPOTrainer:
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
-        return {"env_steps": self.decisions, "pool": [], **machine(self.device)}
+        deterministic = self.config.deterministic
+        return {
+            "env_steps": self.decisions,
+            "pool": [],
+            **machine(self.device, deterministic=deterministic, minibatch=self._replay),
+        }
 
     def close(self) -> None:
         """Stop the workers."""
@@ -237,6 +244,10 @@ class GRPOTrainer:
             self.players.close()
 
     # ---- the parts of a step
+
+    def _replay(self) -> str:
+        """Return the hash of the fixed minibatch."""
+        return language_model_sha256(self.adapters.model, self.learner.parameters.values())
 
     def _open_players(self) -> InProcess | Workers:
         """Start idle workers in place of the present ones."""

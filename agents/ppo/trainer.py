@@ -23,13 +23,15 @@ from sparring.agents.distributed.threads import keep_freed_memory, make_determin
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.calibrate import estimate_seconds
+from sparring.agents.ppo.fixed_minibatch import actor_critic_sha256
 from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import make_task
+from sparring.agents.run.fidelity.fingerprint import machine
 from sparring.agents.run.progress import forecast
 from sparring.agents.run.session import RunSession
-from sparring.agents.run.states import TrainingState, machine
+from sparring.agents.run.states import TrainingState
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device
 from sparring.configs.schema import EventConfig, PPORunConfig
@@ -235,7 +237,7 @@ class PPOTrainer:
             "num_envs": self.config.env.num_envs,
             "episodes": not self.session.peer_lost,
             "processes": self.processes.size,
-            **machine(self.device),
+            **machine(self.device, deterministic=self.config.deterministic, minibatch=self._replay),
             "pool": self.task_files.files() if self.task_files else [],
         }
 
@@ -245,6 +247,10 @@ class PPOTrainer:
         self.task.env.close()
 
     # ---- the parts of an update
+
+    def _replay(self) -> str:
+        """Return the hash of the fixed minibatch, in the precision of the next update."""
+        return actor_critic_sha256(self.network, self.autocast.context(self.updates_done))
 
     @property
     def _randomized(self) -> bool:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.run.fidelity.comparison import inexact
 from sparring.agents.run.folder import RunFolder, RunLock
 from sparring.agents.run.fresh_run import put_league_aside
 from sparring.agents.run.guard import Guard, Guarded, GuardVerdict, LearningFailed
@@ -21,7 +22,7 @@ from sparring.agents.run.logger import open_logger, silent_logger
 from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
-from sparring.agents.run.states import StateFolder, TrainingState, inexact
+from sparring.agents.run.states import StateFolder, TrainingState
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import discard, publish_folder, remove_leftovers
 from sparring.configs.core.regular_file import make_folder, read_regular, read_regular_text
@@ -25,8 +23,6 @@ from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unp
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2
 """Incremented with every change of a state's content. 1: before the dogfight had a league; no longer read."""
-KEYS = ("num_envs", "processes", "device", "torch_threads", "halves", "torch")
-"""Keys of a summary that affect bit-exact resuming: sums depend on device, threads and torch, batches on the rest."""
 STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
 
 
@@ -167,22 +163,3 @@ def _check_version(path: Path, manifest: dict[str, Any]) -> None:
 
 def _fingerprint(plain: Any) -> str:
     return sha256(json.dumps(plain, sort_keys=True).encode())
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    """Return the part of a summary that describes this machine."""
-    return {"device": str(device), "torch_threads": torch.get_num_threads(), "torch": torch.__version__}
-
-
-def inexact(found: Mapping[str, Any], now: Mapping[str, Any], *, deterministic: bool) -> list[str]:
-    """Return reasons why a run continued from a state with summary `found` is not bit-exact; empty if it is.
-
-    `now` is the summary of a state on this machine; keys that it lacks are irrelevant to this trainer.
-    """
-    keys = [key for key in KEYS if key in now and found.get(key) != now[key]]
-    reasons = [f"{key} was {found.get(key, 'not noted')} and is {now[key]}" for key in keys]
-    if not keys and not str(now["device"]).startswith("cpu") and not deterministic:
-        reasons.append("sums on an accelerator have no fixed order without deterministic=true")
-    if not found.get("episodes", True):
-        reasons.append("the matches were lost with a process and start again")
-    return reasons

@@ -23,11 +23,13 @@ from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.cloning.held_out_text import HeldOutText
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
 from sparring.agents.llm.cloning.packing import batches, halve, pack
+from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
 from sparring.agents.llm.models.saved_model import save_model
 from sparring.agents.llm.models.tiny import build_tiny
 from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.agents.run.fidelity.fingerprint import machine
 from sparring.agents.run.session import RunSession
-from sparring.agents.run.states import TrainingState, machine
+from sparring.agents.run.states import TrainingState
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.schema import CloneRunConfig
@@ -192,7 +194,12 @@ class CloneTrainer:
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
         halves = {"halves": True} if self.halves else {}  # earlier states without halves lack this key
-        return {"env_steps": self.decisions, **machine(self.device), "torch_threads": self.threads, **halves}
+        described = machine(self.device, deterministic=self.config.deterministic, minibatch=self._replay)
+        return {"env_steps": self.decisions, **described, "torch_threads": self.threads, **halves}
+
+    def _replay(self) -> str:
+        """Return the hash of the fixed minibatch."""
+        return language_model_sha256(self.model, self.model.parameters())
 
     def close(self) -> None:
         """Stop the threads of the simulator and of the optimizer."""

@@ -87,6 +87,12 @@ def test_another_version_of_torch_is_an_inexact_resume(half):
     assert "inexact resume: torch was 1.0 and is " in events(half / "final.pt")
 
 
+def test_other_bits_of_the_replayed_minibatch_are_an_inexact_resume(half):
+    rewrite(half, lambda content, summary: summary.update(minibatch="0" * 64))
+    assert resume(half) == 0
+    assert "inexact resume: a replayed minibatch gives other bits" in events(half / "final.pt")
+
+
 def test_who_has_inherited_needs_neither_its_source_nor_its_own_league(toy, started, tmp_path):
     """The training state holds the league; a damaged file is kept, and the run ends as it would have."""
     shutil.copytree(started, tmp_path / "source")
