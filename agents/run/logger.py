@@ -2,13 +2,15 @@
 
 The x-axis is env steps everywhere. metrics.jsonl has one JSON object with sorted keys per update, events.jsonl one per
 event between updates. A value that is not finite is written as null, since JSON has no NaN. Both files are truncated
-to the state's position when a run resumes. Weights & Biases receives env steps as a separate metric, because its
-internal step restarts when an offline run resumes. A failing log causes one warning and does not stop training.
+to the state's position when a run resumes, and compared with the length and SHA-256 in the state. Weights & Biases
+receives env steps as a separate metric, because its internal step restarts when an offline run resumes. A failing log
+causes one warning and does not stop training.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import importlib
 import json
 import math
@@ -28,6 +30,8 @@ from sparring.configs.schema import WANDB_MODES, LoggerConfig
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
 WANDB_ID = "wandb_id"
 WANDB = "Weights & Biases"
+CHUNK = 1 << 20
+"""Bytes read at once."""
 
 
 class LoggerError(InputError):
@@ -57,6 +61,8 @@ class Logger:
         self._lines = lines
         self._sinks: list[LogSink] = [lines, *others]
         self._env_steps = env_steps
+        self.damage = lines.damage
+        """Differences of the files from the state that they are continued from, one line each."""
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row; values may be anything `float` accepts."""
@@ -72,7 +78,7 @@ class Logger:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the logs on disk; `open_logger` continues from there."""
-        return {"env_steps": self._env_steps, "bytes": self._lines.sync()}
+        return {"env_steps": self._env_steps, **self._lines.position()}
 
     def rewind(self, state: Mapping[str, Any]) -> None:
         """Remove rows written after `state`, an earlier `state_dict`; events stay, since they give the reason."""
@@ -106,21 +112,24 @@ def open_logger(
     Raises `UnknownNameError` for an unknown `logger.wandb` and `LoggerError` if its package is missing.
     """
     wandb = _open_wandb(config, folder, run_name, plain_config)
-    state = state or {"env_steps": 0, "bytes": {}}
-    lines = JsonLines(folder, state["bytes"])
-    tensorboard = Expendable("TensorBoard", TensorBoard(folder, state["env_steps"] + 1))
-    return Logger(lines, [tensorboard, wandb], state["env_steps"])
+    env_steps = state["env_steps"] if state else 0
+    lines = JsonLines(folder, state)
+    return Logger(lines, [_open_tensorboard(folder, env_steps + 1), wandb], env_steps)
 
 
 class JsonLines:
     """metrics.jsonl: {"env_steps": ..., metrics}; events.jsonl: {"env_steps": ..., "kind": ..., "event": text}.
 
-    `sizes` are the bytes to keep of each file, by default 0. A full or missing disk causes one warning.
+    `state` is an earlier `position`, where both files continue; `damage` has a line for each that differs from it. A
+    full or missing disk causes one warning. Raises `LoggerError` if a file cannot be opened.
     """
 
-    def __init__(self, folder: Path, sizes: Mapping[str, int]) -> None:
-        self._files = {name: _open_at(folder / name, sizes.get(name, 0)) for name in (METRICS, EVENTS)}
-        self._sizes = {name: file.tell() for name, file in self._files.items()}
+    def __init__(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
+        sizes, hashes = (dict((state or {}).get(key, {})) for key in ("bytes", "sha256"))  # earlier states: no hashes
+        self._files = {
+            name: LinesFile(folder / name, sizes.get(name, 0), hashes.get(name)) for name in (METRICS, EVENTS)
+        }
+        self.damage = [file.damage for file in self._files.values() if file.damage]
         self._warned = False
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
@@ -137,44 +146,96 @@ class JsonLines:
 
     def cut(self, name: str, size: int) -> None:
         """Keep the first `size` bytes of a file; if that fails, the next row overwrites the rest."""
-        self._sizes[name] = size
-        with suppress(OSError):
-            self._files[name].truncate(size)
+        self._files[name].cut(size)
 
-    def sync(self) -> dict[str, int]:
-        """Flush both files to the disk; return the bytes of whole lines in each."""
+    def position(self) -> dict[str, Any]:
+        """Flush both files to the disk; return the bytes of whole lines in each and their SHA-256."""
         for file in self._files.values():
-            with suppress(OSError):
-                os.fsync(file.fileno())
-        return dict(self._sizes)
+            file.sync()
+        return {
+            "bytes": {name: file.size for name, file in self._files.items()},
+            "sha256": {name: file.hash.hexdigest() for name, file in self._files.items()},
+        }
 
     def close(self) -> None:
         """Close the files."""
         for file in self._files.values():
-            with suppress(OSError):
-                file.close()
+            file.close()
 
     def _write(self, name: str, row: dict[str, Any]) -> None:
         line = (json.dumps(row, sort_keys=True, allow_nan=False) + "\n").encode()
-        file, size = self._files[name], self._sizes[name]
         try:
-            file.seek(size)  # overwrites a partial line from an earlier attempt
-            if file.write(line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            file.truncate()
-            self._sizes[name] = size + len(line)
+            self._files[name].write(line)
         except OSError as error:
             if not self._warned:
                 print(f"warning: {name} cannot be written ({error.strerror}); training goes on", file=sys.stderr)
             self._warned = True
 
 
-def _open_at(path: Path, size: int) -> BinaryIO:
-    """Open `path` unbuffered, created if needed, and truncate it to `size` bytes."""
-    file = os.fdopen(open_regular(path, os.O_RDWR | os.O_CREAT), "r+b", buffering=0)
-    file.truncate(min(size, os.fstat(file.fileno()).st_size))
-    file.seek(0, os.SEEK_END)
-    return cast(BinaryIO, file)
+class LinesFile:
+    """A file of lines, opened unbuffered and truncated to `size` bytes, with the running SHA-256 of its content.
+
+    `damage` says in one line how the file differs from the `size` bytes with hash `expected`; it is empty if it does
+    not. Of a shorter file the last, partial line is removed.
+    """
+
+    def __init__(self, path: Path, size: int, expected: str | None) -> None:
+        missing = not path.exists()
+        try:
+            descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
+            self._file = cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0))
+            found = os.fstat(descriptor).st_size
+            self.size = size if found >= size else _end_of_last_line(self._file.read())
+            self.cut(self.size)
+        except OSError as error:
+            raise LoggerError(
+                f"{path}: cannot be opened ({error.strerror}); restore it or choose another name="
+            ) from error
+        self.damage = ""
+        if missing and size:
+            self.damage = (
+                f"{path}: is missing, the training state has {size} bytes of it; it begins again, without them"
+            )
+        elif found < size:
+            self.damage = f"{path}: is shorter than at the training state, {found} of {size} bytes; the rest is lost"
+        elif expected and self.hash.hexdigest() != expected:
+            self.damage = (
+                f"{path}: was changed since the training state was saved: the SHA-256 of its first {size} bytes is "
+                "another; it is continued as it is"
+            )
+
+    def write(self, line: bytes) -> None:
+        """Append a line. Raises `OSError` if it does not fit; the next line then overwrites the part written."""
+        self._file.seek(self.size)
+        if self._file.write(line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._file.truncate()
+        self.size += len(line)
+        self.hash.update(line)
+
+    def cut(self, size: int) -> None:
+        """Keep the first `size` bytes, if the disk permits, and hash them."""
+        self.size, self.hash = size, hashlib.sha256()
+        with suppress(OSError):
+            self.size = min(size, os.fstat(self._file.fileno()).st_size)  # a longer size would add zeros
+            self._file.truncate(self.size)
+            self._file.seek(0)
+            while part := self._file.read(CHUNK):
+                self.hash.update(part)
+
+    def sync(self) -> None:
+        """Flush to the disk, if possible."""
+        with suppress(OSError):
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file."""
+        with suppress(OSError):
+            self._file.close()
+
+
+def _end_of_last_line(data: bytes) -> int:
+    return data.rfind(b"\n") + 1
 
 
 class TensorBoard:
@@ -212,6 +273,9 @@ class TensorBoard:
 class NoSink:
     """Placeholder for a disabled sink."""
 
+    def __init__(self) -> None:
+        self.damage: list[str] = []
+
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Do nothing."""
 
@@ -221,9 +285,9 @@ class NoSink:
     def rewind(self, env_steps: int) -> None:
         """Do nothing."""
 
-    def sync(self) -> dict[str, int]:
+    def position(self) -> dict[str, Any]:
         """Return no sizes: there are no files."""
-        return {}
+        return {"bytes": {}, "sha256": {}}
 
     def cut(self, name: str, size: int) -> None:
         """Do nothing."""
@@ -288,6 +352,14 @@ class WandB:
     def close(self) -> None:
         """Finish the run, which uploads the remaining data."""
         self._run.finish()
+
+
+def _open_tensorboard(folder: Path, first_step: int) -> LogSink:
+    try:
+        return Expendable("TensorBoard", TensorBoard(folder, first_step))
+    except OSError as error:
+        _warn("TensorBoard", error)
+        return NoSink()
 
 
 def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> LogSink:

@@ -85,7 +85,7 @@ class RunSession:
         self.stop = StopRequest(config.grace_seconds, self.folder.name)
         self.hint = f"continue with: python train.py resume={self.folder.name}"
         self._saved_at = time.monotonic()
-        for text in opened.alerts:
+        for text in [*opened.alerts, *self.logger.damage]:
             self.alert(text)
 
     def _open_folder(self, claim: FolderClaim) -> OpenedFolder:

@@ -1,0 +1,133 @@
+"""Logs harmed between two sessions of a run: an alert names the file and what is wrong, and training goes on."""
+
+import json
+import shutil
+
+import pytest
+
+from sparring.agents.run.logger import EVENTS, METRICS, LoggerError, open_logger
+from sparring.agents.trainers import train
+from sparring.configs.schema import LoggerConfig
+from tests.agents.ppo.small_run import config, metrics, state_of, untimed
+
+
+def truncate(file):
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+
+
+def change_a_byte(file):
+    data = bytearray(file.read_bytes())
+    at = data.index(b"1")
+    data[at] = ord("2")
+    file.write_bytes(bytes(data))
+
+
+def remove(file):
+    file.unlink()
+
+
+def swap_lines(file):
+    first, second, *rest = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([second, first, *rest]))
+
+
+DAMAGES = {
+    truncate: "is shorter than at the training state, ",
+    change_a_byte: "was changed since the training state was saved",
+    remove: "is missing, the training state has ",
+    swap_lines: "was changed since the training state was saved",
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that was never cut."""
+    root = tmp_path_factory.mktemp("whole")
+    train(config(root))
+    return root
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """A run with two updates done of three."""
+    root = tmp_path_factory.mktemp("started")
+    train(config(root, max_updates=2))
+    return root
+
+
+def alerts(root):
+    rows = [json.loads(line) for line in (root / "small" / EVENTS).read_text().splitlines()]
+    return [row["event"] for row in rows if row["kind"] == "alert"]
+
+
+@pytest.mark.parametrize("name", [METRICS, EVENTS])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_damage_is_an_alert_and_the_run_goes_on(whole, started, tmp_path, capsys, name, damage):
+    shutil.copytree(started / "small", tmp_path / "small")
+    file = tmp_path / "small" / name
+    damage(file)
+    capsys.readouterr()
+    train(config(tmp_path))
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "alert: " in line)
+    assert f"alert: {file}: {DAMAGES[damage]}" in line
+    assert alerts(tmp_path) == [line.removeprefix("alert: ")]
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path))[-1] == untimed(metrics(whole))[-1]
+
+
+def test_later_lines_are_no_damage_and_are_removed(whole, started, tmp_path):
+    shutil.copytree(started / "small", tmp_path / "small")
+    for name in (METRICS, EVENTS):
+        with (tmp_path / "small" / name).open("a") as file:
+            file.write('{"env_steps": 99999, "kind": "info", "event": "after the state"}\n{"half a li')
+    train(config(tmp_path))
+    assert alerts(tmp_path) == []
+    assert "after the state" not in (tmp_path / "small" / EVENTS).read_text()
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+
+
+def test_the_alert_comes_once(started, tmp_path):
+    """The next state holds the hash of the file as it is."""
+    shutil.copytree(started / "small", tmp_path / "small")
+    change_a_byte(tmp_path / "small" / METRICS)
+    train(config(tmp_path))
+    train(config(tmp_path))
+    assert len(alerts(tmp_path)) == 1
+
+
+def open_log(folder, state=None):
+    return open_logger(LoggerConfig(), folder, "dark-ghost", {}, state)
+
+
+def test_a_rollback_keeps_the_hash_of_what_is_left(tmp_path):
+    logger = open_log(tmp_path)
+    logger.log(1, {"a": 1})
+    state = logger.state_dict()
+    logger.log(2, {"a": 2})
+    logger.rewind(state)
+    logger.log(2, {"a": 3})
+    later = logger.state_dict()
+    logger.close()
+    again = open_log(tmp_path, later)
+    assert again.damage == []
+    assert again.state_dict() == later
+    again.close()
+
+
+def test_a_state_of_an_earlier_version_has_lengths_only(tmp_path):
+    logger = open_log(tmp_path)
+    logger.log(1, {"a": 1})
+    state = logger.state_dict()
+    logger.close()
+    del state["sha256"]
+    change_a_byte(tmp_path / METRICS)
+    logger = open_log(tmp_path, state)
+    assert logger.damage == []
+    logger.close()
+
+
+def test_a_log_that_is_a_folder_is_refused_by_name(tmp_path):
+    (tmp_path / METRICS).mkdir()
+    with pytest.raises(LoggerError, match=r"metrics\.jsonl: cannot be opened \(Is a directory\); restore it or choose"):
+        open_log(tmp_path)
