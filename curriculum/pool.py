@@ -62,7 +62,7 @@ class Pool:
         self._snapshots: list[Snapshot] = []
         make_folder(folder)
         if (folder / INDEX).exists():
-            self._snapshots = self._read_index()
+            self._snapshots = _read_index(folder / INDEX)
 
     @property
     def snapshots(self) -> list[Snapshot]:
@@ -162,16 +162,30 @@ class Pool:
                 ours = self._shape.get(key)
                 raise PoolError(f"{path}: {key}={found.get(key)}, this run has {ours}; use a pool of the same shape")
 
+    @staticmethod
+    def put_aside_damaged(folder: Path) -> str:
+        """Rename an index that cannot be used to `.damaged`; return the problem and the new name, or ""."""
+        index = folder / INDEX
+        if not index.exists():
+            return ""
+        try:
+            _read_index(index)
+            return ""
+        except PoolError:
+            aside = index.with_name(INDEX + ".damaged")
+            index.replace(aside)
+            return f"{index}: is no pool index; it is kept as {aside.name} and written again from the training state"
+
     def _write_index(self) -> None:
         write_atomically(self.folder / INDEX, json.dumps(self.rows(), indent=1) + "\n")
 
-    def _read_index(self) -> list[Snapshot]:
-        path = self.folder / INDEX
-        try:
-            return [Snapshot.of(row) for row in json.loads(read_regular_text(path))]
-        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
-            raise PoolError(
-                f"{path}: is not a pool index ({error}); remove it, a resumed run rewrites it from its state"
-            ) from error
-        except OSError as error:
-            raise PoolError(f"{path}: cannot be read ({error.strerror})") from error
+
+def _read_index(path: Path) -> list[Snapshot]:
+    try:
+        return [Snapshot.of(row) for row in json.loads(read_regular_text(path))]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise PoolError(
+            f"{path}: is not a pool index ({error}); remove it, a resumed run rewrites it from its state"
+        ) from error
+    except OSError as error:
+        raise PoolError(f"{path}: cannot be read ({error.strerror})") from error

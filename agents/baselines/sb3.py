@@ -134,7 +134,8 @@ class Curriculum(BaseCallback):
         metrics = {"rollout/reward": self.reward, "time/steps_per_second": speed} | trainer.task.results(trainer.plan)
         self.session.logger.log(trainer.env_steps, metrics)
         if (trainer.plan.update + 1) % trainer.config.checkpoint_every == 0:
-            self.save(self.session.folder.step(trainer.env_steps))
+            path = self.session.folder.step(trainer.env_steps)
+            self.session.keep(path, lambda: self.save(path))
         trainer.advance()
         self.in_progress = False
         self.session.progress.advance(*trainer.headline(metrics))
@@ -142,11 +143,14 @@ class Curriculum(BaseCallback):
 
 def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     """Train with SB3 on the matches and the schedule of `trainer`; return the path of the final checkpoint."""
-    trainer.restore_or_init(session)
+    with session.starting():
+        trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary())
     curriculum = Curriculum(trainer)
     make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=curriculum)
-    curriculum.save(trainer.final)
+    failed = session.save_final(trainer.final, lambda: curriculum.save(trainer.final))
+    if failed:
+        raise failed
     session.say(f"done after {trainer.updates_done} updates: {trainer.final}")
     return trainer.final
 

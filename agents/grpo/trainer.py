@@ -311,6 +311,9 @@ class GRPOTrainer:
     def _join_league(self) -> None:
         """Enter the current learner into the league as a frozen opponent."""
         path = self.session.folder.path / f"step_{self.updates_done:06d}.pt"
+        self.session.keep(path, lambda: self._enter(path))
+
+    def _enter(self, path: Path) -> None:
         self.save_policy(path)
         if f"checkpoint_{self.updates_done:06d}" not in self.league.agents:
             self.league = self.league_file.change(

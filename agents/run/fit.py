@@ -12,7 +12,6 @@ from sparring.agents.run.peer_loss import saving_on_peer_loss
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.trainer import Trainer
-from sparring.configs.core.errors import InputError
 
 
 def fit(trainer: Trainer, session: RunSession) -> Path:
@@ -21,7 +20,8 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
     On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted; then `Stopped`, a
     `SystemExit`, is raised. Raises `LearningFailed` if the guard gives up, `InputError` if the policy is not writable.
     """
-    trainer.restore_or_init(session)
+    with session.starting():
+        trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary(), cannot_save=trainer.cannot_save)
     try:
         with session.stop, saving_on_peer_loss(trainer, session):
@@ -80,13 +80,12 @@ def _roll_back(trainer: Trainer, session: RunSession) -> bool:
 
 
 def _finish(trainer: Trainer, session: RunSession) -> None:
+    """Save policy and training state; the state is saved even if the policy cannot be."""
     stopped = session.stop.asked
-    try:
-        if session.leads:
-            trainer.save_policy(trainer.final, interrupted=stopped)
-    except OSError as error:
-        raise InputError(f"{trainer.final}: cannot be written ({error.strerror}); free some space, resume") from error
+    failed = session.save_final(trainer.final, lambda: trainer.save_policy(trainer.final, interrupted=stopped))
     session.save_state(trainer.updates_done, trainer.state_dict(), trainer.summary())
+    if failed:
+        raise failed
     session.say(f"{'interrupted' if stopped else 'done'} after {trainer.updates_done} {session.unit}s: {trainer.final}")
     if stopped:
         session.say(session.hint)

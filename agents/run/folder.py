@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -119,12 +120,12 @@ class RunFolder:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"checkpoint_dir={root}: cannot be made ({error.strerror}); give another") from error
-        if name:
-            return cls(_make_given(root, name))
-        while True:
-            path = root / made_up_name(run)
-            if _make(path):
-                return cls(path)
+        try:
+            return cls(_make_given(root, name) if name else _make_named(root, run))
+        except OSError as error:
+            raise RunFolderError(
+                f"checkpoint_dir={root}: no folder can be made in it ({error.strerror}); free space or give another"
+            ) from error
 
     def is_unfinished(self) -> bool:
         """Return True if a start ended before it wrote config.yaml: the folder holds the lock's file and no other."""
@@ -198,13 +199,31 @@ class RunFolder:
         return sha256(json.dumps(self.read_config(), sort_keys=True, default=str).encode()).hexdigest()
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write the whole configuration, plain data in the schema's order, as YAML."""
-        write_atomically(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+        """Write the whole configuration, plain data in the schema's order, as YAML; raises `RunFolderError`."""
+        try:
+            write_atomically(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+        except OSError as error:
+            raise RunFolderError(
+                f"{self.config}: cannot be written ({error.strerror}); free some space or give another checkpoint_dir="
+            ) from error
+
+    def remove_unused(self) -> None:
+        """Remove a folder created by a start that failed, if it holds nothing but a lock."""
+        with suppress(OSError):
+            (self.path / LOCK).unlink(missing_ok=True)
+            self.path.rmdir()
 
 
 def made_up_name(run: str | None) -> str:
     """Draw adjective-callsign-run, without the last part if `run` is None."""
     return "-".join([secrets.choice(ADJECTIVES), secrets.choice(CALLSIGNS)] + ([run] if run else []))
+
+
+def _make_named(root: Path, run: str | None) -> Path:
+    while True:
+        path = root / made_up_name(run)
+        if _make(path):
+            return path
 
 
 def _make_given(root: Path, name: str) -> Path:

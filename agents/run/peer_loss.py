@@ -14,6 +14,7 @@ from sparring.agents.distributed.processes import ProcessLostError
 from sparring.agents.run.folder import RunLock, RunLockedError
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.trainer import Trainer
+from sparring.configs.core.errors import InputError
 
 ATTEMPTS, PAUSE = 20, 0.1
 """Attempts at the folder's lock, and the pause between them (s): a dying process closes its files one by one."""
@@ -42,8 +43,8 @@ def _save_policy(trainer: Trainer) -> None:
         return  # there is nothing to save
     try:
         trainer.save_policy(trainer.final, interrupted=True)
-    except OSError as error:
-        print(f"{trainer.final}: cannot be written ({error.strerror})", flush=True)
+    except (OSError, InputError) as error:
+        print(f"{trainer.final}: cannot be written ({getattr(error, 'strerror', error)})", flush=True)
         return
     print(f"the policy after {trainer.updates_done} updates is saved: {trainer.final}", flush=True)
 

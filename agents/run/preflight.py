@@ -72,8 +72,17 @@ class FolderClaim:
                 raise RunExistsError(f"{folder.path}: was made by another start meanwhile; start again to go on")
             self._folder, self._lock = folder, lock
         if not self._folder.config.exists():
-            self._folder.write_config(to_plain(self._config))
+            self._write_config(self._folder)
         return self._folder
+
+    def _write_config(self, folder: RunFolder) -> None:
+        """Write config.yaml of a new folder; remove the folder if that fails."""
+        try:
+            folder.write_config(to_plain(self._config))
+        except BaseException:
+            self.release()
+            folder.remove_unused()
+            raise
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""

@@ -7,7 +7,8 @@ the other processes print and write nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
 
@@ -70,10 +72,12 @@ class RunSession:
         """Called after a state is published, to delete files that no kept state needs."""
         self._claim: FolderClaim | RunLock | None = claim
         try:
-            opened = processes.run_on_rank0(lambda: self._open_folder(claim or FolderClaim(config)))
+            with _named(Path(config.checkpoint_dir, config.name)):
+                opened = processes.run_on_rank0(lambda: self._open_folder(claim or FolderClaim(config)))
             self.folder, self.existed, self.found = opened.folder, opened.existed, opened.found
             self.changed = opened.changed
             self.logger = silent_logger()
+            self._policies = _policies(self.found)
             if self.leads:
                 logs = self.found.content["logger"] if self.found else None
                 self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
@@ -106,7 +110,12 @@ class RunSession:
                 f"{folder.config}: is not what the run was started with; restore it (every policy of the run holds "
                 "a copy), and give what you want to change as options"
             )
-        return OpenedFolder(folder, claim.existed, found, changed, alerts)
+        repaired = repair_manifest(folder.path, _policies(found))
+        return OpenedFolder(folder, claim.existed, found, changed, [*alerts, repaired] if repaired else alerts)
+
+    def starting(self) -> AbstractContextManager[None]:
+        """Turn an `OSError` at the start of a run into an `InputError` that names the file."""
+        return _named(self.folder.path)
 
     def open_guard(self, config: GuardConfig, learner: Guarded, *, adaptive_kl: float = 0.0) -> Guard:
         """Create the guard of `learner`'s updates and restore it from the state found, if any."""
@@ -150,13 +159,37 @@ class RunSession:
         return self.stop.asked_of_any(self.processes.largest)
 
     def keep(self, path: Path, save: Callable[[], None]) -> None:
-        """Save a policy; a full or missing disk or a damaged manifest raises an alert."""
+        """Save a policy; a full or missing disk raises an alert, and so does a damaged manifest, which is rebuilt."""
         if not self.leads:
             return
         try:
+            self._repair_manifest()
             save()
         except (OSError, InputError) as error:
             self.alert(f"{path.name} is not saved ({getattr(error, 'strerror', error)}); training goes on")
+
+    def save_final(self, path: Path, save: Callable[[], None]) -> Exception | None:
+        """Save the last policy; return the error that prevented it, an `InputError` for a full or missing disk.
+
+        The caller raises it once the training state is saved.
+        """
+        try:
+            if self.leads:
+                self._repair_manifest()
+                save()
+        except OSError as error:
+            failed = InputError(f"{path}: cannot be written ({error.strerror}); free some space, resume")
+            failed.__cause__ = error
+            return failed
+        except Exception as error:
+            return error
+        return None
+
+    def _repair_manifest(self) -> None:
+        """Rebuild a damaged manifest of policies from the hashes in the last training state."""
+        repaired = repair_manifest(self.folder.path, self._policies)
+        if repaired:
+            self.alert(repaired)
 
     def state_is_due(self, update: int) -> bool:
         """Return True if enough updates or minutes have passed for a state, and the last update was sound."""
@@ -174,12 +207,18 @@ class RunSession:
         if not self.leads or (self.peer_lost and self.states.has(update)):
             return
         content = {**content, **({"guard": self.guard.state_dict()} if self.guard else {})}
-        about = {"run": self.folder.name, "update": update, "config_sha256": self.fingerprint, **summary}
+        self._policies = listed(self.folder.path, unless=self._policies)
+        about = {"run": self.folder.name, "update": update, "config_sha256": self.fingerprint}
+        about |= {"policies": self._policies, **summary}
         try:
             self.states.publish(update, {**content, "logger": self.logger.state_dict()}, about)
-            self.on_state_saved()
         except OSError as error:
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
+            return
+        try:
+            self.on_state_saved()
+        except (OSError, InputError) as error:
+            self.alert(f"files that are not needed remain ({getattr(error, 'strerror', error)}); training goes on")
 
     def newest_state(self) -> TrainingState | None:
         """Read the newest good state, on every process."""
@@ -219,9 +258,11 @@ class RunSession:
 
     def close(self) -> None:
         """Close bar and logs, and release the lock."""
-        self.progress.close()
-        self.logger.close()
-        self._release()
+        try:
+            self.progress.close()
+            self.logger.close()
+        finally:
+            self._release()
 
     def __enter__(self) -> RunSession:
         return self
@@ -232,6 +273,22 @@ class RunSession:
     def _release(self) -> None:
         if self._claim:
             self._claim.release()
+
+
+def _policies(found: TrainingState | None) -> dict[str, str]:
+    """Return the SHA-256 of every policy at a training state, by file name; earlier states have none."""
+    return dict(found.summary.get("policies", {})) if found else {}
+
+
+@contextmanager
+def _named(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{error.filename or place}: {error.strerror or error}; make it readable and writable or free some space, "
+            "then start again"
+        ) from error
 
 
 def fresh_start(changed: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ file without an entry is read unverified: manifests are lost in copies, and entr
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sparring.configs.core.files import write_atomically
 from sparring.configs.core.regular_file import read_regular, read_regular_text
 from sparring.configs.core.tensor_file import sha256
 
-MANIFEST = "manifest.json"
+MANIFEST, DAMAGED = "manifest.json", ".damaged"
 
 
 class ManifestError(InputError):
@@ -31,7 +32,7 @@ def write_listed(path: Path, data: bytes) -> None:
     # The old entry is removed first, so a crash between the writes leaves a file unlisted, not with a wrong hash.
     _edit(path, None)
     write_atomically(path, data)
-    _edit(path, {"sha256": sha256(data), "bytes": len(data)})
+    _edit(path, _entry(data))
 
 
 def read_listed(path: Path, *, follow: bool = False) -> bytes:
@@ -46,6 +47,37 @@ def read_listed(path: Path, *, follow: bool = False) -> bytes:
     if entry["sha256"] != sha256(data) or entry.get("bytes", len(data)) != len(data):
         raise ManifestError(f"{path}: is damaged or was replaced: its size or SHA-256 is not the one in {MANIFEST}")
     return data
+
+
+def listed(folder: Path, *, unless: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of every file in the folder's manifest, by name; `unless` if it cannot be read."""
+    try:
+        return {name: entry["sha256"] for name, entry in _read(folder / MANIFEST).items()}
+    except (ManifestError, OSError):
+        return dict(unless)
+
+
+def repair_manifest(folder: Path, known: Mapping[str, str]) -> str:
+    """Rebuild a manifest that cannot be read from the hashes `known`, by file name; return what was done, or "".
+
+    The damaged one is kept beside it. Files that are not as `known` are not listed, so only their own checksums are
+    verified when they are read. Raises `OSError` if the manifest cannot be replaced.
+    """
+    manifest = folder / MANIFEST
+    try:
+        _read(manifest)
+        return ""
+    except ManifestError:
+        aside = manifest.with_name(MANIFEST + DAMAGED)
+    found = {name: read_regular(folder / name) for name in known if (folder / name).is_file()}
+    kept = {name: _entry(data) for name, data in found.items() if sha256(data) == known[name]}
+    manifest.replace(aside)
+    _write(manifest, kept)
+    return f"{manifest}: is damaged; it is kept as {aside.name} and rebuilt with {len(kept)} of {len(known)} policies"
+
+
+def _entry(data: bytes) -> dict[str, Any]:
+    return {"sha256": sha256(data), "bytes": len(data)}
 
 
 def _read(path: Path, *, follow: bool = False) -> dict[str, dict[str, Any]]:
@@ -69,4 +101,8 @@ def _edit(path: Path, entry: dict[str, Any] | None) -> None:
     entries.pop(path.name, None)
     if entry is not None:
         entries[path.name] = entry
+    _write(manifest, entries)
+
+
+def _write(manifest: Path, entries: Mapping[str, dict[str, Any]]) -> None:
     write_atomically(manifest, json.dumps(dict(sorted(entries.items())), indent=1) + "\n")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import chess
+
 from sparring.envs.chess.analysis_text import MOST_MOVES, Analysis, read_analysis, read_analysis_prompt
 from sparring.envs.chess.positions import collapse, read_legal_move, read_position
 

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 import chess
+
 from sparring.envs.chess.analysis_text import LONGEST_ANSWER
 from sparring.envs.chess.arbiter_text import read_arbiter_prompt, split_answer, true_transition
 from sparring.envs.chess.positions import FIELDS, UCI, collapse, read_legal_move, read_position, same_position

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import chess
+
 from sparring.envs.chess.positions import FIELDS, read_legal_move, read_position
 
 SEPARATOR = "+"

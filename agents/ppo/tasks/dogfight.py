@@ -72,6 +72,9 @@ class DogfightTask:
         if not self.processes.first:
             return None
         options = self.config.self_play
+        damaged = Pool.put_aside_damaged(folder.pool)
+        if damaged:
+            alert(damaged)
         pool = Pool(folder.pool, options.pool_size, options.eviction, shape=self._shape)
         seed, promotion = self._seeds["league"], None
         if options.promotion == "sprt":

@@ -155,9 +155,13 @@ def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
         train(config(tmp_path, checkpoint_every=1, max_updates=3))
         assert [file.read_text() for file in files] == before
     index = files[0]
-    index.write_text("[")
-    with pytest.raises(PoolError, match=r"is not a pool index .*; remove it, a resumed run rewrites it"):
-        train(config(tmp_path, checkpoint_every=1))
+    for text in ("[", "null", "[" * 100_000):
+        index.write_text(text)
+        train(config(tmp_path, checkpoint_every=1, max_updates=3))
+        assert index.read_text() == before[0]
+        assert (index.parent / "index.json.damaged").read_text() == text
+        events = (tmp_path / "small" / "events.jsonl").read_text()
+        assert "is no pool index; it is kept as index.json.damaged and written again from the training state" in events
     index.unlink()
     train(config(tmp_path, checkpoint_every=1))
     assert index.read_text() == before[0]

@@ -1,0 +1,167 @@
+"""Start and end of a run on a bad disk: one line at the start, the last training state whatever fails at the end."""
+
+import errno
+import json
+import os
+import shutil
+
+import pytest
+
+from sparring import train as command
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.ppo.trainer import PPOTrainer
+from sparring.agents.run import folder, logger
+from sparring.agents.run.states import StateFolder
+from sparring.agents.trainers import train
+from sparring.configs.core.errors import InputError
+from tests.agents.ppo.small_run import config
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def last_state(root):
+    return StateFolder(root / "small" / "state", 3, alert=pytest.fail).latest()
+
+
+def events(root):
+    return (root / "small" / "events.jsonl").read_text()
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory):
+    """A run with two updates done of three."""
+    root = tmp_path_factory.mktemp("started")
+    train(config(root, max_updates=2))
+    return root
+
+
+@pytest.fixture
+def half(started, tmp_path):
+    shutil.copytree(started / "small", tmp_path / "small")
+    return tmp_path
+
+
+# ---- the start
+
+
+@pytest.mark.parametrize("name", ["small", ""])
+def test_a_configuration_that_cannot_be_written_is_one_line_and_leaves_no_folder(tmp_path, monkeypatch, capsys, name):
+    small = config(tmp_path, name=name)
+    monkeypatch.setattr(command, "load", lambda arguments: small)
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "write_atomically", full)
+        assert command.main([]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "config.yaml: cannot be written (No space left on device); free some space or give another" in error
+    assert list(tmp_path.iterdir()) == []
+    train(config(tmp_path, max_updates=1))  # the name is free
+
+
+def test_a_lock_that_cannot_be_written_leaves_no_folder_either(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "FileLock", full)
+        with pytest.raises(InputError, match=r"small: cannot be written \(No space left on device\)"):
+            train(config(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "_make_given", full)
+    with pytest.raises(
+        InputError, match=r"no folder can be made in it \(No space left on device\); free space or give"
+    ):
+        train(config(tmp_path))
+
+
+def test_a_configuration_of_another_start_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("sparring.agents.run.session.Guard", full)
+        with pytest.raises(InputError, match="No space left on device"):
+            train(config(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "write_atomically", full)
+        with pytest.raises(InputError, match=r"config\.yaml: cannot be written \(No space left on device\)"):
+            train(config(tmp_path, seed=7))
+    train(config(tmp_path, seed=7, max_updates=1))
+
+
+def test_a_pool_that_is_a_file_is_refused_by_name_at_the_start(tmp_path):
+    train(config(tmp_path, max_updates=1))
+    shutil.rmtree(tmp_path / "small" / "pool")
+    (tmp_path / "small" / "pool").write_text("")
+    with pytest.raises(InputError, match=r"small/pool: File exists; make it readable and writable or free some space"):
+        train(config(tmp_path, max_updates=2))
+
+
+# ---- the manifest of policies
+
+
+def test_a_damaged_manifest_is_rebuilt_from_the_state_at_the_start(half):
+    manifest = half / "small" / "manifest.json"
+    before = json.loads(manifest.read_text())
+    manifest.write_text("[")
+    train(config(half, max_updates=2))
+    assert json.loads(manifest.read_text()).keys() == before.keys()
+    assert (half / "small" / "manifest.json.damaged").read_text() == "["
+    assert "manifest.json: is damaged; it is kept as manifest.json.damaged and rebuilt with " in events(half)
+
+
+def test_a_damaged_policy_is_not_listed_by_a_rebuilt_manifest(half):
+    manifest, policy = half / "small" / "manifest.json", half / "small" / "before.pt"
+    data = policy.read_bytes()
+    policy.write_bytes(data[:100] + b"x" + data[101:])
+    manifest.write_text("[")
+    train(config(half, max_updates=2))
+    assert policy.name not in json.loads(manifest.read_text())
+
+
+def test_a_manifest_damaged_during_the_run_does_not_end_it(half, monkeypatch):
+    evaluate = PPOTrainer.evaluate
+
+    def harm(trainer):
+        (half / "small" / "manifest.json").write_text("[")
+        return evaluate(trainer)
+
+    monkeypatch.setattr(PPOTrainer, "evaluate", harm)
+    final = train(config(half))
+    assert last_state(half).summary["update"] == 3
+    assert load_checkpoint(final).training["update"] == 3
+    assert final.name in json.loads((half / "small" / "manifest.json").read_text())
+
+
+# ---- the end
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), CheckpointError("no contract"), RuntimeError("x")])
+def test_the_last_state_is_saved_where_the_last_policy_is_not(half, monkeypatch, error):
+    def fail(trainer, path, **_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PPOTrainer, "save_policy", fail)
+        expected = InputError if isinstance(error, OSError) else type(error)
+        with pytest.raises(expected, match=r"final\.pt: cannot be written|no contract|x"):
+            train(config(half, checkpoint_every=100))
+    assert last_state(half).summary["update"] == 3
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("a fault of the uploader")])
+def test_the_last_state_is_there_where_a_log_cannot_be_closed(half, monkeypatch, error):
+    def fail(sink):
+        raise error
+
+    monkeypatch.setattr(logger.TensorBoard, "close", fail)
+    train(config(half, checkpoint_every=100))
+    assert last_state(half).summary["update"] == 3
+
+
+def test_files_that_cannot_be_removed_do_not_make_a_state_look_unsaved(half, monkeypatch):
+    monkeypatch.setattr(PPOTrainer, "_sweep", full)
+    train(config(half))
+    said = events(half)
+    assert "no training state is saved" not in said
+    assert "files that are not needed remain (No space left on device)" in said
+    assert last_state(half).summary["update"] == 3
