@@ -122,8 +122,6 @@ class GRPOTrainer:
             check_sources(self.config)
             self.league = self._first_league()
             self._open_players()
-        if self.over:  # the policy file may be missing, or of an earlier step if the disk was full
-            session.keep(self.final, lambda: self.save_policy(self.final))
 
     def nothing_left(self) -> str:
         """Return why no step is left, and which option allows more."""

@@ -114,8 +114,8 @@ class PPOTrainer:
             self.load_state_dict(session.found)
         elif session.existed and self.task_files:
             self.task_files.reset()
-        if self.position:
-            self.plan = self.schedule.plan(self.position, self.task.status().win_rates)
+        position = self._latest_position() if self.position is None or self.over else self.position
+        self.plan = self.schedule.plan(position, self.task.status().win_rates)
 
     def nothing_left(self) -> str:
         """Return a message with the number of updates configured, and whether the schedule has more."""
@@ -251,6 +251,11 @@ class PPOTrainer:
     def _replay(self) -> str:
         """Return the hash of the fixed minibatch, in the precision of the next update."""
         return actor_critic_sha256(self.network, self.autocast.context(self.updates_done))
+
+    def _latest_position(self) -> SchedulePosition:
+        """Return the position of the last finished update, after which the clock advanced by one."""
+        clock = self.position.clock if self.position else self.schedule.total_updates
+        return SchedulePosition(self.updates_done - 1, clock - 1, clock)
 
     @property
     def _randomized(self) -> bool:

@@ -12,6 +12,7 @@ from sparring.agents.run.peer_loss import saving_on_peer_loss
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.trainer import Trainer
+from sparring.configs.core.errors import InputError
 
 
 def fit(trainer: Trainer, session: RunSession) -> Path:
@@ -26,6 +27,7 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
     try:
         with session.stop, saving_on_peer_loss(trainer, session):
             if trainer.over:
+                _restore_final(trainer, session)
                 session.say(trainer.nothing_left())
             else:
                 _train(trainer, session)
@@ -79,13 +81,22 @@ def _roll_back(trainer: Trainer, session: RunSession) -> bool:
     return True
 
 
-def _finish(trainer: Trainer, session: RunSession) -> None:
-    """Save policy and training state; the state is saved even if the policy cannot be."""
-    stopped = session.stop.asked
-    failed = session.save_final(trainer.final, lambda: trainer.save_policy(trainer.final, interrupted=stopped))
-    session.save_state(trainer.updates_done, trainer.state_dict(), trainer.summary())
+def _restore_final(trainer: Trainer, session: RunSession) -> None:
+    """Write the policy of a finished run again: it is missing or an earlier one if the disk was full at the end."""
+    failed = session.save_final(trainer.final, lambda: trainer.save_policy(trainer.final, interrupted=False))
     if failed:
         raise failed
+
+
+def _finish(trainer: Trainer, session: RunSession) -> None:
+    """Save policy and training state, the state even if the policy cannot be; raise what prevented either."""
+    stopped = session.stop.asked
+    failed = session.save_final(trainer.final, lambda: trainer.save_policy(trainer.final, interrupted=stopped))
+    saved = session.save_state(trainer.updates_done, trainer.state_dict(), trainer.summary())
+    if failed:
+        raise failed
+    if not saved:
+        raise InputError(f"{session.folder.state}: the last training state cannot be written; free some space, resume")
     session.say(f"{'interrupted' if stopped else 'done'} after {trainer.updates_done} {session.unit}s: {trainer.final}")
     if stopped:
         session.say(session.hint)

@@ -198,14 +198,14 @@ class RunSession:
         due = late or update % self.config.checkpoint_every == 0
         return (self.guard is None or self.guard.sound) and self.processes.broadcast(due)
 
-    def save_state(self, update: int, content: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+    def save_state(self, update: int, content: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
         """Publish a training state, with the guard's and the position of the logs; a failure raises an alert.
 
-        After the loss of a process, an existing complete state of this update is kept.
+        Return False after a failure. After the loss of a process, an existing complete state of this update is kept.
         """
         self._saved_at = time.monotonic()
         if not self.leads or (self.peer_lost and self.states.has(update)):
-            return
+            return True
         content = {**content, **({"guard": self.guard.state_dict()} if self.guard else {})}
         self._policies = listed(self.folder.path, unless=self._policies)
         about = {"run": self.folder.name, "update": update, "config_sha256": self.fingerprint}
@@ -214,11 +214,12 @@ class RunSession:
             self.states.publish(update, {**content, "logger": self.logger.state_dict()}, about)
         except OSError as error:
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
-            return
+            return False
         try:
             self.on_state_saved()
         except (OSError, InputError) as error:
             self.alert(f"files that are not needed remain ({getattr(error, 'strerror', error)}); training goes on")
+        return True
 
     def newest_state(self) -> TrainingState | None:
         """Read the newest good state, on every process."""

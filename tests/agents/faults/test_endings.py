@@ -43,6 +43,13 @@ def half(started, tmp_path):
     return tmp_path
 
 
+def content(path):
+    """Weights and summary of a policy; its configuration names the folder."""
+    policy = load_checkpoint(path)
+    weights = {name: value.tolist() for name, value in policy.network.state_dict().items()}
+    return weights, policy.training | {"config": None}
+
+
 # ---- the start
 
 
@@ -146,6 +153,7 @@ def test_the_last_state_is_saved_where_the_last_policy_is_not(half, monkeypatch,
         with pytest.raises(expected, match=r"final\.pt: cannot be written|no contract|x"):
             train(config(half, checkpoint_every=100))
     assert last_state(half).summary["update"] == 3
+    assert content(train(config(half, checkpoint_every=100))) == content(train(config(half / "other")))
 
 
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("a fault of the uploader")])
@@ -164,4 +172,16 @@ def test_files_that_cannot_be_removed_do_not_make_a_state_look_unsaved(half, mon
     said = events(half)
     assert "no training state is saved" not in said
     assert "files that are not needed remain (No space left on device)" in said
+    assert last_state(half).summary["update"] == 3
+
+
+def test_a_last_state_that_cannot_be_saved_is_an_error_and_the_policy_is_there(half, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(StateFolder, "publish", full)
+        with pytest.raises(
+            InputError, match=r"small/state: the last training state cannot be written; free some space"
+        ):
+            train(config(half))
+    assert load_checkpoint(half / "small" / "final.pt").training["update"] == 3
+    train(config(half))
     assert last_state(half).summary["update"] == 3

@@ -7,7 +7,9 @@ import torch
 
 from sparring import train
 from sparring.agents.grpo import learner
+from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.trainers import train as train_grpo
+from sparring.curriculum.league.file import LeagueFile
 from tests.agents.grpo.rollouts.small_games import SMALL, small_config
 from tests.agents.grpo.small_runs import events, rows, run, weights
 from tests.agents.grpo.toy_folder import toy_folder
@@ -48,6 +50,22 @@ def test_a_disagreement_ends_the_run_with_a_report_and_the_run_can_be_continued(
     assert "resumed after update 1" in events(hurt)
     assert rows(hurt) == rows(whole)
     assert all(torch.equal(value, weights(hurt)[name]) for name, value in weights(whole).items())
+
+
+def test_a_full_disk_when_the_learner_joins_the_league_is_an_alert(toy, tmp_path, monkeypatch):
+    save = GRPOTrainer.save_policy
+
+    def full(trainer, path, **options):
+        if path.name.startswith("step_"):
+            raise OSError(28, "No space left on device")
+        save(trainer, path, **options)
+
+    monkeypatch.setattr(GRPOTrainer, "save_policy", full)
+    final = run(toy, tmp_path, "full", "grpo.steps=2", "league.checkpoint_every=1", "checkpoint_every=100")
+    assert len(rows(final)) == 2
+    assert "step_000002.pt is not saved (No space left on device); training goes on" in events(final)
+    assert "checkpoint_000002" not in LeagueFile(final.parent).read().agents
+    assert (final.parent / "state" / "update_000002").is_dir()
 
 
 def test_a_base_model_that_is_not_finite_is_answered_before_there_is_a_run(tmp_path, capsys):

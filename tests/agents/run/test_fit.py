@@ -97,11 +97,11 @@ def test_every_update_is_evaluated_and_the_policy_is_saved_before_the_state(tmp_
     assert final.read_text() == "policy"
 
 
-def test_a_finished_run_is_left_as_it_is(tmp_path, capsys):
+def test_a_finished_run_only_writes_its_policy_again(tmp_path, capsys):
     run(tmp_path, Counting())
     again = Counting()
     run(tmp_path, again)
-    assert again.calls == []
+    assert again.calls == ["policy3"]
     assert "nothing left to do" in capsys.readouterr().out
 
 
