@@ -78,7 +78,11 @@ class Logger:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the logs on disk; `open_logger` continues from there."""
-        return {"env_steps": self._env_steps, **self._lines.position()}
+        return {"env_steps": self._env_steps, "bytes": self._lines.sync()}
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of each file, by its name."""
+        return self._lines.hashes()
 
     def rewind(self, state: Mapping[str, Any]) -> None:
         """Remove rows written after `state`, an earlier `state_dict`; events stay, since they give the reason."""
@@ -104,28 +108,30 @@ def open_logger(
     run_name: str,
     plain_config: Mapping[str, Any],
     state: Mapping[str, Any] | None = None,
+    hashes: Mapping[str, str] | None = None,
 ) -> Logger:
     """Open a run's logger in `folder`, at the position of `state` (a `Logger.state_dict`), else at the start.
 
-    `plain_config` is the run's configuration for Weights & Biases.
+    `hashes` are the files' at that position. `plain_config` is the run's configuration for Weights & Biases.
 
     Raises `UnknownNameError` for an unknown `logger.wandb` and `LoggerError` if its package is missing.
     """
     wandb = _open_wandb(config, folder, run_name, plain_config)
     env_steps = state["env_steps"] if state else 0
-    lines = JsonLines(folder, state)
+    lines = JsonLines(folder, state["bytes"] if state else {}, hashes or {})
     return Logger(lines, [_open_tensorboard(folder, env_steps + 1), wandb], env_steps)
 
 
 class JsonLines:
     """metrics.jsonl: {"env_steps": ..., metrics}; events.jsonl: {"env_steps": ..., "kind": ..., "event": text}.
 
-    `state` is an earlier `position`, where both files continue; `damage` has a line for each that differs from it. A
-    full or missing disk causes one warning. Raises `LoggerError` if a file cannot be opened.
+    `sizes` are the bytes to keep of each file, by default 0, and `hashes` their SHA-256, where known; `damage` has a
+    line for each file that differs. A full or missing disk causes one warning. Raises `LoggerError` if a file cannot
+    be opened.
     """
 
-    def __init__(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
-        sizes, hashes = (dict((state or {}).get(key, {})) for key in ("bytes", "sha256"))  # earlier states: no hashes
+    def __init__(self, folder: Path, sizes: Mapping[str, int], hashes: Mapping[str, str] | None = None) -> None:
+        hashes = hashes or {}
         self._files = {
             name: LinesFile(folder / name, sizes.get(name, 0), hashes.get(name)) for name in (METRICS, EVENTS)
         }
@@ -148,14 +154,15 @@ class JsonLines:
         """Keep the first `size` bytes of a file; if that fails, the next row overwrites the rest."""
         self._files[name].cut(size)
 
-    def position(self) -> dict[str, Any]:
-        """Flush both files to the disk; return the bytes of whole lines in each and their SHA-256."""
+    def sync(self) -> dict[str, int]:
+        """Flush both files to the disk; return the bytes of whole lines in each."""
         for file in self._files.values():
             file.sync()
-        return {
-            "bytes": {name: file.size for name, file in self._files.items()},
-            "sha256": {name: file.hash.hexdigest() for name, file in self._files.items()},
-        }
+        return {name: file.size for name, file in self._files.items()}
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of each file."""
+        return {name: file.hash.hexdigest() for name, file in self._files.items()}
 
     def close(self) -> None:
         """Close the files."""
@@ -285,9 +292,13 @@ class NoSink:
     def rewind(self, env_steps: int) -> None:
         """Do nothing."""
 
-    def position(self) -> dict[str, Any]:
+    def sync(self) -> dict[str, int]:
         """Return no sizes: there are no files."""
-        return {"bytes": {}, "sha256": {}}
+        return {}
+
+    def hashes(self) -> dict[str, str]:
+        """Return no hashes: there are no files."""
+        return {}
 
     def cut(self, name: str, size: int) -> None:
         """Do nothing."""

@@ -80,7 +80,9 @@ class RunSession:
             self._policies = _policies(self.found)
             if self.leads:
                 logs = self.found.content["logger"] if self.found else None
-                self.logger = open_logger(config.logger, self.folder.path, self.folder.name, to_plain(config), logs)
+                hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states have none
+                place, plain = self.folder, to_plain(config)
+                self.logger = open_logger(config.logger, place.path, place.name, plain, logs, hashes)
                 self.states.alert = self.alert
         except BaseException:
             self._release()
@@ -209,7 +211,7 @@ class RunSession:
         content = {**content, **({"guard": self.guard.state_dict()} if self.guard else {})}
         self._policies = listed(self.folder.path, unless=self._policies)
         about = {"run": self.folder.name, "update": update, "config_sha256": self.fingerprint}
-        about |= {"policies": self._policies, **summary}
+        about |= {"policies": self._policies, "logs_sha256": self.logger.hashes(), **summary}
         try:
             self.states.publish(update, {**content, "logger": self.logger.state_dict()}, about)
         except OSError as error:

@@ -32,8 +32,12 @@ IGNORED_FILES = {
 """Patterns of files that are not compared, and why."""
 IGNORED_KEYS = (
     ("*metrics.jsonl", re.compile(r"/time/|_(time|overlap|total)_s$"), "seconds"),
-    ("*state.pt", re.compile(r"^logger/(bytes|sha256)/|^seconds$"), "logs that hold seconds; seconds"),
-    ("*", re.compile(r"(^|/)(config_|summary_)?sha256$"), "of files that hold paths or seconds; contents are compared"),
+    ("*state.pt", re.compile(r"^logger/bytes/|^seconds$"), "lengths of logs that hold seconds; seconds"),
+    (
+        "*",
+        re.compile(r"(^|/)(config_|summary_)?sha256$|/(logs_sha256|policies)/"),
+        "of files that hold paths or seconds; contents are compared",
+    ),
     ("*manifest.json", re.compile(r"^bytes$"), "the length of a file that holds paths"),
     ("*.json", re.compile(r"^command$"), "how the evaluation was called"),
 )

@@ -87,7 +87,7 @@ def flat(value, key=""):
 
 def state_of(root):
     content = flat(read_state(max((root / "small" / "state").glob("update_*"))).content)
-    return {key: value for key, value in content.items() if not key.startswith(("/logger/bytes", "/logger/sha256"))}
+    return {key: value for key, value in content.items() if not key.startswith("/logger/bytes")}
 
 
 def untimed(rows):
