@@ -18,6 +18,7 @@ STDS = ("population", "sample")
 WIN_RATE_FORMS = ("hard", "variance")
 PLAYS = ("league", "self_play")
 DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
+SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
 BACKENDS = ("transformers", "endpoint")
 APIS = ("completions", "chat")
@@ -96,7 +97,7 @@ class EndpointConfig:
 class CloneConfig:
     """Behaviour cloning of a bot (`trainer=clone`)."""
 
-    bot: str = option("dumbbot", DIPLOMACY_BOTS)
+    bot: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS))
     hidden: int = option(128, "[16, 8192]")
     layers: int = option(4, "[1, 100]")
     heads: int = option(4, "[1, 128]")
@@ -122,7 +123,7 @@ class GRPOConfig:
     rollout_long_horizon_chance: float = option(0.2, PROBABILITY)
     rollout_warmup_phases: int = option(6, "[0, 1000]")
     """At most this many phases are played before the fork."""
-    rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, "base_model"))
+    rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS, "base_model"))
     """Player of them, all seats."""
     rollout_no_warmup_chance: float = option(0.2, PROBABILITY)
     buffer_depth: int = option(3, "[0, 64]")

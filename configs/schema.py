@@ -12,6 +12,7 @@ from typing import ClassVar
 from sparring.configs.core.allowed import Form, option
 from sparring.configs.language import (
     DIPLOMACY_BOTS,
+    SEED_BOTS,
     CloneConfig,
     EndpointConfig,
     GRPOConfig,
@@ -193,7 +194,7 @@ class StageConfig:
 
     at: int = option(0, COUNT)
     bots: list[str] = field(default_factory=list, metadata={"allowed": LABEL})
-    """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS`."""
+    """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`."""
     weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
 
 
@@ -381,7 +382,7 @@ class DogfightRunConfig(PPORunConfig):
 class DiplomacyRunConfig(PPORunConfig):
     """PPO in Diplomacy: orders are chosen, opponents are bots."""
 
-    game, title, bots, seats = DIPLOMACY, "Diplomacy", DIPLOMACY_BOTS, 7
+    game, title, bots, seats = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7
     lacks = (
         "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max",
         "phases.scripted_start", "phases.scripted_end", "phases.randomization", "phases.events.log_std", "self_play",

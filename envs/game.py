@@ -41,6 +41,8 @@ class Game:
     """Native batch of matches."""
     parallel_env: str
     """PettingZoo environment with all seats open."""
+    variants: tuple[str, ...] = ()
+    """Those of the bots that play only where they are named."""
     env: str = ""
     """`gymnasium.Env` with one seat open."""
     vector_env: str = ""
@@ -65,6 +67,11 @@ class Game:
     """Command `main(arguments) -> exit code` of `eval/run.py`."""
     text_game: str = ""
     """Text interface for language models, an `envs.text.TextGame`."""
+
+    @property
+    def default_bots(self) -> tuple[str, ...]:
+        """Bots that play where none are named."""
+        return tuple(bot for bot in self.bots if bot not in self.variants)
 
     @property
     def language_models(self) -> bool:

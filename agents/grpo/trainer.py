@@ -323,7 +323,7 @@ class GRPOTrainer:
         config, folder = self.config.league, self.session.folder.path
         if self.league_file.path.exists():
             return self.league_file.read()
-        league = new_league(self.game.bots, self.base, initial_elo=config.initial_elo)
+        league = new_league(self.game.default_bots, self.base, initial_elo=config.initial_elo)
         if config.inherit:
             also = (first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)

@@ -17,6 +17,7 @@ MODULES = (
     "sparring.envs.diplomacy.adjudicator.phase",
     "sparring.envs.diplomacy.bots.simple",
     "sparring.envs.diplomacy.bots.dumbbot",
+    "sparring.envs.diplomacy.bots.seed_bots",
 )
 
 

@@ -3,7 +3,7 @@
 Importing this package reads names and numbers only and does not load the simulator.
 """
 
-from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS
+from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID, NUM_POWERS, SEED_BOTS
 from sparring.envs.game import Game
 
 GAME = Game(
@@ -12,6 +12,7 @@ GAME = Game(
     title="Diplomacy",
     seats=NUM_POWERS,
     bots=BOTS,
+    variants=SEED_BOTS,
     first_run="diplomacy_ppo",
     batch="sparring.envs.diplomacy.batch:DiplomacyBatch",
     parallel_env="sparring.envs.diplomacy.interfaces.parallel_env:DiplomacyParallelEnv",

@@ -21,8 +21,10 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import standard_board
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR, Position, check_games, check_position
 from sparring.envs.diplomacy.board.state import Games, tables
-from sparring.envs.diplomacy.bots import dumbbot, simple
+from sparring.envs.diplomacy.bots import dumbbot, seed_bots, simple
 from sparring.envs.diplomacy.bots.dumbbot import dumbbot_kernel
+from sparring.envs.diplomacy.bots.seed_bots import seed_bots_kernel
+from sparring.envs.diplomacy.bots.seed_dumbbot_values import seed_neighbours
 from sparring.envs.diplomacy.bots.simple import bots_kernel
 from sparring.envs.diplomacy.orders.listing import Lister
 from sparring.envs.diplomacy.validation import check_players, check_whole
@@ -89,6 +91,7 @@ class DiplomacyBatch:
         if self.device.type == "cuda":
             self.load_kernels()  # Later could be while a CUDA graph is captured, when nothing can be loaded.
         self._tables = tables(str(self._launcher.wp_device))
+        self._near = seed_neighbours(str(self._launcher.wp_device))
         self._allocate()
         self._recorded: dict[Any, list[Any]] = {}
         """Recorded launches by kernel; for few games, preparing a launch takes longer than running it."""
@@ -108,7 +111,7 @@ class DiplomacyBatch:
 
         A batch on a GPU has done so. On a CPU, call it to pay for compilation at a chosen moment.
         """
-        for module in (phase, simple, dumbbot):
+        for module in (phase, simple, dumbbot, seed_bots):
             self._launcher.load(module)
 
     def process(self) -> None:
@@ -137,6 +140,7 @@ class DiplomacyBatch:
         signed = number - 2**32 if number >= 2**31 else number  # The kernels read the same 32 bits as a signed int.
         for kernel in (bots_kernel, dumbbot_kernel):
             self._run(kernel, [self._games, self._tables, signed])
+        self._run(seed_bots_kernel, [self._games, self._tables, self._near, signed])
 
     def legal_orders(self, game: int) -> dict[int, np.ndarray]:
         """Return the legal orders of one game, int32 [n] by province (`listing.py`); empty once the game is over."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.league.league import BASE_MODEL
-from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
+from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, NUM_POWERS, SEED_BOTS
 from sparring.eval.diplomacy.settings import Settings, read_settings
 from sparring.eval.parser import (
     CommonOptions,
@@ -44,7 +44,8 @@ examples:
   python eval/run.py --ckpt http://127.0.0.1:8000/v1 --set model.name=MODEL --protocol alone
   python eval/run.py --league quick-hawk-diplomacy_exp1   against the fixed references
 
-bots: {", ".join(BOTS)}
+bots: {", ".join(DEFAULT_BOTS)};
+their variants {", ".join(SEED_BOTS)}
 language models: the adapter of a GRPO run, a model's folder, a run that cloned a bot, tiny, smollm2. They play alone
 against six of each opponent, and six of them against one of it. {BASE_MODEL} is the model without its adapter; one that
 has none is its own. Adapters meet adapters of the same base model. What an order was worth to them is on the page of
@@ -103,7 +104,9 @@ def read_options(arguments: Sequence[str]) -> DiplomacyOptions:
         _check_nothing_is_played(name for name in _OF_GAMES if values[name] != parser.get_default(name))
     if values["ckpt"].startswith(BOT_PREFIX) and not values["bot"]:
         values["bot"], values["ckpt"] = values["ckpt"].removeprefix(BOT_PREFIX), ""
-    names = read_names("--opponents", values["opponents"])
+    names: tuple[str, ...] = BOTS if values["ladder"] else DEFAULT_BOTS
+    if values["opponents"] is not None:
+        names = read_names("--opponents", values["opponents"])
     values["opponents"] = tuple(name.removeprefix(BOT_PREFIX) for name in names)
     values["settings"] = read_settings(values.pop("set"))
     values["last_year_given"] = values["last_year"] is not None
@@ -170,7 +173,10 @@ def _parser() -> Parser:
     players.add_argument("--ladder", action="store_true", help="all of --opponents, each in turn, play one power")
     players.add_argument("--league", metavar="RUN", help="play nothing; print the fixed references of a run's league")
     players.add_argument(
-        "--opponents", nargs="+", default=list(BOTS), metavar="O", help="bots, adapters, base_model (default: bots)"
+        "--opponents",
+        nargs="+",
+        metavar="O",
+        help="bots, adapters, base_model (default: bots, for --ladder their variants too)",
     )
     _add_conditions(parser)
     results = add_results(

@@ -24,7 +24,10 @@ import numpy as np
 
 ENV_ID = "sparring/Diplomacy-v0"
 
-BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
+SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
+"""Variants that choose as the bots of the seed's system do; docs/envs/diplomacy_bots.md has the differences."""
+DEFAULT_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
+BOTS = (*DEFAULT_BOTS, *SEED_BOTS)
 """Bots that may play a power, by number. Results between them: docs/results/diplomacy_bots.md."""
 ACTIONS = -1
 """In place of a bot's number: the orders of the power come from the caller."""

@@ -54,7 +54,13 @@ def bot_of(games: Games, game: int, unit: wp.uint8) -> int:
     if unit == wp.uint8(0):
         return NO_BOT
     bot = games.players[game, power_of(unit)]
-    return wp.where(bot == DUMBBOT, NO_BOT, bot)
+    return wp.where(bot < DUMBBOT, bot, NO_BOT)
+
+
+@wp.func
+def is_simple(bot: int) -> bool:
+    """Return whether a number is that of one of these bots."""
+    return bot >= 0 and bot < DUMBBOT
 
 
 @wp.func
@@ -175,8 +181,7 @@ def any_plays(games: Games, game: int) -> bool:
     """Return whether one of these bots plays in a game that goes on."""
     found = bool(False)
     for power in range(POWERS):
-        bot = games.players[game, power]
-        found = found or (bot != NO_BOT and bot != DUMBBOT)
+        found = found or is_simple(games.players[game, power])
     return found and games.done[game] == wp.uint8(0)
 
 
@@ -199,7 +204,7 @@ def bots_kernel(games: Games, tables: Tables, seed: int, first: int) -> None:
     phase = int(games.phase[game])
     if phase == WINTER:
         for power in range(POWERS):
-            if games.players[game, power] != NO_BOT and games.players[game, power] != DUMBBOT:
+            if is_simple(games.players[game, power]):
                 begin(games, game, seed, of_power(power), sink)
                 choose_adjustments(games, tables, game, power, sink)
     elif phase == SPRING or phase == FALL:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[4]
-MODULES = ("adjudicator.phase", "bots.simple", "bots.dumbbot", "orders.listing_kernel")
+MODULES = ("adjudicator.phase", "bots.simple", "bots.dumbbot", "bots.seed_bots", "orders.listing_kernel")
 
 CODE = """
 import warp as wp
@@ -33,8 +33,8 @@ def said(uses):
 
 def test_a_kernel_is_loaded_when_it_is_first_used():
     uses = "batch.process, lambda: batch.legal_orders(0), lambda: batch.draw_orders(1)"
-    assert said(uses) == ["", MODULES[0], f"{MODULES[0]} {MODULES[3]}", " ".join(MODULES)]
+    assert said(uses) == ["", MODULES[0], f"{MODULES[0]} {MODULES[4]}", " ".join(MODULES)]
 
 
 def test_what_plays_a_game_can_be_loaded_at_once():
-    assert said("batch.load_kernels,") == ["", " ".join(MODULES[:3])]
+    assert said("batch.load_kernels,") == ["", " ".join(MODULES[:4])]
