@@ -14,7 +14,7 @@ from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.board.codes import BOTS, ENV_ID
+from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, ENV_ID
 from sparring.eval.diplomacy import single_power
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.settings import last_year_of
@@ -155,7 +155,8 @@ def test_a_replay_shows_the_first_game_of_the_last_pair(capsys, tmp_path):
 def test_pairings():
     ladder = read_options(["--ladder", "--opponents", "random,dumbbot"])
     assert ladder.cells == [(one, six) for one in ("random", "dumbbot") for six in ("random", "dumbbot")]
-    assert read_options(["--bot", "chaos"]).cells == [("chaos", six) for six in BOTS]
+    assert read_options(["--bot", "chaos"]).cells == [("chaos", six) for six in DEFAULT_BOTS]
+    assert read_options(["--ladder"]).cells == [(one, six) for one in BOTS for six in BOTS]
 
 
 def test_a_ladder_is_printed_written_and_the_same_again(capsys, tmp_path):
