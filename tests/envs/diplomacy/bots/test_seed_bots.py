@@ -324,3 +324,17 @@ def test_a_disband_beyond_those_due_never_counts_in_the_package(games):
             game.set_orders(power, orders)
         game.process()
         assert {power: set(game.get_units(power)) for power in wanted} == wanted
+
+
+def test_defensive_supports_or_holds_as_in_the_seed(games):
+    """The default bot: its orders are among those recorded, which without a support are all that contain " H"."""
+    batch, all_rows = games["M"]
+    seen = 0
+    for game, rows_here in units_to_draw(batch, all_rows, range(0, 400, 20)):
+        orders = drawn(batch, game, "defensive", games=100)
+        for row in rows_here:
+            for number, unit in enumerate(row.units):
+                given = set(key(orders[:, unit.province]).tolist())
+                assert given <= set(row.chosen(number, row.facts["Defensive"][number]))
+                seen += 1
+    assert seen > 100
