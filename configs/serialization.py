@@ -99,6 +99,17 @@ ELSEWHERE = {
 """Names in Stable-Baselines3 and CleanRL to those here; spelling alone would lead from lr to clip."""
 
 
+def check_option(section: Any, name: str, value: Any) -> None:
+    """Raise `ConfigError` unless the option `name` of a section allows `value`; nothing is converted."""
+    option, hint = section.__dataclass_fields__[name], get_type_hints(section)[name]
+    if hint is int and isinstance(value, float):
+        value = str(value)
+    try:
+        _read(hint, option, value)
+    except ValueError as error:
+        raise ConfigError(f"{name}={_shown(value, option)}: {error}") from None
+
+
 def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
     """Make the error for an undeclared dotted `key`: the `known` keys beside it, and the nearest anywhere."""
     everywhere = [*known, *(option for kind in RUNS for option in declared(kind))]

@@ -10,6 +10,7 @@ earlier state may need it again.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.regular_file import make_folder, read_regular, read_regular_text
+from sparring.configs.core.tensor_checks import Tensors
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
 from sparring.configs.schema import EVICTIONS
 
 INDEX = "index.json"
@@ -29,6 +33,21 @@ INDEX = "index.json"
 
 class PoolError(InputError):
     """A snapshot that cannot be used; the message is one line naming the file, what is wrong and what to do."""
+
+
+class SnapshotRow(TypedDict):
+    """A row of the index; further keys of older versions are ignored."""
+
+    name: Text
+    update: Count
+    sha256: Digest
+
+
+class SnapshotFile(TypedDict):
+    """Content of a snapshot's file."""
+
+    shape: dict[str, Any]
+    weights: Tensors
 
 
 @dataclass
@@ -39,10 +58,22 @@ class Snapshot:
     update: int
     sha256: str
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Snapshot:
-        """Make a snapshot from a row of the index; further keys of older versions are ignored."""
-        return cls(row["name"], row["update"], row["sha256"])
+
+def is_snapshot(name: str) -> bool:
+    """Return whether `name` is one of a snapshot, and so of a file in the pool's folder."""
+    return re.fullmatch(r"snapshot_\d{6,15}", name) is not None
+
+
+def read_rows(rows: Any) -> list[Snapshot]:
+    """Return the snapshots in the rows of an index; raises `ContentError` for rows that no pool wrote."""
+    found = read(list[SnapshotRow], rows)
+    for number, row in enumerate(found):
+        name, update = row["name"], row["update"]
+        wanted = f"snapshot_{update:06d}"
+        require(name == wanted, f"{number}.name={name!r}: must be {wanted}, after its update")
+        later = number == 0 or update > found[number - 1]["update"]
+        require(later, f"{number}.update={update}: must be later than that of the snapshot before")
+    return [Snapshot(**row) for row in found]
 
 
 class Pool:
@@ -63,6 +94,11 @@ class Pool:
         make_folder(folder)
         if (folder / INDEX).exists():
             self._snapshots = _read_index(folder / INDEX)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The shape of the networks."""
+        return dict(self._shape)
 
     @property
     def snapshots(self) -> list[Snapshot]:
@@ -117,19 +153,18 @@ class Pool:
             raise PoolError(f"{path}: cannot be read ({error.strerror})") from error
         except TensorFileError as error:
             raise PoolError(f"{path}: {error}") from error
-        self._check_shape(path, content.get("shape"))
-        weights = content.get("weights")
-        if not isinstance(weights, dict) or not all(isinstance(weight, torch.Tensor) for weight in weights.values()):
-            raise PoolError(f"{path}: holds no weights; restore it or remove the pool")
-        return weights
+        with naming(path, PoolError, "restore it or remove the pool"):
+            found = read(SnapshotFile, content)
+        self._check_shape(path, found["shape"])
+        return found["weights"]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the index as plain data, for `restore`."""
         return [asdict(snapshot) for snapshot in self._snapshots]
 
-    def restore(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Restore the snapshots listed in `rows`; if the index cannot be written now, the next snapshot writes it."""
-        self._snapshots = [Snapshot.of(row) for row in rows]
+    def restore(self, snapshots: Sequence[Snapshot]) -> None:
+        """Make `snapshots` the pool's; if the index cannot be written now, the next snapshot writes it."""
+        self._snapshots = list(snapshots)
         with suppress(OSError):
             self._write_index()
 
@@ -154,13 +189,12 @@ class Pool:
         self._write_index()
         return [snapshot.name for snapshot in leaving]
 
-    def _check_shape(self, path: Path, shape: Any) -> None:
+    def _check_shape(self, path: Path, found: Mapping[str, Any]) -> None:
         """Raise `PoolError` with the first key that differs: obs_dim, or a size of the network."""
-        found = shape if isinstance(shape, dict) else {}
         for key in sorted(set(found) | set(self._shape)):
-            if found.get(key) != self._shape.get(key):
-                ours = self._shape.get(key)
-                raise PoolError(f"{path}: {key}={found.get(key)}, this run has {ours}; use a pool of the same shape")
+            theirs, ours = found.get(key), self._shape.get(key)
+            if type(theirs) is not type(ours) or theirs != ours:
+                raise PoolError(f"{path}: {key}={shown(theirs)}, this run has {ours}; use a pool of the same shape")
 
     @staticmethod
     def put_aside_damaged(folder: Path) -> str:
@@ -182,8 +216,8 @@ class Pool:
 
 def _read_index(path: Path) -> list[Snapshot]:
     try:
-        return [Snapshot.of(row) for row in json.loads(read_regular_text(path))]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        return read_rows(json.loads(read_regular_text(path)))
+    except (ValueError, RecursionError) as error:
         raise PoolError(
             f"{path}: is not a pool index ({error}); remove it, a resumed run rewrites it from its state"
         ) from error

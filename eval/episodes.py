@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.typed import naming
 from sparring.envs.game import game_of
 from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
 from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
@@ -95,10 +96,12 @@ def make_envs(
     from sparring.configs.schema import GymnasiumRunConfig
 
     config = from_stored(checkpoint.training["config"])
-    assert isinstance(config, GymnasiumRunConfig)
+    if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:
+        raise InputError(f"{checkpoint.path}: its training.config is of another environment; train a new policy")
     config.env.num_envs, config.env.normalize_reward = copies, False
     statistics = checkpoint.contract["normalizer"]
-    return GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)
+    with naming(checkpoint.path, InputError, "train a new policy"):
+        return GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)
 
 
 def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> None:

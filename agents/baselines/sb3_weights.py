@@ -8,19 +8,18 @@ actions; anything else is refused with the reason.
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
 import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
-from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.actor_critic import ActorCritic, network_shape
+from sparring.agents.policies.networks import check_weights
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.tensor_file import TensorFileError, check_members, unpack
 from sparring.configs.schema import NetworkConfig
 
 LAYERS = {
@@ -48,14 +47,19 @@ def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic
     odd = sorted(known.symmetric_difference(state))
     if odd:
         raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}")
-    hidden, obs_dim = state["mlp_extractor.policy_net.0.weight"].shape
+    first, log_std = state["mlp_extractor.policy_net.0.weight"], state["log_std"]
+    if not all(isinstance(one, Tensor) for one in (first, log_std)) or first.dim() != 2 or log_std.dim() != 1:
+        raise SB3Error("its layers have other shapes than those of a policy")
+    hidden, obs_dim = first.shape
     config = NetworkConfig(hidden=hidden, activation=activation, log_std_min=-20.0, log_std_max=5.0)
-    network = ActorCritic(obs_dim, len(state["log_std"]), 0, config)
     ours = {f"{LAYERS[layer]}.{part}": state[f"{layer}.{part}"] for layer in LAYERS for part in ("weight", "bias")}
+    ours["log_std"] = log_std
     try:
-        network.load_state_dict(ours | {"log_std": state["log_std"]})
-    except RuntimeError as error:
-        raise SB3Error("its layers are not all of one width") from error
+        check_weights(network_shape(obs_dim, len(log_std), 0, config), ours)
+    except InputError as error:
+        raise SB3Error(f"its layers are not all of one width, or not of finite float32 numbers: {error}") from error
+    network = ActorCritic(obs_dim, len(log_std), 0, config)
+    network.load_state_dict(ours)
     return network
 
 
@@ -63,11 +67,12 @@ def read_zip(path: Path) -> ActorCritic:
     """Read the policy of an SB3 zip; raise `SB3Error` for another kind of file or an unsupported policy."""
     try:
         with zipfile.ZipFile(path) as archive:
+            check_members(archive.infolist(), path.stat().st_size)
             weights, data = archive.read("policy.pth"), json.loads(archive.read("data"))
-        state = torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise SB3Error(f"{path}: its policy.pth holds more than tensors, so it was not opened") from error
-    except Exception as error:  # a flipped bit or a crafted pickle can raise any exception
+        state = unpack(weights)
+    except TensorFileError as error:
+        raise SB3Error(f"{path}: it or its policy.pth {error}") from error
+    except Exception as error:  # a flipped bit can raise any exception
         raise SB3Error(f"{path}: is damaged, or not a model saved by Stable-Baselines3") from error
     activation = _activation(data)
     ours = {kind.__name__: name for name, kind in ACTIVATIONS.items()}
@@ -77,8 +82,6 @@ def read_zip(path: Path) -> ActorCritic:
         return to_actor_critic(state, ours[activation])
     except SB3Error as error:
         raise SB3Error(f"{path}: {error}") from error
-    except Exception as error:  # tensors of any shape under any names
-        raise SB3Error(f"{path}: its policy.pth does not hold the layers of a policy") from error
 
 
 def _activation(data: object) -> str:

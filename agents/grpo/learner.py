@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_, get_total_norm
+from typing_extensions import TypedDict
 
 from sparring.agents.grpo.objective.beta import Beta
 from sparring.agents.grpo.objective.importance import check_agreement, correction
@@ -30,6 +31,8 @@ from sparring.agents.grpo.step_stats import StepStats
 from sparring.agents.llm.backend import Decision
 from sparring.agents.llm.decoding.scoring import Scores, score
 from sparring.agents.llm.decoding.token_batch import TokenBatch, collate
+from sparring.configs.core.tensor_checks import Tensors, check_optimizer, check_tensors
+from sparring.configs.core.typed import Count, read, within
 from sparring.configs.schema import GRPORunConfig
 
 DR_GRPO_LENGTH = 64
@@ -38,6 +41,16 @@ AGREEMENT = 0.01
 """Largest gap in nats between sampler and trainer under equal weights: rounding is 1e-4, a wrong mask is nats."""
 COMPARED = 16
 """Number of decisions per step that are scored again with the weights that played them."""
+
+
+class GRPOLearnerState(TypedDict):
+    """`GRPOLearner.state_dict`."""
+
+    parameters: Tensors
+    optimizer: dict[str, Any]
+    reference: dict[str, Any]
+    beta: dict[str, Any]
+    version: Count
 
 
 @dataclass(frozen=True)
@@ -138,14 +151,19 @@ class GRPOLearner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`."""
+        """Continue from a `state_dict`; raises `ContentError` for one of other adapters or with impossible values."""
+        found = read(GRPOLearnerState, state)
+        weights = check_tensors(found["parameters"], self.parameters, "parameters")
+        moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer")
+        with within("reference"):
+            self.reference.load_state_dict(found["reference"])
+        with within("beta"):
+            self.beta.load_state_dict(found["beta"])
         with torch.no_grad():
             for name, parameter in self.parameters.items():
-                parameter.copy_(state["parameters"][name])
-        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))  # it keeps references to the tensors
-        self.reference.load_state_dict(state["reference"])
-        self.beta.load_state_dict(state["beta"])
-        self.version = state["version"]
+                parameter.copy_(weights[name])
+        self.optimizer.load_state_dict(copy.deepcopy(moments))  # it keeps references to the tensors
+        self.version = found["version"]
 
     @torch.no_grad()
     def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:

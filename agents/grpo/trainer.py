@@ -23,7 +23,7 @@ from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.grpo.rollouts.rollout_workers import InProcess, Workers
 from sparring.agents.grpo.rollouts.worker import RolloutJob
 from sparring.agents.grpo.step import check_batch, league_results, learn_from, step_metrics
-from sparring.agents.grpo.training_state import check_base, read_jobs, write_jobs
+from sparring.agents.grpo.training_state import GRPOState, check_base, read_jobs, write_jobs
 from sparring.agents.llm.decoding.output_layer import check_finite
 from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
 from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters
@@ -40,6 +40,7 @@ from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
+from sparring.configs.core.typed import read, within
 from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.file import LeagueFile
@@ -214,17 +215,27 @@ class GRPOTrainer:
 
     def load_state_dict(self, state: TrainingState) -> None:
         """Continue from `state` with new workers; a league file that cannot be read is put aside and replaced."""
-        content = state.content
+        found = read(GRPOState, state.content)
         check_base(state, self.adapters.model, self.config.model.name)
         damaged = self.league_file.put_aside_damaged()
         if damaged:
             self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
-        self.updates_done, self.decisions, self.years = (content[key] for key in ("done", "decisions", "years"))
-        self.learner.load_state_dict(content["learner"])
-        self.league = read_league(content["league"])
+        with within("learner"):
+            self.learner.load_state_dict(found["learner"])
+        with within("league"):
+            self.league = read_league(found["league"])
+        jobs = read_jobs(
+            found["tasks"],
+            grpo=self.grpo,
+            seats=self.game.seats,
+            step=found["done"],
+            league=self.league,
+            parameters=self.adapters.parameters(),
+        )
+        self.updates_done, self.decisions, self.years = found["done"], found["decisions"], found["years"]
         self.league_file.restore(self.league)
         players = self._open_players()
-        for job in read_jobs(content["tasks"], self.league):
+        for job in jobs:
             players.submit(job)
 
     def summary(self) -> dict[str, Any]:

@@ -22,11 +22,14 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.generator_state import restore_generator
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.shards import Shard, ShardedGenerator
 from sparring.agents.policies.stacked import StackedActors
+from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_tensor, check_tensors
+from sparring.configs.core.typed import read, within
 from sparring.envs.batched import ACTIONS, BatchedGame
 
 
@@ -38,6 +41,21 @@ class SeatView(Protocol):
 
     def back(self, actions: Tensor, side: Tensor) -> Tensor:
         """Transform actions [..., A] for the transformed observations into actions for the match."""
+
+
+PlayState = TypedDict(
+    "PlayState",
+    {
+        "batch": dict[str, Any],
+        "opponents": AnyTensor,
+        "slots": Tensors,
+        "generator": AnyTensor,
+        "sums": AnyTensor,
+        "return": AnyTensor,
+        "quarantined": AnyTensor,
+    },
+)
+"""`LearnerEnv.state_dict`."""
 
 
 @dataclass(frozen=True)
@@ -185,17 +203,25 @@ class LearnerEnv:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the `state_dict` of an environment of the same sizes."""
-        self.opponents = state["opponents"].cpu().numpy()
-        for name, weights in state["slots"].items():
+        """Continue from the `state_dict` of an environment of the same sizes; raises `ContentError` for another."""
+        found, last = read(PlayState, state), len(self._sums) - 1
+        check_tensor(found["opponents"], torch.from_numpy(self.opponents), "opponents", low=0, high=last)
+        slots = check_tensors(found["slots"], self._actors.weights if self._actors else {}, "slots")
+        check_tensor(found["sums"], self._sums, "sums")
+        check_tensor(found["sums"][:, :3], self._sums[:, :3], "sums", low=0)  # wins, draws and losses
+        check_tensor(found["return"], self._return, "return")
+        check_tensor(found["quarantined"], self.quarantined, "quarantined", low=0)
+        restore_generator(self._generator, found["generator"], "generator")
+        self.opponents = found["opponents"].cpu().numpy()
+        for name, weights in slots.items():
             assert self._actors is not None
             self._actors.weights[name].copy_(weights)
-        restore_generator(self._generator, state["generator"])
         self._sums.copy_(state["sums"])
         self._seat_opponents(np.zeros(self.share.total, dtype=bool))
         self._return.copy_(state["return"])
         self.quarantined.copy_(state["quarantined"])
-        self.batch.load_state_dict(state["batch"])
+        with within("batch"):
+            self.batch.load_state_dict(found["batch"])
         self._observe()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -141,6 +141,28 @@ def network_shape(
     """Return the `ActorCritic.shape` of a network with these sizes."""
     sizes = {"obs_dim": obs_dim, "continuous": continuous, "binary": binary}
     return sizes | ({"categorical": categorical} if categorical else {}) | asdict(config)
+
+
+def weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every weight of a network of that `shape`, without building it."""
+    outputs = shape["continuous"] + shape["binary"] + shape.get("categorical", 0)
+    yield "log_std", (shape["continuous"],)
+    hidden, blocks = shape["hidden"], shape["blocks"]
+    for trunk, last in (("actor", outputs), ("critic", 1)):
+        yield from _layer(f"{trunk}.0", shape["obs_dim"], hidden)
+        if not blocks:
+            yield from _layer(f"{trunk}.2", hidden, hidden)
+        for number in range(blocks):
+            branch = f"{trunk}.{2 + number}.branch"
+            yield from ((f"{branch}.0.{part}", (hidden,)) for part in ("weight", "bias"))  # the norm
+            yield from _layer(f"{branch}.1", hidden, hidden)
+            yield from _layer(f"{branch}.3", hidden, hidden)
+        yield from _layer(f"{trunk}.{2 + blocks if blocks else 4}", hidden, last)
+
+
+def _layer(name: str, inputs: int, outputs: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{name}.weight", (outputs, inputs)
+    yield f"{name}.bias", (outputs,)
 
 
 def mlp(

@@ -11,22 +11,75 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, get_type_hints
 
 import torch
+from typing_extensions import TypedDict
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.env_version import game_of_policy
-from sparring.agents.policies.networks import build_network
+from sparring.agents.policies.networks import build_network, check_shape, check_weights
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.tensor_checks import Tensors
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.typed import (
+    Count,
+    Flag,
+    Number,
+    Plain,
+    Positive,
+    Text,
+    naming,
+    read,
+    within,
+)
+from sparring.configs.kinds import run_kind
+from sparring.configs.retired import current_id
+from sparring.configs.serialization import check_option
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
 """1: no policy uses mirrored observations. 2: the contract key `mirror` states whether it does."""
 CONTRACT_KEYS = ("id", "version", "obs_dim", "continuous", "binary")
 """Keys of every contract; `Game.contract_keys` are those of one game."""
+
+
+class StoredPolicy(TypedDict):
+    """Content of a file."""
+
+    shape: Plain
+    contract: Plain
+    training: Plain
+    weights: Tensors
+
+
+class StoredContract(TypedDict):
+    """Keys that every contract has; those of a game are options of its environment."""
+
+    id: Text
+    version: Positive
+    obs_dim: Count
+    continuous: Count
+    binary: Count
+    categorical: NotRequired[Count]
+    mirror: NotRequired[Flag]
+
+
+class StoredTraining(TypedDict, total=False):
+    """Keys of a training summary that are read; each trainer writes some."""
+
+    run: Text
+    seed: Count
+    update: Count
+    env_steps: Count
+    phase: Text
+    randomization: Text
+    interrupted: Flag
+    config: dict[str, Any]
+    win_rates: dict[str, Number]
+    elo: Number
+    recent_return: Number | None
 
 
 class CheckpointError(InputError):
@@ -69,21 +122,24 @@ def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoin
     """
     content = _read(path, device)
     version = content.get("format_version")
-    if content.get("format") != FORMAT or not isinstance(version, int) or version < 1:
+    if content.get("format") != FORMAT or type(version) is not int or version < 1:
         raise CheckpointError(f"{path}: is not a Sparring checkpoint")
     if version > FORMAT_VERSION:
         raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
-    try:
-        shape, contract, training, weights = (
-            dict(content[key]) for key in ("shape", "contract", "training", "weights")
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: lacks its weights, shape, contract or training summary") from error
-    if version == 1:
-        contract["mirror"] = False
-    _check_contract(path, contract, shape)
-    network = _rebuild(path, shape, weights)
-    return Checkpoint(network.to(device).eval(), contract, training, path)
+    with naming(path, CheckpointError, "save it again or train a new policy"):
+        found = read(StoredPolicy, content)
+        if version == 1:
+            found["contract"]["mirror"] = False
+        with within("shape"):
+            check_shape(found["shape"])
+        _check_values(found["contract"])
+        read(StoredTraining, found["training"], "training")
+        _check_contract(path, found["contract"], found["shape"])
+        with within("weights"):
+            check_weights(found["shape"], found["weights"])
+    network = build_network(found["shape"])
+    network.load_state_dict(found["weights"])
+    return Checkpoint(network.to(device).eval(), found["contract"], found["training"], path)
 
 
 def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
@@ -101,16 +157,13 @@ def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
         raise CheckpointError(f"{path}: {error}") from error
 
 
-def _rebuild(path: Path, shape: dict[str, Any], weights: dict[str, Any]) -> ActorCritic:
-    try:
-        network = build_network(shape)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(f"{path}: its network shape {shape} cannot be built ({error})") from error
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError as error:
-        raise CheckpointError(f"{path}: its weights do not fit its network shape {shape}") from error
-    return network
+def _check_values(contract: Mapping[str, Any]) -> None:
+    """Raise `ContentError` for a value that no environment of the contract's game has."""
+    known = read(StoredContract, contract, "contract")
+    env = get_type_hints(run_kind({"trainer": "ppo", "env": {"id": current_id(known["id"])}}))["env"]
+    for name in (contract.keys() & env.__dataclass_fields__.keys()) - {"id"}:
+        with within("contract"):
+            check_option(env, name, contract[name])
 
 
 def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str, Any]) -> None:
@@ -120,6 +173,7 @@ def _check_contract(path: Path, contract: Mapping[str, Any], shape: Mapping[str,
         raise CheckpointError(f"{path}: its contract lacks {', '.join(missing)}")
     if not isinstance(contract.get("mirror", False), bool):
         raise CheckpointError(f"{path}: mirror is {contract['mirror']} in the contract, not true or false")
-    for key in ("obs_dim", "continuous", "binary"):
-        if contract[key] != shape.get(key):
-            raise CheckpointError(f"{path}: {key} is {contract[key]} in the contract, {shape.get(key)} in the network")
+    for key in ("obs_dim", "continuous", "binary", "categorical"):
+        if contract.get(key, 0) != shape.get(key, 0):
+            ours, theirs = contract.get(key), shape.get(key)
+            raise CheckpointError(f"{path}: {key} is {ours} in the contract, {theirs} in the network")

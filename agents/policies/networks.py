@@ -1,13 +1,38 @@
-"""Networks built from their shape, which also determines the family."""
+"""Networks built from their shape, which also determines the family; stored ones are checked before they are built.
+
+The sizes in a file only say what the weights should be: `check_weights` compares them with the stored tensors, so that
+a few bytes cannot ask for a network of any size.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, NotRequired
 
-from sparring.agents.policies.actor_critic import ActorCritic, network_shape
+import torch
+from pydantic import Field, Strict
+from torch import Tensor
+from typing_extensions import TypedDict
+
+from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
+from sparring.configs.core.tensor_checks import Tensors, check_tensor
+from sparring.configs.core.typed import Text, naming, read, require, within
 from sparring.configs.schema import NetworkConfig
+from sparring.configs.serialization import check_option
+from sparring.curriculum.pool import Pool, PoolError
 from sparring.envs.game import game_of, load
+
+Size = Annotated[int, Strict(), Field(ge=0, le=10**9)]
+
+
+class StoredShape(TypedDict):
+    """Sizes in a stored shape, beside the options of `NetworkConfig`."""
+
+    obs_dim: Size
+    continuous: Size
+    binary: Size
+    categorical: NotRequired[Size]
+    family: NotRequired[Text]
 
 
 def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
@@ -22,16 +47,65 @@ def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, A
 def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
     """Build the network that `shape` describes, with initial weights drawn from `seed`.
 
-    It is an `ActorCritic`, or Diplomacy's order network, which has the same interface.
+    It is an `ActorCritic`, or Diplomacy's order network, which has the same interface. A stored shape has passed
+    `check_shape`, and its weights `check_weights`.
     """
     if "family" not in shape:
         return ActorCritic.from_shape(shape, seed=seed)
-    from sparring.agents.policies.order_network import FAMILY, OrderNetwork
+    from sparring.agents.policies.order_network import OrderNetwork
 
-    if shape["family"] != FAMILY:
-        raise ValueError(f"unknown family of networks {shape['family']!r}")
     options = {key: value for key, value in shape.items() if key in NetworkConfig.__dataclass_fields__}
-    network = OrderNetwork(NetworkConfig(**options), seed=seed)
-    if network.obs_dim != shape["obs_dim"]:
-        raise ValueError(f"observations of {shape['obs_dim']} numbers, this version has {network.obs_dim}")
-    return network  # type: ignore[return-value]
+    return OrderNetwork(NetworkConfig(**options), seed=seed)  # type: ignore[return-value]
+
+
+def check_shape(shape: Mapping[str, Any]) -> None:
+    """Raise `ContentError` for a stored shape with keys, types or values that no network has."""
+    sizes, options = read(StoredShape, shape), NetworkConfig.__dataclass_fields__
+    for name in shape:
+        require(name in options or name in StoredShape.__annotations__, f"{name}: is unknown to this version")
+    for name in options:
+        if name in shape:
+            check_option(NetworkConfig, name, shape[name])
+        require(name in shape or name == "activation", f"{name} is missing")  # early ones had one activation
+    low, high = shape["log_std_min"], shape["log_std_max"]
+    require(low <= high, f"log_std_min={low}: must be at most log_std_max={high}")
+    if "family" in sizes:
+        from sparring.agents.policies.order_network import FAMILY, order_network_shape
+
+        wanted = order_network_shape(NetworkConfig())
+        require(sizes["family"] == FAMILY, f"family={sizes['family']!r}: must be {FAMILY!r}")
+        for name in ("obs_dim", "continuous", "binary"):
+            require(shape[name] == wanted[name], f"{name}={shape[name]}: this version has {wanted[name]}")
+        require("categorical" not in shape, "categorical: is of no network of this family")
+
+
+def check_weights(shape: Mapping[str, Any], weights: Any) -> None:
+    """Raise `ContentError` unless the weights are exactly those of a checked `shape`, float32 and finite.
+
+    Stops at the first that is not stored, so that sizes of any number cost nothing.
+    """
+    found, known = read(Tensors, weights), 0
+    for name, size in _sizes(shape):
+        require(name in found, f"{name} is missing, which a network of this shape has")
+        # Its storage has been checked, so that one of the same shape cannot be larger than the file.
+        require(tuple(found[name].shape) == size, f"{name}: has shape {tuple(found[name].shape)}; must be {size}")
+        check_tensor(found[name], torch.empty(size, dtype=torch.float32, device="meta"), name)
+        known += 1
+    require(known == len(found), f"holds {len(found)} tensors; a network of this shape has {known}")
+
+
+def load_snapshot(pool: Pool, name: str, device: str | torch.device) -> dict[str, Tensor]:
+    """Return the weights of a snapshot in `pool`, those of a network of its shape; raises `PoolError`."""
+    weights, path = pool.load(name, device), pool.path(name)
+    with naming(path, PoolError, "restore it or remove the pool"), within("weights"):
+        check_weights(pool.shape, weights)
+    return weights
+
+
+def _sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every weight, in closed form."""
+    if "family" not in shape:
+        return weight_sizes(shape)
+    from sparring.agents.policies.order_network import order_weight_sizes
+
+    return order_weight_sizes(shape["hidden"], shape["blocks"])

@@ -10,7 +10,9 @@ units of a power, P = 75 provinces, H `hidden`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 import torch
@@ -169,6 +171,21 @@ class OrderNetwork(nn.Module):
 def order_network_shape(config: NetworkConfig) -> dict[str, Any]:
     """Return the `OrderNetwork.shape` of these options."""
     return {"family": FAMILY, "obs_dim": OBS_DIM, "continuous": 0, "binary": 0} | asdict(config)
+
+
+def order_weight_sizes(hidden: int, rounds: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every weight of an `OrderNetwork`, without building it."""
+    provinces, columns = SHAPE
+    layers = {"encoder.input": (columns, hidden)}
+    yield "log_std", (0,)
+    for half, heads in (("actor", {"hold": 1, "ask": 3 * hidden}), ("critic", {"head": 1})):
+        yield f"{half}.encoder.place", (provinces, hidden)
+        rows = (
+            (f"encoder.{part}.{number}", (hidden, hidden)) for number in range(rounds) for part in ("own", "others")
+        )
+        for name, (inputs, outputs) in chain(layers.items(), rows, ((head, (hidden, n)) for head, n in heads.items())):
+            yield f"{half}.{name}.weight", (outputs, inputs)
+            yield f"{half}.{name}.bias", (outputs,)
 
 
 def _total(log_probs: Tensor, chosen: Tensor, present: Tensor) -> Tensor:

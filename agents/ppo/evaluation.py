@@ -12,11 +12,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sparring.agents.play.matches import MatchResults, MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
+from sparring.configs.core.typed import Flag, Number, read
 from sparring.configs.schema import EvaluationConfig
+
+
+class BotEvaluationState(TypedDict):
+    """`BotEvaluation.state_dict`."""
+
+    best: Number
+    reached: Flag
+    low: Flag
 
 
 class BotEvaluation:
@@ -67,6 +77,7 @@ class BotEvaluation:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`."""
+        state = dict(read(BotEvaluationState, state))
         self._best, self._reached, self._low = state["best"], state["reached"], state["low"]
 
     def _due(self, every: int, update: int) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.generator_state import restore_generator
 from sparring.agents.distributed.parallel_halves import ParallelHalves
@@ -26,12 +27,33 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Samples
+from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_optimizer, check_tensors
+from sparring.configs.core.typed import Count, NotNegative, Plain, read
 from sparring.configs.schema import PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
 
 Mean = Callable[[Tensor], Tensor]
+
+
+class LearnerState(TypedDict):
+    """`PPOLearner.state_dict`; the scaler's is empty without fp16."""
+
+    network: Tensors
+    optimizer: dict[str, Any]
+    scaler: Plain
+    shuffle: AnyTensor
+
+
+class ScalerState(TypedDict):
+    """`GradScaler.state_dict`."""
+
+    scale: NotNegative
+    growth_factor: NotNegative
+    backoff_factor: NotNegative
+    growth_interval: Count
+    _growth_tracker: Count
 
 
 class PPOLearner:
@@ -118,12 +140,18 @@ class PPOLearner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the `state_dict` of a learner of the same network shape."""
-        self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if state["scaler"]:  # empty if saved without fp16, as on a CPU
-            self.autocast.scaler.load_state_dict(state["scaler"])
-        restore_generator(self.shuffle, state["shuffle"])
+        """Continue from the `state_dict` of a learner of the same network shape; raises `ContentError` for others."""
+        found = read(LearnerState, state)
+        weights = check_tensors(found["network"], self.network.state_dict(), "network")
+        names = [name for name, _ in self.network.named_parameters()]
+        # `reset_log_std` removes the moments of that parameter.
+        moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer", without=[names.index("log_std")])
+        scaler = read(ScalerState, found["scaler"], "scaler") if found["scaler"] else None
+        restore_generator(self.shuffle, found["shuffle"], "shuffle")
+        self.network.load_state_dict(weights)
+        self.optimizer.load_state_dict(moments)
+        if scaler is not None:  # saved with fp16, on an accelerator
+            self.autocast.scaler.load_state_dict(dict(scaler))
 
     def close(self) -> None:
         """End the learner's thread."""

@@ -9,14 +9,18 @@ learner is the challenger and snapshots are checkpoints. Recent results control 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, Strict
+from typing_extensions import TypedDict
 
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.networks import load_snapshot
 from sparring.agents.ppo.promotion import Promotion
 from sparring.agents.ppo.tasks.broadcast import BroadcastEnv
+from sparring.configs.core.typed import ContentError, Count, Text, read, require, within
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
 from sparring.curriculum.league.file import LeagueError, LeagueFile
@@ -31,9 +35,39 @@ from sparring.curriculum.league.league import (
 from sparring.curriculum.league.pfsp import draw, weights
 from sparring.curriculum.league.serialization import read_league, write_league
 from sparring.curriculum.opponent_mix import deal
-from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.pool import Pool, PoolError, is_snapshot, read_rows
 from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 from sparring.curriculum.schedule import TrainingPlan
+
+Word = Annotated[int, Strict(), Field(ge=0)]
+
+
+class PCG64State(TypedDict):
+    """The two 128-bit numbers of the generator."""
+
+    state: Word
+    inc: Word
+
+
+class DrawState(TypedDict):
+    """State of numpy's generator PCG64."""
+
+    bit_generator: Text
+    state: PCG64State
+    has_uint32: Word
+    uinteger: Word
+
+
+class SelfPlayState(TypedDict):
+    """`SelfPlay.state_dict`; pool and league are read by their own readers."""
+
+    pool: list[Any]
+    league: dict[str, Any]
+    slots: list[Text]
+    rng: DrawState
+    drawn_at: Count
+    refused: Count
+    tried_at: Annotated[int, Strict(), Field(ge=-1)]
 
 
 class SelfPlay:
@@ -94,13 +128,27 @@ class SelfPlay:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; the environment is restored separately."""
-        self.pool.restore(state["pool"])
-        self.league = read_league(state["league"])
+        """Continue from a `state_dict`; the environment is restored separately.
+
+        Raises `ContentError` for impossible values, before any file is changed.
+        """
+        found = read(SelfPlayState, state)
+        with within("league"):
+            league = read_league(found["league"])
+        require(
+            len(found["slots"]) == len(self.slots), f"slots: {len(found['slots'])} names; must be {len(self.slots)}"
+        )
+        for name in found["slots"]:
+            require(not name or is_snapshot(name), f"slots={name!r}: must be names of snapshots")
+        drawn = _checked(found["rng"])
+        with within("pool"):
+            rows = read_rows(found["pool"])
+        self.pool.restore(rows)
+        self._rng.bit_generator.state = drawn
+        self.league = league
         self.save_league()
-        self.slots, self._drawn_at = list(state["slots"]), state["drawn_at"]
-        self._rng.bit_generator.state = state["rng"]
-        self.refused, self._tried_at = state["refused"], state["tried_at"]
+        self.slots, self._drawn_at = found["slots"], found["drawn_at"]
+        self.refused, self._tried_at = found["refused"], found["tried_at"]
 
     def files(self) -> list[str]:
         """Return the names of the snapshots in the pool."""
@@ -151,7 +199,7 @@ class SelfPlay:
             return True
         self._tried_at = plan.update
         try:
-            champion = self.pool.load(newest, self.env.device)
+            champion = load_snapshot(self.pool, newest, self.env.device)
         except PoolError as error:
             self.alert(f"{error}; the learner is promoted without a test")
             return True
@@ -172,7 +220,7 @@ class SelfPlay:
     def _fill(self, slot: int, name: str) -> None:
         """Load a snapshot into a slot; if it cannot be read, the slot keeps its player."""
         try:
-            weights = self.pool.load(name, self.env.device)
+            weights = load_snapshot(self.pool, name, self.env.device)
         except PoolError as error:
             if not self.slots[slot]:
                 raise
@@ -193,6 +241,17 @@ class SelfPlay:
             if name in self.league.agents:
                 games += head_to_head(CHALLENGER, name, tally.result(number))
         return games
+
+
+def _checked(found: DrawState) -> dict[str, Any]:
+    """Return a state of PCG64 that numpy takes."""
+    limits = {"rng.has_uint32": (found["has_uint32"], 2), "rng.uinteger": (found["uinteger"], 2**32)}
+    limits |= {f"rng.state.{name}": (found["state"][name], 2**128) for name in ("state", "inc")}
+    for place, (value, limit) in limits.items():
+        require(value < limit, f"{place}={value}: must be below {limit}")
+    if found["bit_generator"] != "PCG64" or not found["state"]["inc"] % 2:
+        raise ContentError("rng: is no state of the generator PCG64")
+    return dict(found)
 
 
 def keep_places(drawn: list[str], slots: list[str]) -> list[str]:

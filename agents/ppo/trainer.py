@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.generator_state import restore_generator
 from sparring.agents.distributed.processes import ALONE, Processes
@@ -34,6 +35,8 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device
+from sparring.configs.core.tensor_checks import AnyTensor
+from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require, within
 from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
@@ -41,6 +44,31 @@ from sparring.envs.game import game_of
 
 SEED_USES = ("network", "env", "actions", "opponents", "shuffle", "league", "checks")
 """Uses of randomness; `agents.ppo.tasks.task.SEEDS` are the task's."""
+
+
+class PositionState(TypedDict):
+    """A `SchedulePosition`."""
+
+    update: Count
+    clock: Count
+    since: Count
+
+
+class PPOState(TypedDict):
+    """The trainer's own part of a training state; tasks read theirs."""
+
+    updates: Count
+    position: PositionState | None
+    learner: dict[str, Any]
+    actions: AnyTensor
+
+
+class PPOSummary(TypedDict):
+    """What a summary must have to continue PPO."""
+
+    phase: Text
+    num_envs: Positive
+    episodes: Flag
 
 
 class PPOTrainer:
@@ -221,13 +249,27 @@ class PPOTrainer:
 
     def load_state_dict(self, state: TrainingState) -> None:
         """Continue from `state`; episodes restart if it has none or a different number of them."""
-        content, about = state.content, state.summary
-        self.updates_done, self.phase = content["updates"], about["phase"]
-        self.position = SchedulePosition(**content["position"]) if content["position"] else None
-        self.learner.load_state_dict(content["learner"])
-        restore_generator(self.actions, content["actions"])
-        episodes = bool(about["episodes"]) and about["num_envs"] == self.config.env.num_envs
-        self.task.load_state_dict(content, episodes=episodes)
+        found, about = read(PPOState, state.content), read(PPOSummary, state.summary, "summary")
+        position = self._checked(found["position"], found["updates"])
+        with within("learner"):
+            self.learner.load_state_dict(found["learner"])
+        restore_generator(self.actions, found["actions"], "actions")
+        episodes = about["episodes"] and about["num_envs"] == self.config.env.num_envs
+        self.task.load_state_dict(state.content, episodes=episodes)
+        self.updates_done, self.phase, self.position = found["updates"], about["phase"], position
+
+    def _checked(self, found: PositionState | None, updates: int) -> SchedulePosition | None:
+        """Return the position in the schedule after `updates` updates; None at its end."""
+        total = self.schedule.total_updates
+        if found is None:
+            early = any(phase.advance == "on_success" for phase in self.config.phases)
+            require(early or updates >= total, f"position=None: only a run of {total} updates ends, this has {updates}")
+            return None
+        position = SchedulePosition(**found)
+        require(position.update == updates, f"position.update={position.update}: must be {updates}, as many as updates")
+        low, high = position.since, total - 1
+        require(low <= position.clock <= high, f"position.clock={position.clock}: must be in [{low}, {high}]")
+        return position
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""

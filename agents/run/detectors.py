@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any, Protocol
 
+from typing_extensions import TypedDict
+
+from sparring.configs.core.typed import AnyNumber, Count, Text, read, require
+
 Metrics = Mapping[str, float]
 
 HOLD, COOL_DOWN = 5, 50
@@ -23,6 +27,14 @@ SPIKE = 5.0
 ENTROPY_DROP = 1.5
 FAR = 20.0
 MASTERED, LOST = 0.9, 0.6
+
+
+class DetectorsState(TypedDict):
+    """`Detectors.state_dict`: earlier values and both counters of every sign."""
+
+    recent: dict[str, list[Any]]
+    held: dict[str, Count]
+    silent: dict[str, Count]
 
 
 class Sign(Protocol):
@@ -134,11 +146,23 @@ class Detectors:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`."""
+        """Continue from a `state_dict`; raises `ContentError` for one of other signs."""
+        found = read(DetectorsState, state)
+        names = {sign.name for sign in self._signs}
+        for part in ("recent", "held", "silent"):
+            wrong = sorted(names ^ found[part].keys())  # type: ignore[literal-required]
+            require(not wrong, f"{part}: must have an entry for every sign and no other, see {', '.join(wrong)}")
+        recent = {
+            sign.name: read(_kind(sign), found["recent"][sign.name], f"recent.{sign.name}") for sign in self._signs
+        }
         for sign in self._signs:
             sign.recent.clear()
-            sign.recent.extend(state["recent"][sign.name])
-        self._held, self._silent = dict(state["held"]), dict(state["silent"])
+            sign.recent.extend(recent[sign.name])
+        self._held, self._silent = found["held"], found["silent"]
+
+
+def _kind(sign: Sign) -> Any:
+    return list[Text] if isinstance(sign, Forgetting) else list[AnyNumber]
 
 
 def _is_win_rate(key: str) -> bool:

@@ -11,6 +11,7 @@ from sparring.agents.run.guard import GAVE_UP, GuardVerdict
 from sparring.agents.run.peer_loss import saving_on_peer_loss
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
+from sparring.agents.run.states import reading
 from sparring.agents.run.trainer import Trainer
 from sparring.configs.core.errors import InputError
 
@@ -22,7 +23,7 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
     `SystemExit`, is raised. Raises `LearningFailed` if the guard gives up, `InputError` if the policy is not writable.
     """
     with session.starting():
-        trainer.restore_or_init(session)
+        restore(trainer, session)
     session.report_resume(trainer.updates_done, trainer.summary(), cannot_save=trainer.cannot_save)
     try:
         with session.stop, saving_on_peer_loss(trainer, session):
@@ -37,6 +38,12 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
     if session.stop.asked:
         raise Stopped(session.stop.exit_code)
     return trainer.final
+
+
+def restore(trainer: Trainer, session: RunSession) -> None:
+    """Start the trainer, or continue from the state found; raises `StateError` for one that does not fit."""
+    with reading(session.found):
+        trainer.restore_or_init(session)
 
 
 def save(trainer: Trainer, session: RunSession) -> None:
@@ -76,8 +83,9 @@ def _roll_back(trainer: Trainer, session: RunSession) -> bool:
     found = session.newest_state()
     if found is None:
         return False
-    trainer.load_state_dict(found)
-    session.rewind(found, trainer.updates_done)
+    with reading(found):
+        trainer.load_state_dict(found)
+        session.rewind(found, trainer.updates_done)
     return True
 
 

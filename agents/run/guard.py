@@ -24,15 +24,26 @@ from typing import Any, Protocol
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
+from typing_extensions import TypedDict
 
 from sparring.agents.run.detectors import Detectors
 from sparring.configs.core.files import write_atomically
+from sparring.configs.core.typed import Count, Number, read, require, within
 from sparring.configs.schema import GuardConfig
 
 COUNTERS = ("skipped_steps", "kl_stops", "restored_updates", "rollbacks", "quarantined_matches", "alerts")
 GAVE_UP = "the policy keeps breaking"
 """The guard's reason for ending a run."""
 FACTOR, FASTEST, SLOWEST = 1.5, 10.0, 1e-3
+
+
+class GuardState(TypedDict):
+    """`Guard.state_dict`."""
+
+    rate_scale: Number
+    counts: dict[str, Count]
+    broken: list[Count]
+    detectors: dict[str, Any]
 
 
 class GuardVerdict(Enum):
@@ -148,10 +159,16 @@ class Guard:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`."""
-        self.rate_scale, self.counts = state["rate_scale"], dict(state["counts"])
-        self._broken = list(state["broken"])
-        self._detectors.load_state_dict(state["detectors"])
+        """Continue from a `state_dict`; raises `ContentError` for impossible values."""
+        found = read(GuardState, state)
+        rate, counts = found["rate_scale"], found["counts"]
+        require(0.0 < rate <= FASTEST, f"rate_scale={rate}: must be in (0, {FASTEST:g}]")
+        for name in COUNTERS:
+            require(name in counts, f"counts.{name} is missing")
+        with within("detectors"):
+            self._detectors.load_state_dict(found["detectors"])
+        self.rate_scale, self._broken = rate, found["broken"]
+        self.counts = {name: counts[name] for name in COUNTERS}
 
     def _what_broke(self, metrics: Mapping[str, float]) -> str | None:
         limit = self.config.restore_kl * self.learner.config.target_kl

@@ -22,9 +22,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
+from typing_extensions import TypedDict
+
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.regular_file import open_regular, read_regular_text
+from sparring.configs.core.typed import Count, read
 from sparring.configs.schema import WANDB_MODES, LoggerConfig
 
 METRICS, EVENTS = "metrics.jsonl", "events.jsonl"
@@ -36,6 +39,17 @@ CHUNK = 1 << 20
 
 class LoggerError(InputError):
     """Raised for a logger that is not available; the message is one line saying what to install."""
+
+
+LogBytes = TypedDict("LogBytes", {METRICS: Count, EVENTS: Count})
+"""Bytes of whole lines in each file."""
+
+
+class LoggerState(TypedDict):
+    """`Logger.state_dict`."""
+
+    env_steps: Count
+    bytes: LogBytes
 
 
 class LogSink(Protocol):
@@ -86,8 +100,9 @@ class Logger:
 
     def rewind(self, state: Mapping[str, Any]) -> None:
         """Remove rows written after `state`, an earlier `state_dict`; events stay, since they give the reason."""
-        self._env_steps = state["env_steps"]
-        self._lines.cut(METRICS, state["bytes"][METRICS])
+        found = read(LoggerState, state, "logger")
+        self._env_steps = found["env_steps"]
+        self._lines.cut(METRICS, found["bytes"][METRICS])
         for sink in self._sinks:
             sink.rewind(self._env_steps)
 
@@ -114,12 +129,15 @@ def open_logger(
 
     `hashes` are the files' at that position. `plain_config` is the run's configuration for Weights & Biases.
 
-    Raises `UnknownNameError` for an unknown `logger.wandb` and `LoggerError` if its package is missing.
+    Raises `UnknownNameError` for an unknown `logger.wandb`, `LoggerError` if its package is missing, and `ContentError`
+    for a `state` that is none.
     """
+    start: LoggerState = {"env_steps": 0, "bytes": {METRICS: 0, EVENTS: 0}}
+    found = start if state is None else read(LoggerState, state, "logger")
     wandb = _open_wandb(config, folder, run_name, plain_config)
-    env_steps = state["env_steps"] if state else 0
-    lines = JsonLines(folder, state["bytes"] if state else {}, hashes or {})
-    return Logger(lines, [_open_tensorboard(folder, env_steps + 1), wandb], env_steps)
+    lines = JsonLines(folder, cast(Mapping[str, int], found["bytes"]), hashes or {})
+    tensorboard = _open_tensorboard(folder, found["env_steps"] + 1)
+    return Logger(lines, [tensorboard, wandb], found["env_steps"])
 
 
 class JsonLines:

@@ -23,9 +23,10 @@ from sparring.agents.run.logger import open_logger, silent_logger
 from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
-from sparring.agents.run.states import StateFolder, TrainingState
+from sparring.agents.run.states import StateFolder, TrainingState, part, reading
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.manifest import listed, repair_manifest
+from sparring.configs.core.typed import within
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
 
@@ -79,10 +80,11 @@ class RunSession:
             self.logger = silent_logger()
             self._policies = _policies(self.found)
             if self.leads:
-                logs = self.found.content["logger"] if self.found else None
                 hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states have none
                 place, plain = self.folder, to_plain(config)
-                self.logger = open_logger(config.logger, place.path, place.name, plain, logs, hashes)
+                with reading(self.found):
+                    logs = part(self.found, "logger") if self.found else None
+                    self.logger = open_logger(config.logger, place.path, place.name, plain, logs, hashes)
                 self.states.alert = self.alert
         except BaseException:
             self._release()
@@ -123,7 +125,8 @@ class RunSession:
         """Create the guard of `learner`'s updates and restore it from the state found, if any."""
         self.guard = Guard(config, learner, adaptive_kl=adaptive_kl, alert=self.alert)
         if self.found:
-            self.guard.load_state_dict(self.found.content["guard"])
+            with within("guard"):
+                self.guard.load_state_dict(part(self.found, "guard"))
         return self.guard
 
     def report_resume(self, done: int, summary: Mapping[str, Any], *, cannot_save: str = "") -> None:
@@ -229,7 +232,7 @@ class RunSession:
 
     def rewind(self, found: TrainingState, done: int) -> None:
         """Reset logs and bar to a state after `done` updates."""
-        self.logger.rewind(found.content["logger"])
+        self.logger.rewind(part(found, "logger"))
         self.progress.skip(done)
         self.alert(f"rolled back to {found.path.name}")
 

@@ -10,20 +10,55 @@ before it is used. If none is left, the run ends with a message, because a fresh
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import discard, publish_folder, remove_leftovers
 from sparring.configs.core.regular_file import make_folder, read_regular, read_regular_text
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
+from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Positive, Text, naming, read
 
 FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2
 """Incremented with every change of a state's content. 1: before the dogfight had a league; no longer read."""
 STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
+
+
+class StateSummary(TypedDict):
+    """What the manifest says of a state; each trainer writes some of it."""
+
+    update: Count
+    run: NotRequired[Text]
+    config_sha256: NotRequired[Digest]
+    env_steps: NotRequired[Count]
+    phase: NotRequired[Text]
+    num_envs: NotRequired[Positive]
+    episodes: NotRequired[Flag]
+    processes: NotRequired[Positive]
+    device: NotRequired[Text]
+    torch_threads: NotRequired[Positive]
+    torch: NotRequired[Text]
+    halves: NotRequired[Flag]
+    pool: NotRequired[list[Text]]
+    fingerprint: NotRequired[dict[str, Text]]
+    minibatch: NotRequired[Text]
+    logs_sha256: NotRequired[dict[str, Digest]]
+    policies: NotRequired[dict[str, Digest]]
+
+
+class StateManifest(TypedDict):
+    """Content of manifest.json, apart from the format, which is read first."""
+
+    sha256: Digest
+    bytes: Count
+    summary: dict[str, Any]
+    summary_sha256: Digest
 
 
 class StateError(InputError):
@@ -115,6 +150,24 @@ class DamagedStateError(StateError):
     """A state whose bytes differ from those written."""
 
 
+@contextmanager
+def reading(found: TrainingState | None) -> Iterator[None]:
+    """Raise every `ContentError` inside as a `StateError` of the state `found`, if there is one."""
+    if found is None:
+        yield
+        return
+    fix = f"restore the file, or remove {found.path} to continue from the state before it"
+    with naming(found.path / STATE, StateError, fix):
+        yield
+
+
+def part(found: TrainingState, name: str) -> dict[str, Any]:
+    """Return a section of a state; raises `ContentError` if it is missing."""
+    if name not in found.content:
+        raise ContentError(f"{name} is missing")
+    return read(dict[str, Any], found.content[name], name)
+
+
 def read_state(path: Path) -> TrainingState:
     """Read and verify the state in the folder `path`.
 
@@ -123,7 +176,7 @@ def read_state(path: Path) -> TrainingState:
     manifest = _read_manifest(path)
     try:
         data = read_regular(path / STATE)
-        if sha256(data) != manifest["sha256"]:
+        if sha256(data) != manifest["sha256"] or len(data) != manifest["bytes"]:
             raise DamagedStateError(f"{path}: is damaged, its SHA-256 is not the one in {MANIFEST}")
         return TrainingState(unpack(data), manifest["summary"], path)
     except OSError as error:
@@ -137,12 +190,15 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(read_regular_text(file))
         _check_version(path, manifest)
-        fingerprint, _ = _fingerprint(manifest["summary"]), (manifest["sha256"], manifest["summary"]["update"])
-        if manifest["summary_sha256"] != fingerprint:
+        found = read(StateManifest, manifest)
+        if found["summary_sha256"] != _fingerprint(found["summary"]):
             raise DamagedStateError(f"{file}: is damaged, its summary is not the one that was written")
+        read(StateSummary, found["summary"], "summary")
     except StateError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except ContentError as error:
+        raise DamagedStateError(f"{file}: is damaged, {error}") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedStateError(f"{file}: is missing or damaged") from error
     return dict(manifest)
 

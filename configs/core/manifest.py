@@ -9,14 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.regular_file import read_regular, read_regular_text
 from sparring.configs.core.tensor_file import sha256
+from sparring.configs.core.typed import Count, Digest, read
 
 MANIFEST, DAMAGED = "manifest.json", ".damaged"
+
+
+class ListedFile(TypedDict):
+    """Entry of a manifest; those of old versions have no size."""
+
+    sha256: Digest
+    bytes: NotRequired[Count]
 
 
 class ManifestError(InputError):
@@ -83,13 +93,13 @@ def _entry(data: bytes) -> dict[str, Any]:
 def _read(path: Path, *, follow: bool = False) -> dict[str, dict[str, Any]]:
     try:
         entries = json.loads(read_regular_text(path, follow=follow))
-        return {name: {**entry, "sha256": entry["sha256"]} for name, entry in entries.items()}
+        return {name: dict(entry) for name, entry in read(dict[str, ListedFile], entries).items()}
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ManifestError(f"{path}: cannot be read ({error.strerror})") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ManifestError(f"{path}: is not a manifest; remove it to load files unverified") from error
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{path}: is not a manifest ({error}); remove it to load files unverified") from error
 
 
 def _edit(path: Path, entry: dict[str, Any] | None) -> None:

@@ -4,6 +4,9 @@ The file is what `torch.save` writes (a zip of raw tensor bytes and one pickle),
 reads it anywhere. Three things are added: the archive is built in memory under a fixed name from fresh copies, so the
 bytes depend on the content alone; reading checks every member's CRC-32, which `torch.load` does not; and code is never
 unpickled. Policies, pool snapshots and training states are such files.
+
+A file never expands: members are stored, not compressed, no two are the same, and every tensor has its own numbers, so
+that reading takes about as much memory as the file has bytes.
 """
 
 from __future__ import annotations
@@ -12,12 +15,20 @@ import hashlib
 import io
 import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 ZIP_MAGIC = b"PK\x03\x04"
+DEEPEST = 32
+"""Levels of nested content."""
+LARGEST = 2**128
+"""Integers are smaller: those of numpy's generators have 128 bits."""
+DTYPES = (
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+)
 
 
 class TensorFileError(ValueError):
@@ -37,7 +48,8 @@ def pack(content: Mapping[str, Any]) -> bytes:
 def unpack(data: bytes, device: str | torch.device = "cpu") -> dict[str, Any]:
     """Return the content given to `pack`, its tensors on `device`.
 
-    Raises `TensorFileError` for truncated or altered bytes, and for files that hold more than tensors and plain data.
+    Raises `TensorFileError` for truncated or altered bytes, for files that would expand, and for those that hold more
+    than tensors and plain data.
     """
     _check_archive(data)
     try:
@@ -48,6 +60,7 @@ def unpack(data: bytes, device: str | torch.device = "cpu") -> dict[str, Any]:
         raise TensorFileError("is not a file of tensors") from error
     if not isinstance(content, dict):
         raise TensorFileError("is not a file of named tensors")
+    _check_content(content, len(data))
     return content
 
 
@@ -76,8 +89,62 @@ def _check_archive(data: bytes) -> None:
         raise TensorFileError("is empty" if not data else "is not a file of tensors")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            check_members(archive.infolist(), len(data))
             broken = archive.testzip()
+    except TensorFileError:
+        raise
     except Exception as error:  # a flipped bit can change compression, encryption or size
         raise TensorFileError("is truncated or damaged") from error
     if broken is not None:
         raise TensorFileError(f"is damaged: {broken} fails its checksum")
+
+
+def check_members(members: list[zipfile.ZipInfo], size: int) -> None:
+    """Raise `TensorFileError` for members of a zip of `size` bytes that would expand, before any is read."""
+    if packed := next((one for one in members if one.compress_type != zipfile.ZIP_STORED), None):
+        raise TensorFileError(f"is compressed ({packed.filename}), which no file of this project is; save it again")
+    if (whole := sum(one.file_size for one in members)) > size:
+        raise TensorFileError(f"claims to hold {whole} bytes and has {size}; it is damaged, or was made to expand")
+    if len({one.filename for one in members}) < len(members):
+        raise TensorFileError("is damaged: two of its members have one name")
+
+
+def _check_content(content: Any, size: int) -> None:
+    """Refuse what `pack` never writes: other objects, deep or repeated nesting, and tensors without their own numbers.
+
+    Content repeated by reference could have more places than any memory; one of `size` bytes has at most as many.
+    """
+    storages: set[int] = set()
+    for number, (place, value) in enumerate(_walk(content, "", DEEPEST)):
+        if number > size:
+            raise TensorFileError("repeats its content more often than its size allows")
+        if isinstance(value, torch.Tensor):
+            _check_tensor(place, value, storages)
+        elif isinstance(value, int) and abs(value) >= LARGEST:
+            raise TensorFileError(f"{place}: is a number of {value.bit_length()} bits; at most 128 are allowed")
+        elif type(value) not in (bool, int, float, str, type(None)):
+            raise TensorFileError(f"{place}: is a {type(value).__name__}, neither a tensor nor plain data")
+
+
+def _walk(value: Any, place: str, levels: int) -> Iterator[tuple[str, Any]]:
+    """Yield every leaf with its place."""
+    if not isinstance(value, dict | list | tuple):
+        yield place, value
+        return
+    if not levels:
+        raise TensorFileError(f"is nested deeper than {DEEPEST} levels")
+    yield place, None
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if type(key) not in (str, int):
+            raise TensorFileError(f"{place}: has a {type(key).__name__} as a name")
+        yield from _walk(item, f"{place}.{key}" if place else str(key), levels - 1)
+
+
+def _check_tensor(place: str, tensor: torch.Tensor, storages: set[int]) -> None:
+    if tensor.layout != torch.strided or tensor.dtype not in DTYPES or not tensor.is_contiguous():
+        raise TensorFileError(f"{place}: is no tensor of plain numbers with all of them stored")
+    if not tensor.numel():
+        return
+    if (storage := tensor.untyped_storage().data_ptr()) in storages:
+        raise TensorFileError(f"{place}: shares its numbers with another tensor; each has its own")
+    storages.add(storage)

@@ -52,7 +52,10 @@ def read_league(data: Any) -> League:
 
 
 def _digest(content: Any) -> str:
-    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    try:
+        return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    except (TypeError, ValueError, RecursionError):  # a state can hold more than JSON does
+        return ""
 
 
 def _write_agent(agent: Agent) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
+from sparring.configs.core.tensor_checks import AnyTensor, Tensors, check_tensor, check_tensors
+from sparring.configs.core.typed import Count, read, within
 from sparring.envs.diplomacy.batch import FIRST_YEAR, STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.tensors import State
@@ -24,6 +27,14 @@ from sparring.envs.diplomacy.rewards.scoring import alive, count_centres, sum_of
 SEATS = codes.NUM_POWERS
 DRAW_STRIDE = 1_000_003
 """Seeds of two consecutive draws of orders differ by this prime."""
+
+
+class MovementState(TypedDict):
+    """`MovementBatch.state_dict`."""
+
+    games: Tensors
+    length: AnyTensor
+    draws: Count
 
 
 class MovementBatch:
@@ -102,10 +113,14 @@ class MovementBatch:
         return {"games": self.batch.snapshot(), "length": self.length.clone(), "draws": self.draws}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`."""
-        self.batch.load(state["games"])
-        self.length.copy_(state["length"])
-        self.draws = state["draws"]
+        """Continue from a `state_dict`; raises `InputError`, before any change, for impossible values."""
+        found = read(MovementState, state)
+        length = check_tensor(found["length"], self.length, "length", low=0, high=self.longest_episode)
+        games = check_tensors(found["games"], self.batch.state, "games")
+        with within("games"):
+            self.batch.load(games)
+        self.length.copy_(length)
+        self.draws = found["draws"]
         self._fill(self.obs, self._seen(self.batch.state))
 
     def close(self) -> None:

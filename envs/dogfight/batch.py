@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 import warp as wp
+from typing_extensions import TypedDict
 
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import choose
+from sparring.configs.core.tensor_checks import AnyTensor, check_tensor, check_tensors
+from sparring.configs.core.typed import Seed, read, require, within
 from sparring.configs.schema import RewardConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.kernels import step
@@ -60,6 +63,8 @@ RESULTS = (
 """Tensors of the batch that a step overwrites."""
 
 _CARRIED = ("obs", "ranges", "bots", "match_id", "invalid_actions")  # earlier frames exist in the observations only
+_LEAST = {"match_id": 0, "invalid_actions": 0}
+"""The least value of those that count."""
 _STRUCTS: dict[str, Any] = {
     "fighters": Fighter,
     "bullets": Bullet,
@@ -74,6 +79,18 @@ def observation_size(rule_set: str, observe_physics: bool = True) -> int:
     if rule_set == "challenge":
         return game.CHALLENGE_FRAMES * game.CHALLENGE_FRAME_SIZE
     return 59 if observe_physics else 46
+
+
+class DogfightState(TypedDict):
+    """`DogfightBatch.state_dict`; `arrays` are rows of structs, in bytes."""
+
+    arrays: dict[str, AnyTensor]
+    seed: Seed
+    obs: AnyTensor
+    ranges: AnyTensor
+    bots: AnyTensor
+    match_id: AnyTensor
+    invalid_actions: AnyTensor
 
 
 class DogfightBatch:
@@ -255,12 +272,26 @@ class DogfightBatch:
         return {"arrays": arrays, "seed": self._settings.seed} | {name: getattr(self, name) for name in _CARRIED}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict` of a batch with the same options and number of matches."""
-        self._settings.seed = state["seed"]
+        """Continue from a `state_dict` of a batch with the same options and number of matches.
+
+        Raises `ContentError`, before any change, for one of another batch or with impossible values.
+        """
+        found, own = read(DogfightState, state), self.state_dict()
+        arrays = check_tensors(found["arrays"], own["arrays"], "arrays")
+        for name in _CARRIED:
+            check_tensor(state[name], getattr(self, name).cpu(), name, low=_LEAST.get(name))
+        with within("bots"):
+            check_bots(found["bots"])
+        with within("ranges"):
+            check_ranges(found["ranges"].numpy())
+        rows = {name: arrays[name].numpy().view(kind.numpy_dtype()) for name, kind in _STRUCTS.items()}
+        for name, structs in rows.items():
+            for field in structs.dtype.names:
+                require(bool(np.isfinite(structs[field]).all()), f"arrays.{name}: {field} holds NaN or infinity")
+        self._settings.seed = found["seed"]
         self._recorded = []
-        for name, kind in _STRUCTS.items():
-            rows = state["arrays"][name].cpu().numpy().view(kind.numpy_dtype())
-            self._set(name, rows.reshape(getattr(self._world, name).shape))
+        for name, structs in rows.items():
+            self._set(name, structs.reshape(getattr(self._world, name).shape))
         for name in _CARRIED:
             getattr(self, name).copy_(state[name])
 

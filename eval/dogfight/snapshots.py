@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from sparring.agents.policies.checkpoint import CheckpointError
-from sparring.agents.policies.networks import build_network
+from sparring.agents.policies.networks import build_network, load_snapshot
 from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import FINAL
 from sparring.curriculum.pool import INDEX, Pool
@@ -76,7 +76,7 @@ def shortened(env_steps: int, digits: int = 3) -> str:
 def _age(policy: Entrant, unit: str) -> int:
     if unit not in policy.training:
         raise CheckpointError(f"{policy.path}: its training summary lacks {unit}, so it has no age; remove the file")
-    return int(policy.training[unit])
+    return policy.training[unit]  # type: ignore[no-any-return]
 
 
 def _is_final(frozen: Frozen) -> bool:
@@ -94,7 +94,7 @@ def _pool(folder: Path, newest: Frozen, device: str | torch.device) -> list[Froz
     found = []
     for snapshot in pool.snapshots:
         network = build_network(shape)
-        network.load_state_dict(pool.load(snapshot.name, device))
+        network.load_state_dict(load_snapshot(pool, snapshot.name, device))
         path = pool.path(snapshot.name)
         frozen = Policy(
             network.to(device).eval(), policy.contract, name=display_name(path), deterministic=policy.deterministic

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.retired import DOGFIGHT_V0
-from sparring.configs.schema import DIPLOMACY
+from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig
+from sparring.configs.serialization import check_option
 from sparring.eval import players
 from sparring.eval.stats.tables import SCHEMA_VERSION
 from sparring.eval.suggestions import trained_in
@@ -28,6 +31,28 @@ _OTHER_GAME = (
 
 Task = tuple[str, str]
 """Physics and opponent."""
+
+
+class StoredRecord(TypedDict):
+    """Games against one opponent under one physics, as in eval.json."""
+
+    regime: Text
+    opponent: Text
+    wins: Count
+    games: Positive
+
+
+class StoredEvaluation(TypedDict):
+    """What is read of an eval.json: the conditions and the records."""
+
+    env: Text
+    rules: Text
+    bot_rate: Text
+    action_repeat: Positive
+    deterministic: Flag
+    games: Positive
+    seed: Count
+    records: list[StoredRecord]
 
 
 class ResultsError(InputError):
@@ -101,13 +126,22 @@ def read_results(text: str) -> EvaluationResults:
         kind, version = content["kind"], content["schema_version"]
         if kind == "diplomacy":
             raise ResultsError(f"{path}: {_OTHER_GAME}")
-        if kind != "evaluation" or version != SCHEMA_VERSION:
+        if kind != "evaluation" or type(version) is not int or version != SCHEMA_VERSION:
             wanted = f"evaluation of version {SCHEMA_VERSION}"
             raise ResultsError(f"{path}: is a {kind} of version {version}, not an {wanted}; run eval/run.py --ckpt")
-        content = {"env": DOGFIGHT_V0} | content  # Default for files older than this entry.
-        conditions = {name: content[name] for name in CONDITIONS}
-        win_rates = {(r["regime"], r["opponent"]): int(r["wins"]) / int(r["games"]) for r in content["records"]}
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, ZeroDivisionError) as error:
+        found = read(StoredEvaluation, {"env": DOGFIGHT_V0} | content)  # Default for files older than this entry.
+        conditions = {name: found[name] for name in CONDITIONS}  # type: ignore[literal-required]
+        for name in ("rules", "bot_rate"):
+            check_option(DogfightEnvConfig, name, conditions[name])
+        for number, record in enumerate(found["records"]):
+            wins, games = record["wins"], record["games"]
+            require(wins <= games, f"records.{number}.wins={wins}: must be at most the {games} games")
+        win_rates = {(r["regime"], r["opponent"]): r["wins"] / r["games"] for r in found["records"]}
+    except ResultsError:
+        raise
+    except InputError as error:
+        raise ResultsError(f"{path}: {error}; run eval/run.py again") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ResultsError(
             f"{path}: is not the {RESULTS} of an evaluation ({error!r}); run eval/run.py again"
         ) from error

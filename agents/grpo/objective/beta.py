@@ -15,11 +15,23 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from typing_extensions import TypedDict
+
+from sparring.configs.core.typed import Count, Integer, NotNegative, Number, read, require
 from sparring.configs.language import GRPOConfig
 
 FACTOR = 1.5
 ABOVE, BELOW = 1.5, 0.5
 LEAST, MOST = 0.001, 0.5
+
+
+class BetaState(TypedDict):
+    """`Beta.state_dict`."""
+
+    step: Count
+    full: NotNegative
+    ema: Number | None
+    adjusted: Integer
 
 
 class Beta:
@@ -79,6 +91,8 @@ class Beta:
         return {"step": self._step, "full": self._full, "ema": self._ema, "adjusted": self._adjusted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`."""
-        self._step, self._full = int(state["step"]), float(state["full"])
-        self._ema, self._adjusted = state["ema"], int(state["adjusted"])
+        """Continue from a `state_dict`; raises `ContentError` for impossible values."""
+        found = read(BetaState, state)
+        require(found["adjusted"] in (-1, 0, 1), f"adjusted={found['adjusted']}: must be -1, 0 or 1")
+        self._step, self._full = found["step"], found["full"]
+        self._ema, self._adjusted = found["ema"], found["adjusted"]

@@ -17,9 +17,19 @@ from contextlib import AbstractContextManager, contextmanager
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from typing_extensions import TypedDict
 
 from sparring.agents.grpo.objective.logprob_source import LogProbs, ProvenanceError, Source
+from sparring.configs.core.tensor_checks import Tensors, check_tensors
+from sparring.configs.core.typed import Count, read
 from sparring.configs.language import GRPOConfig
+
+
+class ReferenceState(TypedDict):
+    """`Reference.state_dict`; `ema` is empty for the base model."""
+
+    ema: Tensors
+    updates: Count
 
 
 @contextmanager
@@ -96,19 +106,13 @@ class Reference:
         return {"ema": dict(self.ema), "updates": self._updates}
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Continue from a `state_dict` of the same adapters; raises `ValueError` for others."""
-        mean, updates = state["ema"], state["updates"]
-        if not isinstance(mean, Mapping) or not isinstance(updates, int) or _shapes(mean) != _shapes(self.ema):
-            raise ValueError("the reference's state is of other adapters: continue with those it was saved with")
-        for name, tensor in mean.items():
+        """Continue from a `state_dict` of the same adapters; raises `ContentError` for others."""
+        found = read(ReferenceState, state)
+        for name, tensor in check_tensors(found["ema"], self.ema, "ema").items():
             self.ema[name].copy_(tensor)
-        self._updates = updates
+        self._updates = found["updates"]
 
 
 def _copy(parameter: Parameter) -> Tensor:
     """Copy in at least float32: in a shorter dtype, the EMA's small changes would round to zero."""
     return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
-
-
-def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: tensor.shape for name, tensor in tensors.items()}

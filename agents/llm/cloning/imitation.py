@@ -19,10 +19,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.parallel_halves import ParallelHalves
 from sparring.agents.llm.cloning.packing import IGNORED, Batch
 from sparring.agents.llm.decoding.output_layer import all_logits, backbone
+from sparring.configs.core.tensor_checks import Tensors, check_optimizer, check_tensors
+from sparring.configs.core.typed import read
 
 BETAS, WEIGHT_DECAY, MAX_GRAD_NORM = (0.9, 0.95), 0.1, 1.0
 WARMUP = 0.03
@@ -46,6 +49,13 @@ def learning_rate(peak: float, done: float) -> float:
     if done < WARMUP:
         return peak * done / WARMUP
     return peak * 0.5 * (1.0 + cos(pi * (done - WARMUP) / (1.0 - WARMUP)))
+
+
+class ImitatorState(TypedDict):
+    """`Imitator.state_dict`."""
+
+    model: Tensors
+    optimizer: dict[str, Any]
 
 
 class Imitator:
@@ -101,6 +111,9 @@ class Imitator:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        """Continue from a `state_dict`; raises `ContentError`, before any change, for one of another model."""
+        found = read(ImitatorState, state)
+        weights = check_tensors(found["model"], self.model.state_dict(), "model")
+        moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer")
+        self.model.load_state_dict(weights)
+        self.optimizer.load_state_dict(moments)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
@@ -32,12 +33,23 @@ from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device, usable_cores
+from sparring.configs.core.typed import Count, NotNegative, read, within
 from sparring.configs.schema import CloneRunConfig
 from sparring.configs.serialization import to_plain
 from sparring.envs.game import game_with_id, text_game
 from sparring.envs.text import Demonstrations
 
 SEED_USES = ("model", "games", "held_out")
+
+
+class CloneState(TypedDict):
+    """`CloneTrainer.state_dict`."""
+
+    updates: Count
+    decisions: Count
+    seconds: NotNegative
+    imitator: dict[str, Any]
+    games: dict[str, Any]
 
 
 class CloneTrainer:
@@ -186,10 +198,12 @@ class CloneTrainer:
 
     def load_state_dict(self, state: TrainingState) -> None:
         """Continue from `state`."""
-        content = state.content
-        self.updates_done, self.decisions, self.seconds = (content[key] for key in ("updates", "decisions", "seconds"))
-        self.imitator.load_state_dict(content["imitator"])
-        self.dataset.games.load_state_dict(content["games"])
+        found = read(CloneState, state.content)
+        with within("imitator"):
+            self.imitator.load_state_dict(found["imitator"])
+        with within("games"):
+            self.dataset.games.load_state_dict(found["games"])
+        self.updates_done, self.decisions, self.seconds = found["updates"], found["decisions"], found["seconds"]
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""

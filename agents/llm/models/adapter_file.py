@@ -12,14 +12,44 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from sparring.agents.llm.models.adapters import AdapterError
 from sparring.agents.llm.models.identity import base_identity, identity_like
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.tensor_checks import Tensors, check_tensor
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.typed import Count, NotNegative, Plain, Positive, Text, naming, read, require, shown
+from sparring.configs.language import LORA_TARGETS
 
 FORMAT, VERSION = "sparring-adapter", 1
+
+
+class StoredLora(TypedDict):
+    """A `LoraShape`."""
+
+    rank: Positive
+    alpha: NotNegative
+    targets: Text
+
+
+class StoredAdapter(TypedDict):
+    """Content of a file, apart from format and version."""
+
+    shape: StoredLora
+    base: Text
+    training: Plain
+    weights: Tensors
+
+
+class StoredAdapterTraining(TypedDict, total=False):
+    """Summary of an adapter's training."""
+
+    run: Text
+    seed: Count
+    step: Count
+    decisions: Count
 
 
 @dataclass(frozen=True)
@@ -67,15 +97,27 @@ def load_adapter(path: Path, model: Any = None) -> AdapterFile:
 
 
 def _parse(path: Path, content: dict[str, Any]) -> AdapterFile:
-    if content.get("format") != FORMAT:
+    version = content.get("version")
+    if content.get("format") != FORMAT or type(version) is not int:
         raise AdapterError(f"{path}: is no adapter of Sparring's")
-    if content.get("version") != VERSION:
-        raise AdapterError(f"{path}: has version {content.get('version')}, this Sparring reads {VERSION}; update it")
-    try:
-        shape = LoraShape(**content["shape"])
-        base, training, weights = str(content["base"]), dict(content["training"]), dict(content["weights"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise AdapterError(f"{path}: lacks what an adapter has ({error})") from error
-    if not all(isinstance(value, torch.Tensor) for value in weights.values()):
-        raise AdapterError(f"{path}: has weights that are no tensors")
-    return AdapterFile(shape, weights, base, training)
+    if version != VERSION:
+        raise AdapterError(f"{path}: has version {shown(version)}, this Sparring reads {VERSION}; update it")
+    with naming(path, AdapterError, "restore it, or train another"):
+        found = read(StoredAdapter, content)
+        read(StoredAdapterTraining, found["training"], "training")
+        _check_weights(found["shape"], found["weights"])
+    return AdapterFile(LoraShape(**found["shape"]), found["weights"], found["base"], found["training"])
+
+
+def _check_weights(shape: StoredLora, weights: dict[str, Tensor]) -> None:
+    """Compare the shape with the stored matrices, A [rank, inputs] and B [outputs, rank], before a model has them."""
+    rank, alpha, targets = shape["rank"], shape["alpha"], shape["targets"]
+    require(targets in LORA_TARGETS, f"shape.targets={targets!r}: choose from {', '.join(LORA_TARGETS)}")
+    require(alpha > 0, f"shape.alpha={alpha}: must be above 0")
+    require(bool(weights), "weights: has none")
+    for name, weight in weights.items():
+        axis = 0 if name.endswith(".lora_A.weight") else 1 if name.endswith(".lora_B.weight") else None
+        require(axis is not None and weight.dim() == 2, f"weights.{name}: is no matrix of an adapter")
+        assert axis is not None
+        require(weight.shape[axis] == rank, f"shape.rank={rank}: weights.{name} has {weight.shape[axis]}")
+        check_tensor(weight, torch.empty(weight.shape, dtype=torch.float32, device="meta"), f"weights.{name}")

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from sparring.agents.llm.decoding.output_layer import ModelError
+from sparring.agents.llm.models.declared_sizes import check_sizes
 from sparring.agents.llm.models.quiet import quietly
 from sparring.agents.llm.models.saved_model import is_ours, verify_model
 from sparring.agents.llm.models.smollm2 import smollm2_folder
@@ -43,6 +44,7 @@ def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any
     _check_folder(folder)
     if is_ours(folder):
         verify_model(folder)
+    check_sizes(folder)
     model, tokenizer = read_model(folder), read_tokenizer(folder)
     if len(tokenizer) > (known := model.get_input_embeddings().num_embeddings):
         raise ModelError(f"model {folder}: knows {known} tokens, its tokenizer writes {len(tokenizer)}")

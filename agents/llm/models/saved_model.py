@@ -15,14 +15,39 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import publish_folder
 from sparring.configs.core.regular_file import read_regular, read_regular_text
 from sparring.configs.core.tensor_file import sha256
+from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Plain, Text, read
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
+
+
+class ModelFileEntry(TypedDict):
+    """Entry of a file in the manifest."""
+
+    sha256: Digest
+
+
+class ModelTraining(TypedDict, total=False):
+    """Summary of a model's training."""
+
+    run: Text
+    seed: Count
+    updates: Count
+    decisions: Count
+    interrupted: Flag
+
+
+class ModelManifest(TypedDict):
+    """Content of manifest.json."""
+
+    files: dict[str, ModelFileEntry]
+    training: Plain
 
 
 class SavedModelError(InputError):
@@ -48,7 +73,7 @@ def is_ours(path: Path) -> bool:
         return False
     except (OSError, ValueError, RecursionError):
         return True
-    return isinstance(manifest, dict) and manifest.keys() >= {"files", "training"}
+    return isinstance(manifest, dict) and bool(manifest.keys() & {"files", "training"})
 
 
 def verify_model(path: Path) -> dict[str, Any]:
@@ -57,20 +82,23 @@ def verify_model(path: Path) -> dict[str, Any]:
     Raises `SavedModelError` if a file is missing or altered.
     """
     try:
-        manifest = json.loads(read_regular_text(path / MANIFEST, follow=True))
-        hashes = {str(name): str(entry["sha256"]) for name, entry in manifest["files"].items()}
-        training = dict(manifest["training"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        manifest = read(ModelManifest, json.loads(read_regular_text(path / MANIFEST, follow=True)))
+        read(ModelTraining, manifest["training"], "training")
+    except ContentError as error:
+        raise SavedModelError(f"{path / MANIFEST}: is damaged, {error}; save the model again") from error
+    except (OSError, ValueError, RecursionError) as error:
         raise SavedModelError(f"{path / MANIFEST}: is missing or damaged") from error
-    for name, digest in hashes.items():
-        file = path / name
+    for name, entry in manifest["files"].items():
+        file, digest = path / name, entry["sha256"]
+        if file.parent != path:
+            raise SavedModelError(f"{path / MANIFEST}: files.{name}: must be a file in the same folder")
         try:
             data = read_regular(file, follow=True)
         except OSError as error:
             raise SavedModelError(f"{file}: cannot be read ({error.strerror})") from error
         if sha256(data) != digest:
             raise SavedModelError(f"{file}: is damaged or was replaced: its SHA-256 is not the one in {MANIFEST}")
-    return training
+    return manifest["training"]
 
 
 def _config(model: Any) -> bytes:

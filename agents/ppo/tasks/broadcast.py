@@ -15,7 +15,9 @@ from torch import Tensor
 
 from sparring.agents.distributed.processes import Processes
 from sparring.agents.distributed.shards import Shard
-from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.play.learner_env import LearnerEnv, PlayState
+from sparring.configs.core.tensor_checks import AnyTensor
+from sparring.configs.core.typed import ContentError, read, require
 
 PER_MATCH = ("obs", "bots", "match_id", "invalid_actions")
 """Tensors in a batch's `state_dict` with a row per match; its `arrays`, flat and in bytes, have one too."""
@@ -66,13 +68,20 @@ def join(state: Mapping[str, Any], processes: Processes) -> dict[str, Any]:
 
 def cut(state: Mapping[str, Any], share: Shard) -> dict[str, Any]:
     """Return the part of a `LearnerEnv.state_dict` of all matches that belongs to `share`."""
-    batch = dict(state["batch"])
-    batch["arrays"] = {name: _rows(rows, share) for name, rows in batch["arrays"].items()}
-    batch |= {name: _rows(batch[name], share) for name in PER_MATCH}
-    once = state["quarantined"] if share.first == 0 else torch.zeros_like(state["quarantined"])
-    return {**state, "batch": batch, "return": _rows(state["return"], share), "quarantined": once}
+    found = read(PlayState, state)
+    if share.whole:
+        return dict(found)
+    batch = dict(found["batch"])
+    arrays = read(dict[str, AnyTensor], batch.get("arrays"), "batch.arrays")
+    batch["arrays"] = {name: _rows(rows, share, f"batch.arrays.{name}") for name, rows in arrays.items()}
+    batch |= {name: _rows(batch.get(name), share, f"batch.{name}") for name in PER_MATCH}
+    once = found["quarantined"] if share.first == 0 else torch.zeros_like(found["quarantined"])
+    return {**found, "batch": batch, "return": _rows(found["return"], share, "return"), "quarantined": once}
 
 
-def _rows(joint: Tensor, share: Shard) -> Tensor:
+def _rows(joint: Any, share: Shard, place: str) -> Tensor:
+    if not isinstance(joint, Tensor) or not joint.dim():
+        raise ContentError(f"{place}: must be a tensor with a row for every match")
     width = len(joint) // share.total
+    require(width * share.total == len(joint), f"{place}: {len(joint)} rows are not equally many for all matches")
     return joint[share.first * width : (share.first + share.count) * width]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.play.diplomacy_matches import play_against
@@ -16,6 +17,8 @@ from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.core.tensor_checks import AnyTensor, check_tensor
+from sparring.configs.core.typed import Count, Number, read, within
 from sparring.configs.schema import DiplomacyRunConfig
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, record
 from sparring.curriculum.league.serialization import read_league, write_league
@@ -27,6 +30,23 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
 from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_squares
+
+
+class DiplomacyTaskState(TypedDict):
+    """`DiplomacyTask.state_dict`; `games` is a `GamesState`, or empty if they were lost."""
+
+    games: dict[str, Any]
+    league: dict[str, Any]
+    best: Number
+
+
+class GamesState(TypedDict):
+    """The games, the opponent in each, their lengths, and the number of draws of orders."""
+
+    games: dict[str, Any]
+    opponent: AnyTensor
+    length: AnyTensor
+    draws: Count
 
 
 class DiplomacyTask:
@@ -122,11 +142,17 @@ class DiplomacyTask:
         return {"diplomacy": {"games": games, "league": write_league(self.league), "best": self._best}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`."""
-        mine = state["diplomacy"]
-        self.league = read_league(mine["league"])
-        self._best = mine["best"]
+        """Continue from a `state_dict`; raises `ContentError` for impossible values."""
+        found = read(DiplomacyTaskState, state.get("diplomacy"), "diplomacy")
+        with within("diplomacy.league"):
+            self.league = read_league(found["league"])
+        self._best = found["best"]
         if episodes:
-            games = dict(mine["games"])
-            opponents = games.pop("opponent").int()
-            self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": opponents})
+            with within("diplomacy.games"):
+                self._load_games(read(GamesState, found["games"]))
+
+    def _load_games(self, found: GamesState) -> None:
+        wanted = torch.from_numpy(self.env.opponents).long()
+        opponents = check_tensor(found["opponent"], wanted, "opponent", low=0, high=len(BOTS) - 1).int()
+        games = {name: found[name] for name in ("games", "length", "draws")}  # type: ignore[literal-required]
+        self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": opponents})

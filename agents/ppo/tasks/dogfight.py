@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.shards import Shard
@@ -21,6 +22,7 @@ from sparring.agents.ppo.tasks.broadcast import BroadcastEnv, cut, follow, join
 from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.configs.core.typed import read, within
 from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
@@ -30,6 +32,14 @@ from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
+
+
+class DogfightTaskState(TypedDict):
+    """`DogfightTask.state_dict`; `duel`, the matches, is empty if they were lost."""
+
+    duel: dict[str, Any]
+    league: dict[str, Any]
+    checks: dict[str, Any]
 
 
 class DogfightTask:
@@ -130,14 +140,19 @@ class DogfightTask:
         return {"duel": matches, "league": self.self_play.state_dict(), "checks": self.evaluation.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`."""
-        self._win_rates = known_win_rates(read_league(state["league"]["league"]), CHALLENGER)
+        """Continue from a `state_dict`; raises `ContentError` for another run's or impossible values."""
+        found = read(DogfightTaskState, state)
+        with within("league.league"):
+            self._win_rates = known_win_rates(read_league(found["league"].get("league")), CHALLENGER)
         if episodes:
-            self.env.load_state_dict(cut(state["duel"], self.env.share))
+            with within("duel"):
+                self.env.load_state_dict(cut(found["duel"], self.env.share))
         if not self.processes.first:
             return
-        self.self_play.load_state_dict(state["league"])
-        self.evaluation.load_state_dict(state["checks"])
+        with within("league"):
+            self.self_play.load_state_dict(found["league"])
+        with within("checks"):
+            self.evaluation.load_state_dict(found["checks"])
         if not episodes:
             self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
 

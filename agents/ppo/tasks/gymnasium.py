@@ -22,6 +22,7 @@ from gymnasium.error import Error as GymnasiumError
 from gymnasium.spaces import Box, Discrete, flatdim
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -29,11 +30,20 @@ from sparring.agents.ppo.tasks.normalizer import Normalizer
 from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.configs.core.typed import Number, read, within
 from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
 
 RECENT = 100
 """Number of episodes in the mean of the recent return."""
+
+
+class GymnasiumTaskState(TypedDict):
+    """`GymnasiumTask.state_dict`."""
+
+    observations: dict[str, Any]
+    returns: dict[str, Any]
+    recent: list[Number]
 
 
 class GymnasiumEnvs:
@@ -61,7 +71,8 @@ class GymnasiumEnvs:
         self.envs = make_envs(env.id, n, render_mode)
         self.observations = Normalizer((flatdim(self.envs.single_observation_space),), enabled=env.normalize_obs)
         if statistics is not None:
-            self.observations.load_state_dict(statistics)
+            with within("contract.normalizer"):
+                self.observations.load_state_dict(statistics)
             self.observations.frozen = True
         self.returns = Normalizer((), enabled=env.normalize_reward)
         self.id, self.gamma, self.simulator_seconds = env.id, config.ppo.gamma, 0.0
@@ -202,11 +213,13 @@ class GymnasiumTask:
         return {"gymnasium": normalizers | {"recent": self._recent}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`."""
-        mine = state["gymnasium"]
-        self.env.observations.load_state_dict(mine["observations"])
-        self.env.returns.load_state_dict(mine["returns"])
-        self._recent = list(mine["recent"])
+        """Continue from a `state_dict`; raises `ContentError` for one of another environment."""
+        found = read(GymnasiumTaskState, state.get("gymnasium"), "gymnasium")
+        with within("gymnasium.observations"):
+            self.env.observations.load_state_dict(found["observations"])
+        with within("gymnasium.returns"):
+            self.env.returns.load_state_dict(found["returns"])
+        self._recent = found["recent"]
         self.env.look_again()
 
 

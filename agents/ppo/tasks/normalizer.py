@@ -10,10 +10,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
+
+from sparring.configs.core.typed import NotNegative, read, require
 
 REACH = 10.0
 """Normalized values are clipped to plus or minus this."""
 EPSILON = 1e-8
+
+
+class NormalizerState(TypedDict):
+    """`Normalizer.state_dict`: numbers, or lists of them."""
+
+    mean: Any
+    variance: Any
+    count: NotNegative
 
 
 class Normalizer:
@@ -53,6 +64,19 @@ class Normalizer:
         return {"mean": self.mean.tolist(), "variance": self.variance.tolist(), "count": self.count}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a `state_dict`."""
-        self.mean, self.variance = np.array(state["mean"]), np.array(state["variance"])
-        self.count = float(state["count"])
+        """Continue from a `state_dict`; raises `ContentError` for one of another shape or with impossible numbers."""
+        found = read(NormalizerState, state)
+        mean, variance = (_numbers(found[name], self.mean.shape, name) for name in ("mean", "variance"))
+        require(bool((variance >= 0).all()), "variance: holds a negative number; must be at least 0")
+        self.mean, self.variance, self.count = mean, variance, float(found["count"])
+
+
+def _numbers(value: Any, shape: tuple[int, ...], place: str) -> np.ndarray:
+    """Return nested lists of finite numbers as an array."""
+    try:
+        array = np.array(value)
+    except (ValueError, OverflowError):  # lists of unequal lengths
+        array = np.array("")
+    numbers = array.dtype == np.float64 and array.shape == shape and np.isfinite(array).all()
+    require(bool(numbers), f"{place}: must be {' x '.join(map(str, shape)) or 'one'} finite number(s)")
+    return array

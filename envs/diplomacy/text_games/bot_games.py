@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from typing_extensions import TypedDict
 
+from sparring.configs.core.tensor_checks import Tensors, check_tensors
+from sparring.configs.core.typed import Count, read, within
 from sparring.envs.diplomacy.batch import STATE, DiplomacyBatch, opening
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.orders.choices import Choices, choices
@@ -44,6 +47,13 @@ class BotDecision:
     def answer(self) -> str:
         """Text of the bot's answer."""
         return DIPLOMACY_TEXT.write(self.chosen)
+
+
+class BotGamesState(TypedDict):
+    """`BotGames.state_dict`."""
+
+    games: Tensors
+    phases: Count
 
 
 class BotGames:
@@ -98,9 +108,12 @@ class BotGames:
         return {"games": self.batch.snapshot(), "phases": self.phases}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`."""
-        self.batch.load(state["games"])
-        self.phases = state["phases"]
+        """Continue from a `state_dict`; raises `InputError`, before any change, for impossible values."""
+        found = read(BotGamesState, state)
+        games = check_tensors(found["games"], self.batch.state, "games")
+        with within("games"):
+            self.batch.load(games)
+        self.phases = found["phases"]
 
     def close(self) -> None:
         """Stop the worker threads."""

@@ -1,0 +1,124 @@
+"""Stored plain data read by its type: pydantic checks it, and the first fault becomes one line with its place.
+
+A section of a file is a `TypedDict` whose values have the types below. Keys that it does not name are ignored, so that
+a later version may add some, and `NotRequired` ones may be missing in files of earlier versions. Values are never
+converted: a number is no text, a truth value no number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Annotated, Any, TypeVar, cast
+
+from pydantic import AfterValidator, ConfigDict, Field, Strict, StringConstraints, TypeAdapter, ValidationError
+
+from sparring.configs.core.errors import InputError
+
+T = TypeVar("T")
+MOST = 10**15
+"""Limit of every count: more than any run can reach, and far below what 64 bits hold."""
+DEEPEST = 32
+_LONGEST = 60
+
+
+class ContentError(InputError):
+    """Stored content of the wrong type or size; the message names the place, the value and what is allowed."""
+
+
+def plain(value: Any) -> Any:
+    """Return JSON-like data; raise `ValueError` for anything else in it, NaN and infinity included."""
+    for item in _leaves(value, DEEPEST):
+        if item is not None and type(item) not in (bool, int, float, str):
+            raise ValueError(f"must be plain data, not a {type(item).__name__}")
+        if type(item) is float and not math.isfinite(item):
+            raise ValueError(f"must hold finite numbers, not {item}")
+    return value
+
+
+def _leaves(value: Any, levels: int) -> Iterator[Any]:
+    if not isinstance(value, dict | list | tuple):
+        yield value
+        return
+    if not levels:
+        raise ValueError(f"must be nested {DEEPEST} levels deep at most")
+    for item in [*value, *value.values()] if isinstance(value, dict) else value:
+        yield from _leaves(item, levels - 1)
+
+
+Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
+Positive = Annotated[int, Strict(), Field(ge=1, le=MOST)]
+Integer = Annotated[int, Strict(), Field(ge=-MOST, le=MOST)]
+Seed = Annotated[int, Strict(), Field(ge=0, lt=2**31)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+NotNegative = Annotated[float, Strict(), Field(ge=0.0, allow_inf_nan=False)]
+AnyNumber = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
+Text = Annotated[str, Strict(), StringConstraints(max_length=4000)]
+Digest = Annotated[str, Strict(), StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Plain = Annotated[dict[str, Any], Strict(), AfterValidator(plain)]
+
+
+def read(kind: type[T], value: Any, place: str = "") -> T:
+    """Return `value` if it is of the type `kind`, a `TypedDict` or a list or mapping of one; raise `ContentError`.
+
+    Lists stay lists, and keys that `kind` does not name are left out. `place` comes before every name in the message.
+    """
+    try:
+        return cast(T, _adapter(kind).validate_python(value))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+    except RecursionError:
+        raise ContentError(f"{place or 'it'}: is nested too deep") from None
+    names = ".".join(map(str, (*([place] if place else []), *first["loc"])))
+    if first["type"] == "missing":
+        raise ContentError(f"{names} is missing")
+    # pydantic's messages are "Input should be ..." and, for our own, "Value error, must be ..."
+    wanted = first["msg"].replace("Input should", "must").removeprefix("Value error, ")
+    raise ContentError(f"{names or 'it'}={shown(first['input'])}: {wanted[0].lower()}{wanted[1:]}")
+
+
+@contextmanager
+def within(place: str) -> Iterator[None]:
+    """Raise every `InputError` inside as a `ContentError` under the name `place`."""
+    try:
+        yield
+    except InputError as error:
+        raise ContentError(f"{place}.{error}") from error
+
+
+@contextmanager
+def naming(name: object, error: Callable[[str], InputError], fix: str) -> Iterator[None]:
+    """Raise every `ContentError` inside as an `error` of the file `name`, with the `fix` after it."""
+    try:
+        yield
+    except ContentError as wrong:
+        raise error(f"{name}: {wrong}; {fix}") from wrong
+
+
+def require(condition: bool, problem: str) -> None:
+    """Raise `ContentError` with the problem unless the condition holds."""
+    if not condition:
+        raise ContentError(problem)
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message, in a few words where it is long; a tensor is its type and shape."""
+    if isinstance(value, dict | list | tuple):
+        return f"({type(value).__name__} of {len(value)})"
+    if hasattr(value, "dtype"):
+        return f"({str(value.dtype).removeprefix('torch.')} tensor {tuple(value.shape)})"
+    if isinstance(value, int) and abs(value) > MOST**3:
+        return f"(integer of {value.bit_length()} bits)"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind, config=_CONFIG if not hasattr(kind, "__required_keys__") else None)
+
+
+_CONFIG = ConfigDict(strict=True, arbitrary_types_allowed=True)
