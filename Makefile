@@ -24,7 +24,7 @@ help:
 	@echo "make setup   install the dependencies into .venv, at the versions of constraints.txt"
 	@echo "make demo    train the quickstart policy, print its table, write a replay"
 	@echo "make test    lint, types and all tests"
-	@echo "make slow    the tests against vLLM, installed into .venv-vllm"
+	@echo "make slow    long fuzzing of all stored files, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"

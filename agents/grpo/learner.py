@@ -151,19 +151,26 @@ class GRPOLearner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for one of other adapters or with impossible values."""
+        """Continue from a `state_dict` of this learner, or a stored one that has passed `check`."""
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(state["parameters"][name])
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))  # it keeps references to the tensors
+        with within("reference"):
+            self.reference.load_state_dict(state["reference"])
+        with within("beta"):
+            self.beta.load_state_dict(state["beta"])
+        self.version = state["version"]
+
+    def check(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a stored state for `load_state_dict`; raises `ContentError` for one of other adapters or with NaN.
+
+        Reference and beta check their parts themselves.
+        """
         found = read(GRPOLearnerState, state)
         weights = check_tensors(found["parameters"], self.parameters, "parameters")
         moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer")
-        with within("reference"):
-            self.reference.load_state_dict(found["reference"])
-        with within("beta"):
-            self.beta.load_state_dict(found["beta"])
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(weights[name])
-        self.optimizer.load_state_dict(copy.deepcopy(moments))  # it keeps references to the tensors
-        self.version = found["version"]
+        return {**found, "parameters": weights, "optimizer": moments}
 
     @torch.no_grad()
     def _corrected(self, samples: Sequence[Sample]) -> tuple[list[Sample], dict[str, float]]:

@@ -221,7 +221,7 @@ class GRPOTrainer:
         if damaged:
             self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
         with within("learner"):
-            self.learner.load_state_dict(found["learner"])
+            self.learner.load_state_dict(self.learner.check(found["learner"]))
         with within("league"):
             self.league = read_league(found["league"])
         jobs = read_jobs(

@@ -140,18 +140,22 @@ class PPOLearner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from the `state_dict` of a learner of the same network shape; raises `ContentError` for others."""
+        """Continue from a `state_dict` of this learner, or a stored one that has passed `check`."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if state["scaler"]:  # empty if saved without fp16, as on a CPU
+            self.autocast.scaler.load_state_dict(state["scaler"])
+        restore_generator(self.shuffle, state["shuffle"], "shuffle")
+
+    def check(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a stored state for `load_state_dict`; raises `ContentError` for one of another learner or with NaN."""
         found = read(LearnerState, state)
         weights = check_tensors(found["network"], self.network.state_dict(), "network")
         names = [name for name, _ in self.network.named_parameters()]
         # `reset_log_std` removes the moments of that parameter.
         moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer", without=[names.index("log_std")])
         scaler = read(ScalerState, found["scaler"], "scaler") if found["scaler"] else None
-        restore_generator(self.shuffle, found["shuffle"], "shuffle")
-        self.network.load_state_dict(weights)
-        self.optimizer.load_state_dict(moments)
-        if scaler is not None:  # saved with fp16, on an accelerator
-            self.autocast.scaler.load_state_dict(dict(scaler))
+        return {"network": weights, "optimizer": moments, "scaler": scaler or {}, "shuffle": found["shuffle"]}
 
     def close(self) -> None:
         """End the learner's thread."""

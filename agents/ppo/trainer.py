@@ -252,7 +252,7 @@ class PPOTrainer:
         found, about = read(PPOState, state.content), read(PPOSummary, state.summary, "summary")
         position = self._checked(found["position"], found["updates"])
         with within("learner"):
-            self.learner.load_state_dict(found["learner"])
+            self.learner.load_state_dict(self.learner.check(found["learner"]))
         restore_generator(self.actions, found["actions"], "actions")
         episodes = about["episodes"] and about["num_envs"] == self.config.env.num_envs
         self.task.load_state_dict(state.content, episodes=episodes)

@@ -8,7 +8,7 @@ import torch
 import sparring.curriculum.pool
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.core.tensor_file import pack, sha256
-from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.pool import Pool, PoolError, read_rows
 
 SHAPE = {"obs_dim": 59, "hidden": 4, "blocks": 0}
 
@@ -61,7 +61,7 @@ def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0], capacity=2)
     earlier = pool.rows()
     pool.add(150, weights(3))
-    pool.restore(json.loads(json.dumps(earlier)))
+    pool.restore(read_rows(json.loads(json.dumps(earlier))))
     assert names(pool) == ["snapshot_000050", "snapshot_000100"]
     assert Pool(tmp_path, 2, shape=SHAPE).rows() == earlier
     assert torch.equal(pool.load("snapshot_000050")["actor.weight"], weights(1)["actor.weight"])
@@ -178,6 +178,6 @@ def test_a_snapshot_without_weights_is_named(tmp_path, content):
     pool = filled(tmp_path, [1000.0])
     data = pack({"shape": SHAPE} | content)
     pool.path("snapshot_000050").write_bytes(data)
-    pool.restore([row | {"sha256": sha256(data)} for row in pool.rows()])
-    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: holds no weights"):
+    pool.restore(read_rows([row | {"sha256": sha256(data)} for row in pool.rows()]))
+    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: weights"):
         pool.load("snapshot_000050")

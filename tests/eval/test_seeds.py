@@ -87,7 +87,7 @@ def test_several_regimes_get_a_table_each_and_one_over_all(make_results, capsys)
         ({"kind": "ladder"}, ["b/eval.json: is a ladder of version 1", "eval/run.py"]),
         ({"kind": "diplomacy", "schema_version": 2}, ["b/eval.json: is of Diplomacy, and only", "eval/curves.py"]),
         ({"records": []}, ["holds no games"]),
-        ({"records": 3}, ["b/eval.json: is not the eval.json of an evaluation"]),
+        ({"records": 3}, ["b/eval.json: records=3: must be a valid list"]),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(changes, parts, make_results, capsys):

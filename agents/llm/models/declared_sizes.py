@@ -57,7 +57,7 @@ def _stored(folder: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
                 for name in tensors.keys():  # noqa: SIM118
                     yield name, tuple(tensors.get_slice(name).get_shape())
         except (SafetensorError, OSError) as error:
-            raise ModelError(f"model {folder}: {file.name} is damaged ({error})") from error
+            raise ModelError(f"model {folder}: cannot be loaded ({file.name}: {error})") from error
 
 
 def _declared(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -70,7 +70,7 @@ def _declared(folder: Path) -> dict[str, tuple[int, ...]]:
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             model = maker.from_config(config, trust_remote_code=False)
     except Exception as error:  # transformers raises whatever a value breaks
-        raise ModelError(f"model {folder}: its config.json describes no model ({error})") from error
+        raise ModelError(f"model {folder}: cannot be loaded (its config.json: {error})") from error
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
 
 

@@ -167,7 +167,7 @@ def test_code_in_a_zip_is_never_run(tmp_path):
     buffer = io.BytesIO()
     torch.save({"trap": Trap()}, buffer)
     rewritten(path, **{"policy.pth": buffer.getvalue()})
-    with pytest.raises(SB3Error, match=r"its policy\.pth holds more than tensors, so it was not opened"):
+    with pytest.raises(SB3Error, match=r"its policy\.pth holds something other than tensors and plain data"):
         read_zip(path)
     model().save(path)
     with zipfile.ZipFile(path) as archive:

@@ -94,7 +94,7 @@ def read_training_state(folder, data):
     path = states.publish(5, {"w": torch.zeros(2)}, {"update": 5})
     plain = json.loads((path / "manifest.json").read_text())
     (path / "state.pt").write_bytes(data)
-    (path / "manifest.json").write_text(json.dumps(plain | {"sha256": sha256(data)}))
+    (path / "manifest.json").write_text(json.dumps(plain | {"sha256": sha256(data), "bytes": len(data)}))
     read_state(path)
 
 

@@ -22,7 +22,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.load import load
 from sparring.configs.schema import NetworkConfig
-from sparring.curriculum.pool import Pool, PoolError
+from sparring.curriculum.pool import Pool, PoolError, read_rows
 from tests.agents.ppo.small_run import config
 
 CONTRACT = {"id": "x", "version": 1, "rules": "classic", "obs_dim": 4, "observe_physics": True, "continuous": 2}
@@ -137,7 +137,7 @@ def test_a_snapshot_of_the_pool_and_its_index(tmp_path):
     def read():
         """As a run does: the index must be one, and then the state's records count."""
         opened = Pool(tmp_path / "pool", 3, shape=shape)
-        opened.restore(rows)
+        opened.restore(read_rows(rows))
         return plain(opened.load("snapshot_000007"))
 
     check(tmp_path / "pool" / "snapshot_000007.pt", read, read(), PoolError)
@@ -149,13 +149,15 @@ def test_a_run_does_not_depend_on_what_index_and_league_say(tmp_path):
     train(config(tmp_path, max_updates=3, checkpoint_every=1))
     files = [tmp_path / "small" / name for name in ("pool/index.json", "league.json")]
     before = [file.read_text() for file in files]
-    for text in (before[0].replace('"update": ', '"update": 1'), "[]"):
+    fewer = json.dumps(json.loads(before[0])[:1])
+    for text in (fewer, "[]"):
         for file in files:
             file.write_text(text)
         train(config(tmp_path, checkpoint_every=1, max_updates=3))
         assert [file.read_text() for file in files] == before
     index = files[0]
-    for text in ("[", "null", "[" * 100_000):
+    other_name = before[0].replace('"update": ', '"update": 1')
+    for text in ("[", "null", "[" * 100_000, other_name):
         index.write_text(text)
         train(config(tmp_path, checkpoint_every=1, max_updates=3))
         assert index.read_text() == before[0]
@@ -211,7 +213,7 @@ def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_notic
     plain = json.loads(manifest.read_text())
     del plain["summary_sha256"]
     manifest.write_text(json.dumps(plain))
-    with pytest.raises(StateError, match=r"manifest\.json: is missing or damaged"):
+    with pytest.raises(StateError, match=r"manifest\.json: is (missing or )?damaged"):
         read_state(manifest.parent)
 
 

@@ -164,14 +164,14 @@ def test_newer_format(tmp_path):
 
 def test_weights_that_do_not_fit_the_shape(tmp_path):
     path = saved(tmp_path / "final.pt", shape=network(hidden=16).shape)
-    with pytest.raises(CheckpointError, match="weights do not fit its network shape") as caught:
+    with pytest.raises(CheckpointError, match=r"weights.actor.0.weight: has shape \(8, 59\)") as caught:
         load_checkpoint(path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_shape_that_cannot_be_built(tmp_path):
     shape = network().shape | {"heads": 3}
-    with pytest.raises(CheckpointError, match="cannot be built"):
+    with pytest.raises(CheckpointError, match=r"shape\.heads: is unknown"):
         load_checkpoint(saved(tmp_path / "final.pt", shape=shape))
 
 
@@ -187,7 +187,7 @@ def test_incomplete_contract(tmp_path):
     contract = {key: CONTRACT[key] for key in CONTRACT if key != "rules"}
     with pytest.raises(CheckpointError, match="its contract lacks rules"):
         load_checkpoint(saved(tmp_path / "final.pt", contract=contract))
-    with pytest.raises(CheckpointError, match="lacks its weights, shape, contract or training"):
+    with pytest.raises(CheckpointError, match="contract=None: must be"):
         load_checkpoint(saved(tmp_path / "final.pt", contract=None))
 
 
