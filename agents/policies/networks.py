@@ -52,10 +52,15 @@ def build_network(shape: dict[str, Any], *, seed: int = 0) -> ActorCritic:
     """
     if "family" not in shape:
         return ActorCritic.from_shape(shape, seed=seed)
-    from sparring.agents.policies.order_network import OrderNetwork
+    from sparring.agents.policies.order_network import FAMILY, OrderNetwork
 
+    if shape["family"] != FAMILY:
+        raise ValueError(f"unknown family of networks {shape['family']!r}")
     options = {key: value for key, value in shape.items() if key in NetworkConfig.__dataclass_fields__}
-    return OrderNetwork(NetworkConfig(**options), seed=seed)  # type: ignore[return-value]
+    network = OrderNetwork(NetworkConfig(**options), seed=seed)
+    if network.obs_dim != shape["obs_dim"]:
+        raise ValueError(f"observations of {shape['obs_dim']} numbers, this version has {network.obs_dim}")
+    return network  # type: ignore[return-value]
 
 
 def check_shape(shape: Mapping[str, Any]) -> None:

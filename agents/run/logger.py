@@ -41,7 +41,7 @@ class LoggerError(InputError):
     """Raised for a logger that is not available; the message is one line saying what to install."""
 
 
-LogBytes = TypedDict("LogBytes", {METRICS: Count, EVENTS: Count})
+LogBytes = TypedDict("LogBytes", {"metrics.jsonl": Count, "events.jsonl": Count})
 """Bytes of whole lines in each file."""
 
 
@@ -102,7 +102,7 @@ class Logger:
         """Remove rows written after `state`, an earlier `state_dict`; events stay, since they give the reason."""
         found = read(LoggerState, state, "logger")
         self._env_steps = found["env_steps"]
-        self._lines.cut(METRICS, found["bytes"][METRICS])
+        self._lines.cut(METRICS, found["bytes"]["metrics.jsonl"])
         for sink in self._sinks:
             sink.rewind(self._env_steps)
 
@@ -132,7 +132,7 @@ def open_logger(
     Raises `UnknownNameError` for an unknown `logger.wandb`, `LoggerError` if its package is missing, and `ContentError`
     for a `state` that is none.
     """
-    start: LoggerState = {"env_steps": 0, "bytes": {METRICS: 0, EVENTS: 0}}
+    start: LoggerState = {"env_steps": 0, "bytes": {"metrics.jsonl": 0, "events.jsonl": 0}}
     found = start if state is None else read(LoggerState, state, "logger")
     wandb = _open_wandb(config, folder, run_name, plain_config)
     lines = JsonLines(folder, cast(Mapping[str, int], found["bytes"]), hashes or {})

@@ -67,7 +67,7 @@ def read(kind: type[T], value: Any, place: str = "") -> T:
     Lists stay lists, and keys that `kind` does not name are left out. `place` comes before every name in the message.
     """
     try:
-        return cast(T, _adapter(kind).validate_python(value))
+        return cast(T, _adapter(cast(Any, kind)).validate_python(value))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
     except RecursionError:

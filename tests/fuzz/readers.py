@@ -6,9 +6,7 @@ Whoever changes a file can write its hashes as well, so they are always right he
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,11 +17,7 @@ import yaml
 from sparring.agents.llm.models.load import load_model
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.policy import Policy
-from sparring.agents.run.fit import restore
 from sparring.agents.run.folder import RunFolder
-from sparring.agents.run.session import RunSession
-from sparring.agents.trainers import load_trainer
-from sparring.configs.core.tensor_file import unpack
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.migrations import from_stored
 from sparring.configs.schema import RunConfig
@@ -36,6 +30,8 @@ from sparring.eval.diplomacy import models
 from sparring.eval.dogfight.players import load_policy
 from sparring.eval.dogfight.snapshots import frozen_policies
 from sparring.eval.stats.results import read_results
+from tests.fuzz.reader import UNUSED, Reader, digest
+from tests.fuzz.resumes import CloneState, DiplomacyState, GRPOState, GymnasiumState, SelfPlayState, StateManifest
 
 KINDS = ("delete", "rename", "retype", "negative", "not finite")
 COLUMNS = ("player", "by_seat", "length", "own_hp", "their_hp", "pairs", "draws", "losses", "win_rate", "interval")
@@ -44,206 +40,6 @@ UNREAD = (
     *(f"records/0/{column}" for column in COLUMNS),
 )
 """Parts of an eval.json that nothing reads."""
-UNUSED = object()
-"""Result of a reader that does not say what it took over."""
-
-
-class Reader:
-    """One kind of file: its valid content, and `put` and `read` for a changed one.
-
-    `read` returns the content that is in use afterwards, or `UNUSED`. `harmless` names changes, by the beginning of
-    their text, that a reader may take; `tensors` is true for tensor files.
-    """
-
-    tensors = False
-    harmless: tuple[str, ...] = ()
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.file = self.path()
-        self.data = self.file.read_bytes()
-        self.original = self.parse(self.data)
-
-    def path(self) -> Path:
-        """Return the file."""
-        raise NotImplementedError
-
-    def parse(self, data: bytes) -> Any:
-        """Return the content of a valid file."""
-        return unpack(data) if self.tensors else json.loads(data)
-
-    def dump(self, content: Any) -> Any:
-        """Return changed content with the digests inside it made right."""
-        return content
-
-    def put(self, data: bytes) -> None:
-        """Write the file and the hashes of it elsewhere."""
-        self.file.write_bytes(data)
-
-    def read(self) -> Any:
-        """Read the file as the program does."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Release what reading needs."""
-
-
-def digest(data: bytes) -> str:
-    """Return the SHA-256 as files hold it."""
-    return sha256(data).hexdigest()
-
-
-def canonical(plain: Any) -> bytes:
-    """Return plain data in the form that summaries are hashed in."""
-    return json.dumps(plain, sort_keys=True).encode()
-
-
-class Resume(Reader):
-    """A training state, read by the resumed run, which then does one update."""
-
-    tensors = True
-    run = ""
-
-    def __init__(self, root: Path) -> None:
-        self.state = max((root / self.run / "state").glob("update_*"))
-        super().__init__(root)
-        folder, place = RunFolder(root / self.run), self.state / "manifest.json"
-        self.config = from_stored(folder.read_config())
-        self.manifest = json.loads(place.read_bytes())
-        self.manifest["summary"]["config_sha256"] = folder.fingerprint()
-        self.manifest["summary_sha256"] = digest(canonical(self.manifest["summary"]))
-        place.write_text(json.dumps(self.manifest))
-        self.files = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
-        make, _ = load_trainer(self.config.trainer)
-        self.trainer = make(self.config)
-
-    def path(self) -> Path:
-        return self.state / "state.pt"
-
-    def put(self, data: bytes) -> None:
-        self._restore()
-        self.file.write_bytes(data)
-        manifest = self.manifest | {"sha256": digest(data), "bytes": len(data)}
-        (self.state / "manifest.json").write_text(json.dumps(manifest))
-
-    def _restore(self) -> None:
-        shutil.rmtree(self.root / self.run)
-        for path, data in self.files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-
-    def read(self) -> Any:
-        with RunSession(self.config, total=9) as session:
-            restore(self.trainer, session)
-            used = self.trainer.state_dict() | {"guard": session.guard.state_dict()} if session.guard else {}
-            found = session.found
-            used = unpack_copy(used)  # the logs are cut to their length
-            if found is not None:
-                self.go_on()
-            return used
-
-    def go_on(self) -> None:
-        """Do one update."""
-        if not self.trainer.position:
-            return
-        self.trainer.update()
-        self.trainer.evaluate()
-
-    def close(self) -> None:
-        self.trainer.close()
-
-
-def unpack_copy(content: Any) -> Any:
-    """Return content as it would be read back."""
-    from sparring.configs.core.tensor_file import pack
-
-    return unpack(pack(content))
-
-
-class SelfPlayState(Resume):
-    run = "small"
-
-
-class DiplomacyState(Resume):
-    run = "diplomacy"
-
-
-class GymnasiumState(Resume):
-    """Its statistics go on with the first observations."""
-
-    run = "gymnasium"
-
-    def read(self) -> Any:
-        used = super().read()
-        del used["gymnasium"]["observations"]
-        return used
-
-
-class CloneState(Resume):
-    run = "clone"
-
-    def go_on(self) -> None:
-        self.trainer.update()
-
-
-class GRPOState(Resume):
-    """Without the workers, which would play the unfinished plans; older states do not name their base model."""
-
-    run = "grpo"
-    harmless = ("delete base", "rename base")
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.trainer._new_players = Idle
-
-    def go_on(self) -> None:
-        pass
-
-
-class Idle:
-    """Workers that play nothing."""
-
-    def __init__(self) -> None:
-        self.tasks: list[Any] = []
-
-    def submit(self, job: Any) -> None:
-        self.tasks.append(job)
-
-    def close(self) -> None:
-        pass
-
-
-class StateManifest(Reader):
-    """The manifest beside a state, its summary's digest made right; what only reports need may be missing."""
-
-    harmless = tuple(
-        f"{kind} summary/{key}"
-        for kind in ("delete", "rename")
-        for key in ("run", "config_sha256", "env_steps", "processes", "device", "torch", "pool")
-    )
-
-    def __init__(self, root: Path) -> None:
-        self.resume = SelfPlayState(root)
-        super().__init__(root)
-
-    def path(self) -> Path:
-        return self.resume.state / "manifest.json"
-
-    def dump(self, content: Any) -> Any:
-        if "summary" in content and "summary_sha256" in content:
-            content["summary_sha256"] = digest(canonical(content["summary"]))
-        return content
-
-    def put(self, data: bytes) -> None:
-        self.resume._restore()
-        self.file.write_bytes(data)
-
-    def read(self) -> Any:
-        self.resume.read()
-        return UNUSED
-
-    def close(self) -> None:
-        self.resume.close()
 
 
 class PolicyFile(Reader):

@@ -1,0 +1,106 @@
+"""Typed reading of stored content: one line with place, value and what is allowed; sizes before anything is built."""
+
+import io
+import zipfile
+
+import pytest
+import torch
+from typing_extensions import TypedDict
+
+from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
+from sparring.agents.policies.networks import check_weights
+from sparring.agents.policies.order_network import OrderNetwork, order_weight_sizes
+from sparring.configs.core.tensor_checks import check_tensor, check_tensors
+from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
+from sparring.configs.core.typed import ContentError, Count, read
+from sparring.configs.schema import NetworkConfig
+
+
+class Row(TypedDict):
+    """A row of a test."""
+
+    steps: Count
+
+
+@pytest.mark.parametrize("value", [-1, True, 1.0, "1", None, 10**30, torch.zeros(2), float("nan")])
+def test_a_count_is_a_whole_number_and_nothing_else(value):
+    with pytest.raises(ContentError, match=r"^rows\.3\.steps=.*: must be ") as caught:
+        read(dict[str, Row], {"3": {"steps": value}}, "rows")
+    assert "\n" not in str(caught.value)
+
+
+def test_later_keys_are_ignored_and_missing_ones_are_named():
+    assert read(Row, {"steps": 3, "later": 1}) == {"steps": 3}
+    with pytest.raises(ContentError, match=r"^rows\.steps is missing"):
+        read(Row, {"step": 3}, "rows")
+
+
+@pytest.mark.parametrize(
+    "found", [torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.int32), torch.zeros(1, 3)]
+)
+def test_tensors_are_not_converted(found):
+    with pytest.raises(ContentError, match=r"w=\(.*\): must be \(float32 tensor \(3,\)\)"):
+        check_tensors({"w": found}, {"w": torch.ones(3)}, "weights")
+
+
+def test_tensors_are_finite_and_in_range():
+    with pytest.raises(ContentError, match="holds NaN or infinity"):
+        check_tensor(torch.tensor([0.0, torch.inf]), torch.zeros(2), "w")
+    with pytest.raises(ContentError, match="holds -1; must be at least 0"):
+        check_tensor(torch.tensor([0.0, -1.0]), torch.zeros(2), "w", low=0.0)
+
+
+def rewritten(data, method, more=b""):
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name) + (more if name.endswith("data/0") else b""), method)
+    return out.getvalue()
+
+
+def test_members_are_stored_not_compressed():
+    data = pack({"w": torch.zeros(100_000)})
+    assert unpack(rewritten(data, zipfile.ZIP_STORED)).keys() == {"w"}
+    with pytest.raises(TensorFileError, match="is compressed"):
+        unpack(rewritten(data, zipfile.ZIP_DEFLATED))
+    with pytest.raises(TensorFileError):
+        unpack(rewritten(data, zipfile.ZIP_STORED, bytes(4)))
+
+
+def test_a_tensor_has_all_its_numbers_for_itself():
+    buffer = io.BytesIO()
+    torch.save({"w": torch.zeros(()).expand(10**6, 10**6)}, buffer)
+    with pytest.raises(TensorFileError, match="w: is no tensor of plain numbers"):
+        unpack(buffer.getvalue())
+    buffer, w = io.BytesIO(), torch.zeros(3)
+    torch.save({"a": w, "b": w}, buffer)
+    with pytest.raises(TensorFileError, match="shares its numbers"):
+        unpack(buffer.getvalue())
+
+
+def test_lists_that_repeat_each_other_do_not_expand():
+    value = [0]
+    for _ in range(30):
+        value = [value, value]
+    buffer = io.BytesIO()
+    torch.save({"v": value}, buffer)
+    with pytest.raises(TensorFileError, match="repeats its content"):
+        unpack(buffer.getvalue())
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+@pytest.mark.parametrize("categorical", [0, 4])
+def test_the_sizes_in_closed_form_are_those_of_the_networks(blocks, categorical):
+    config = NetworkConfig(hidden=6, blocks=blocks)
+    network = ActorCritic(5, 2, 1, config, categorical=categorical)
+    assert dict(weight_sizes(network.shape)) == {name: tuple(w.shape) for name, w in network.state_dict().items()}
+    orders = OrderNetwork(config).state_dict()
+    assert dict(order_weight_sizes(6, blocks)) == {name: tuple(w.shape) for name, w in orders.items()}
+
+
+@pytest.mark.parametrize("sizes", [{"hidden": 10**9}, {"blocks": 10**9}, {"obs_dim": 10**9}])
+def test_a_declared_size_costs_nothing(sizes):
+    weights = ActorCritic(5, 2, 1, NetworkConfig(hidden=6)).state_dict()
+    shape = network_shape(5, 2, 1, NetworkConfig(hidden=6)) | sizes
+    with pytest.raises(ContentError, match="has shape|is missing"):
+        check_weights(shape, weights)
