@@ -102,5 +102,5 @@ def test_the_sizes_in_closed_form_are_those_of_the_networks(blocks, categorical)
 def test_a_declared_size_costs_nothing(sizes):
     weights = ActorCritic(5, 2, 1, NetworkConfig(hidden=6)).state_dict()
     shape = network_shape(5, 2, 1, NetworkConfig(hidden=6)) | sizes
-    with pytest.raises(ContentError, match="has shape|is missing"):
+    with pytest.raises(ContentError, match=r"has shape|is missing"):
         check_weights(shape, weights)
