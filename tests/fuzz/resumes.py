@@ -53,7 +53,8 @@ class Resume(Reader):
     def read(self) -> Any:
         with RunSession(self.config, total=9) as session:
             restore(self.trainer, session)
-            used = self.trainer.state_dict() | {"guard": session.guard.state_dict()} if session.guard else {}
+            guard = {"guard": session.guard.state_dict()} if session.guard else {}
+            used = self.trainer.state_dict() | guard
             found = session.found
             used = unpack_copy(used)  # the logs are cut to their length
             if found is not None:
