@@ -62,6 +62,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
         # A copied folder must not refer back to the original, so both come from its location.
         config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
         _check_scale_stays(stored, config)
+        _check_module_is_typed(config, parsed)
     _validate(config, started=stored is not None)
     return config
 
@@ -104,6 +105,16 @@ def _check_scale_stays(stored: RunConfig, config: RunConfig) -> None:
         raise ConfigError(
             f"scale={config.scale:g}: the run was started at scale={stored.scale:g}, which its numbers have already; "
             f"leave it out to continue, or begin another run with +run=NAME scale={config.scale:g}"
+        )
+
+
+def _check_module_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
+    """Refuse to import a module that only a stored configuration names, because importing runs its code."""
+    module, colon, _ = config.env.id.partition(":")
+    if colon and not any(override.key_or_group == "env.id" for override in parsed):
+        raise ConfigError(
+            f"resume={config.resume}: its environment is {config.env.id}, and making that runs the code of the module "
+            f"{module}; if you trust it, add env.id={config.env.id}"
         )
 
 

@@ -2,7 +2,8 @@
 
 Plays episodes with the deterministic policy and prints returns and lengths. Observations are normalized with the
 training statistics stored in the checkpoint; rewards are not normalized. Writes eval.json and eval.md next to the
-checkpoint. Exit codes: 0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
+checkpoint. A policy may name an environment "module:id"; its module is imported only if --import names it. Exit codes:
+0 done, 2 bad input (one line on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ exit codes: 0 done, 2 bad input, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeOptions(CommonOptions):
-    """Options of the command: number of episodes, and path of the video."""
+    """Options of the command: number of episodes, path of the video, and module that may be imported."""
 
+    module: str
     episodes: int
     video: Path | None
 
@@ -91,7 +93,7 @@ def make_envs(
     """Make copies of a policy's training environment with the same observations. Raises `ConfigError`."""
     import torch
 
-    from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+    from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, check_version
     from sparring.configs.migrations import from_stored
     from sparring.configs.schema import GymnasiumRunConfig
 
@@ -101,7 +103,9 @@ def make_envs(
     config.env.num_envs, config.env.normalize_reward = copies, False
     statistics = checkpoint.contract["normalizer"]
     with naming(checkpoint.path, InputError, "train a new policy"):
-        return GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)
+        envs = GymnasiumEnvs(config, torch.device(device), seed=seed, statistics=statistics, render_mode=render_mode)
+    check_version(config.env.id, checkpoint.contract["version"], envs.contract["version"])
+    return envs
 
 
 def write_video(path: Path, checkpoint: Checkpoint, seed: int, device: str) -> None:
@@ -138,6 +142,7 @@ def _run(arguments: Sequence[str]) -> int:
     make_folders([options.out], files=[options.video])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
     checkpoint = _load(path, device)
+    _check_module(checkpoint, options.module)
     content = _summarize(options, checkpoint, play(checkpoint, options.episodes, options.seed, device), device)
     folder, name = results_place(path) or (None, "")
     data = json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -155,7 +160,30 @@ def _load(path: Path, device: str) -> Checkpoint:
         raise InputError(f"{path}: plays {game.title}; evaluate it with eval/run.py --env {game.name}")
     if "normalizer" not in checkpoint.contract or "config" not in checkpoint.training:
         raise InputError(f"{path}: does not say how {checkpoint.contract['id']} was shown to it; train a new policy")
+    trained = trained_env(checkpoint.training["config"])
+    if trained != checkpoint.contract["id"]:
+        raise InputError(
+            f"{path}: is a policy of {checkpoint.contract['id']}, but its run was in {trained}; it is damaged"
+        )
     return checkpoint
+
+
+def trained_env(config: Any) -> Any:
+    """Return the `env.id` of a policy's stored configuration, plain data from a file; None without one."""
+    env = config.get("env") if isinstance(config, dict) else None
+    return env.get("id") if isinstance(env, dict) else None
+
+
+def _check_module(checkpoint: Checkpoint, allowed: str) -> None:
+    """Refuse to import a module that only the file names, because importing runs its code."""
+    module, colon, _ = str(checkpoint.contract["id"]).partition(":")
+    if colon and module != allowed:
+        raise InputError(
+            f"{checkpoint.path}: plays {checkpoint.contract['id']}, and making that runs the code of the module "
+            f"{module}; if you trust it, add --import {module}"
+        )
+    if allowed and not colon:
+        raise InputError(f"--import {allowed}: {checkpoint.contract['id']} needs no module; leave it out")
 
 
 def _summarize(options: EpisodeOptions, checkpoint: Checkpoint, played: np.ndarray, device: str) -> dict[str, Any]:
@@ -203,6 +231,9 @@ def _parser() -> Parser:
     group = parser.add_argument_group("under what conditions")
     group.add_argument("--episodes", type=int, default=100, metavar="N", help="so many (default: 100)")
     group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the environments (default: 0)")
+    group.add_argument(
+        "--import", dest="module", default="", metavar="MODULE", help="import it to register the policy's environment"
+    )
     add_machine(group)
     results = add_results(parser, out="write the results there", metavar="DIR")
     results.add_argument("--video", type=Path, metavar="GIF", help="the first episode as a picture")

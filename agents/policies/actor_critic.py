@@ -2,8 +2,8 @@
 
 Without blocks a trunk is two layers of ReLU (or tanh); with blocks it is one such layer and then, for each block,
 x + Linear(ReLU(Linear(LayerNorm(x)))). An action has, in this order: independent Gaussians with state-independent log
-standard deviations, independent Bernoullis with values 0.0 or 1.0, and optionally the index of one of `categorical`
-choices. Gaussian actions are raw: only the environment clamps them. Densities are written out, without
+standard deviations, independent Bernoullis with values 0.0 or 1.0, and the indices of independent choices, one of
+`categorical[i]` each. Gaussian actions are raw: only the environment clamps them. Densities are written out, without
 `torch.distributions`, because acting on small batches is bound by the number of operations.
 B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A for `action_size`.
 """
@@ -11,7 +11,7 @@ B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -43,8 +43,8 @@ class Residual(nn.Module):
 class ActorCritic(nn.Module):
     """Policy pi(a | s) and value V(s) as two networks without shared weights.
 
-    `categorical` is the number of choices, 0 for none. `seed` draws the initial
-    weights without touching the global random state.
+    `categorical` is the number of alternatives of a choice, or a list for several choices; 0 for none. `seed` draws the
+    initial weights without touching the global random state.
     """
 
     def __init__(
@@ -54,15 +54,17 @@ class ActorCritic(nn.Module):
         binary: int,
         config: NetworkConfig,
         *,
-        categorical: int = 0,
+        categorical: int | Sequence[int] = 0,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.obs_dim, self.continuous, self.binary, self.categorical = obs_dim, continuous, binary, categorical
-        self.config = config
+        self.obs_dim, self.continuous, self.binary, self.config = obs_dim, continuous, binary, config
+        self.categorical = alternatives(categorical)
         generator = torch.Generator().manual_seed(seed)
         # Gain 0.01: the initial policy hardly depends on the state, so log_std_init sets its entropy everywhere.
-        self.actor = mlp(obs_dim, continuous + binary + categorical, config, head_gain=0.01, generator=generator)
+        self.actor = mlp(
+            obs_dim, continuous + binary + sum(self.categorical), config, head_gain=0.01, generator=generator
+        )
         self.critic = mlp(obs_dim, 1, config, head_gain=1.0, generator=generator)
         self.log_std = nn.Parameter(torch.full((continuous,), config.log_std_init))
         self.clamp_log_std()
@@ -70,7 +72,7 @@ class ActorCritic(nn.Module):
     @property
     def action_size(self) -> int:
         """A: the length of one action."""
-        return self.continuous + self.binary + (self.categorical > 0)
+        return self.continuous + self.binary + len(self.categorical)
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -94,13 +96,13 @@ class ActorCritic(nn.Module):
 
         A deterministic action is the Gaussian's mean, the likelier side of the Bernoulli and the likeliest choice.
         """
-        output, choice = self._answer(obs)
+        output, choices = self._answer(obs)
         actions = sample(output, self.log_std, deterministic=deterministic, generator=generator)
         log_prob = log_probability(output, self.log_std, actions)
-        if choice is None:
-            return actions, log_prob
-        chosen = choose(choice, deterministic=deterministic, generator=generator)
-        return torch.cat([actions, chosen], dim=-1), log_prob + choice_log_probability(choice, chosen)
+        for choice in choices:
+            chosen = choose(choice, deterministic=deterministic, generator=generator)
+            actions, log_prob = torch.cat([actions, chosen], dim=-1), log_prob + choice_log_probability(choice, chosen)
+        return actions, log_prob
 
     def value(self, obs: Tensor) -> Tensor:
         """Return V(s), float32 [B], for observations [B, D]."""
@@ -108,20 +110,22 @@ class ActorCritic(nn.Module):
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of obs [B, D] and actions [B, A]."""
-        output, choice = self._answer(obs)
-        if choice is None:
-            return log_probability(output, self.log_std, actions), entropy(output, self.log_std)
-        log_prob = log_probability(output, self.log_std, actions[..., :-1])
-        log_prob = log_prob + choice_log_probability(choice, actions[..., -1:])
-        return log_prob, entropy(output, self.log_std) - (choice.exp() * choice).sum(-1)
+        output, choices = self._answer(obs)
+        split = self.continuous + self.binary
+        log_prob = log_probability(output, self.log_std, actions[..., :split])
+        spread = entropy(output, self.log_std)
+        for column, choice in enumerate(choices, start=split):
+            log_prob = log_prob + choice_log_probability(choice, actions[..., column : column + 1])
+            spread = spread - (choice.exp() * choice).sum(-1)
+        return log_prob, spread
 
-    def _answer(self, obs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return means and logits [B, C + binary], and the log-probabilities of the choice [B, categorical]."""
+    def _answer(self, obs: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return means and logits [B, C + binary], and every choice's log-probabilities [B, categorical[i]]."""
         output = self.actor(obs).float()
         if not self.categorical:
-            return output, None
-        rest, logits = output.split([output.shape[-1] - self.categorical, self.categorical], dim=-1)
-        return rest, logits.log_softmax(-1)
+            return output, []
+        rest, *logits = output.split([self.continuous + self.binary, *self.categorical], dim=-1)
+        return rest, [choice.log_softmax(-1) for choice in logits]
 
     @torch.no_grad()
     def reset_log_std(self, log_std: float) -> None:
@@ -136,16 +140,24 @@ class ActorCritic(nn.Module):
 
 
 def network_shape(
-    obs_dim: int, continuous: int, binary: int, config: NetworkConfig, *, categorical: int = 0
+    obs_dim: int, continuous: int, binary: int, config: NetworkConfig, *, categorical: int | Sequence[int] = 0
 ) -> dict[str, Any]:
     """Return the `ActorCritic.shape` of a network with these sizes."""
-    sizes = {"obs_dim": obs_dim, "continuous": continuous, "binary": binary}
-    return sizes | ({"categorical": categorical} if categorical else {}) | asdict(config)
+    sizes: dict[str, Any] = {"obs_dim": obs_dim, "continuous": continuous, "binary": binary}
+    choices = list(alternatives(categorical))
+    if choices:  # a single choice is stored as a number, as before there were several
+        sizes["categorical"] = choices if len(choices) > 1 else choices[0]
+    return sizes | asdict(config)
+
+
+def alternatives(categorical: int | Sequence[int]) -> tuple[int, ...]:
+    """Return the number of alternatives of every choice, as a contract's `categorical` states it."""
+    return ((categorical,) if categorical else ()) if isinstance(categorical, int) else tuple(categorical)
 
 
 def weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every weight of a network of that `shape`, without building it."""
-    outputs = shape["continuous"] + shape["binary"] + shape.get("categorical", 0)
+    outputs = shape["continuous"] + shape["binary"] + sum(alternatives(shape.get("categorical", 0)))
     yield "log_std", (shape["continuous"],)
     hidden, blocks = shape["hidden"], shape["blocks"]
     for trunk, last in (("actor", outputs), ("critic", 1)):

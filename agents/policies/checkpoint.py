@@ -62,7 +62,7 @@ class StoredContract(TypedDict):
     obs_dim: Count
     continuous: Count
     binary: Count
-    categorical: NotRequired[Count]
+    categorical: NotRequired[Count | list[Count]]
     mirror: NotRequired[Flag]
 
 

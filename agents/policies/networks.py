@@ -31,7 +31,7 @@ class StoredShape(TypedDict):
     obs_dim: Size
     continuous: Size
     binary: Size
-    categorical: NotRequired[Size]
+    categorical: NotRequired[Size | list[Size]]
     family: NotRequired[Text]
 
 

@@ -1,10 +1,10 @@
 """Any environment registered with Gymnasium as a task: N copies, stepped one after the other in this process.
 
-It serves to compare the trainer with published results, not for speed. Observations (flattened) and rewards may be
-normalized by running statistics, as in most published results on MuJoCo: (x - mean) / std, clipped to +-10, and
-rewards divided by the standard deviation of the discounted return (Engstrom et al. 2020, arXiv:2005.12729). The
-statistics of observations belong to the policy and are part of its contract. Several processes share them in every
-step, so that they equal those of a single process with all environments.
+It serves to compare the trainer with published results, not for speed. Observations are rows of numbers (`spaces.py`).
+They and the rewards may be normalized by running statistics, as in most published results on MuJoCo: (x - mean) / std,
+clipped to +-10, and rewards divided by the standard deviation of the discounted return (Engstrom et al. 2020,
+arXiv:2005.12729). The statistics of observations belong to the policy and are part of its contract. Several processes
+share them in every step, so that they equal those of a single process with all environments.
 N is `num_envs`, D the observation size, A the action size.
 """
 
@@ -13,13 +13,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NotRequired
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium.error import Error as GymnasiumError
-from gymnasium.spaces import Box, Discrete, flatdim
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor
 from typing_extensions import TypedDict
@@ -27,10 +26,11 @@ from typing_extensions import TypedDict
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.tasks.normalizer import Normalizer
+from sparring.agents.ppo.tasks.spaces import FlatObservations, action_sizes, check_spaces, make_flattened, to_actions
 from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, suggestion
-from sparring.configs.core.typed import Number, read, within
+from sparring.configs.core.typed import Number, Positive, read, within
 from sparring.configs.schema import GymnasiumRunConfig
 from sparring.curriculum.schedule import TrainingPlan
 
@@ -44,6 +44,7 @@ class GymnasiumTaskState(TypedDict):
     observations: dict[str, Any]
     returns: dict[str, Any]
     recent: list[Number]
+    version: NotRequired[Positive]
 
 
 class GymnasiumEnvs:
@@ -68,8 +69,8 @@ class GymnasiumEnvs:
         env, self.device, self._processes = config.env, device, processes
         self.share = processes.share(env.num_envs)
         n = self.num_envs = self.share.count
-        self.envs = make_envs(env.id, n, render_mode)
-        self.observations = Normalizer((flatdim(self.envs.single_observation_space),), enabled=env.normalize_obs)
+        self.envs, self._flat = make_envs(env.id, n, render_mode)
+        self.observations = Normalizer((self._flat.size,), enabled=env.normalize_obs)
         if statistics is not None:
             with within("contract.normalizer"):
                 self.observations.load_state_dict(statistics)
@@ -82,7 +83,7 @@ class GymnasiumEnvs:
         self._return, self._discounted = np.zeros(n), np.zeros(n)
         self._length = np.zeros(n, dtype=np.int64)
         first, _ = self.envs.reset(seed=seed + self.share.first)
-        self._show(_flat(first))
+        self._show(self._flat.rows(first))
         self.final_obs = torch.zeros_like(self.obs)
 
     @property
@@ -93,12 +94,9 @@ class GymnasiumEnvs:
 
     @property
     def contract(self) -> dict[str, Any]:
-        """Id, sizes, and the statistics that normalize observations."""
-        action = self.envs.single_action_space
-        categorical = int(action.n) if isinstance(action, Discrete) else 0
-        sizes = {"obs_dim": flatdim(self.envs.single_observation_space)}
-        sizes |= {"continuous": 0 if categorical else flatdim(action), "binary": 0, "categorical": categorical}
-        return {"id": self.id, "version": 1, **sizes, "normalizer": self.observations.state_dict()}
+        """Id, version of the encoding, sizes, and the statistics that normalize observations."""
+        sizes = {"obs_dim": self._flat.size, **action_sizes(self.envs.single_action_space)}
+        return {"id": self.id, "version": self._flat.version, **sizes, "normalizer": self.observations.state_dict()}
 
     def rehearse(self) -> None:
         """Do nothing: there are no opponents."""
@@ -110,27 +108,20 @@ class GymnasiumEnvs:
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take actions [N, A]; return obs [N, D], reward [N], terminated [N], truncated [N]."""
         started = time.perf_counter()
-        obs, reward, terminated, truncated, infos = self.envs.step(self._legal(actions.cpu().numpy()))
+        taken = to_actions(self.envs.single_action_space, actions.cpu().numpy())
+        obs, reward, terminated, truncated, infos = self.envs.step(taken)
         self.simulator_seconds += time.perf_counter() - started
         truncated &= ~terminated
         done = terminated | truncated
         self._count(reward, done)
         if done.any():
-            final = _flat(obs).copy()
+            final = obs.copy()
             for i in np.flatnonzero(done):
-                final[i] = np.ravel(infos["final_obs"][i])
-            self.final_obs = self._tensor(self.observations.apply(final))
-        self._show(_flat(obs))
+                final[i] = infos["final_obs"][i]
+            self.final_obs = self._tensor(self.observations.apply(self._flat.rows(final)))
+        self._show(self._flat.rows(obs))
         scaled = self._scaled(reward, done)
         return self.obs, self._tensor(scaled), torch.from_numpy(terminated), torch.from_numpy(truncated)
-
-    def _legal(self, actions: np.ndarray) -> np.ndarray:
-        """Convert actions to the environment's space: the index of a choice, or numbers clipped to their bounds."""
-        space = self.envs.single_action_space
-        if isinstance(space, Discrete):
-            return actions[:, 0].astype(np.int64) + space.start
-        assert isinstance(space, Box)
-        return np.clip(actions.reshape(-1, *space.shape), space.low, space.high)
 
     def look_again(self) -> None:
         """Normalize the current observations again, with the current statistics."""
@@ -208,13 +199,18 @@ class GymnasiumTask:
         return TaskStatus(headline, {}, {"recent_return": recent})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
-        """Return the normalizers and recent returns."""
-        normalizers = {"observations": self.env.observations.state_dict(), "returns": self.env.returns.state_dict()}
-        return {"gymnasium": normalizers | {"recent": self._recent}}
+        """Return the normalizers, recent returns, and the version of the observations if it is not 1."""
+        mine = {"observations": self.env.observations.state_dict(), "returns": self.env.returns.state_dict()}
+        version = self.env.contract["version"]
+        return {"gymnasium": mine | {"recent": self._recent} | ({"version": version} if version > 1 else {})}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
-        """Continue from a `state_dict`; raises `ContentError` for one of another environment."""
+        """Continue from a `state_dict`; raises `ContentError` for one of another environment.
+
+        Raises `ConfigError` if its policy learned from other observations.
+        """
         found = read(GymnasiumTaskState, state.get("gymnasium"), "gymnasium")
+        check_version(self.env.id, found.get("version", 1), self.env.contract["version"])
         with within("gymnasium.observations"):
             self.env.observations.load_state_dict(found["observations"])
         with within("gymnasium.returns"):
@@ -223,22 +219,29 @@ class GymnasiumTask:
         self.env.look_again()
 
 
-def make_envs(env_id: str, num_envs: int, render_mode: str | None = None) -> SyncVectorEnv:
-    """Create N copies of a registered environment; raise `ConfigError` for an unknown one or unsupported spaces."""
+def check_version(env_id: str, version: int, now: int) -> None:
+    """Raise `ConfigError` unless observations have the `version` that a policy learned from."""
+    if version != now:
+        raise ConfigError(
+            f"env.id={env_id}: the policy learned from observations of version {version}, in which choices were no "
+            f"one-hot vectors and uint8 was not scaled, and they have version {now}; train a new one"
+        )
+
+
+def make_envs(env_id: str, num_envs: int, render_mode: str | None = None) -> tuple[SyncVectorEnv, FlatObservations]:
+    """Create N copies of a registered environment with flattened observations.
+
+    `env_id` is an id of Gymnasium's registry, or "module:id", where importing `module` registers the environment.
+    Raises `ConfigError` for an unknown one or unsupported spaces.
+    """
+    options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
     try:
-        options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
-        make = partial(gymnasium.make, env_id, **options)
-        envs = SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+        sample = gymnasium.make(env_id, **options)
     except (GymnasiumError, ImportError) as error:
         hint = "" if env_id in gymnasium.registry else suggestion(env_id, list(gymnasium.registry))
         raise ConfigError(f"env.id={env_id}: cannot be made: {str(error).splitlines()[0]}{hint}") from error
-    action, observation = envs.single_action_space, envs.single_observation_space
-    if not isinstance(observation, Box | Discrete):
-        raise ConfigError(f"env.id={env_id}: observes {observation}; supported are Box and Discrete")
-    if not isinstance(action, Box | Discrete):
-        raise ConfigError(f"env.id={env_id}: acts by {action}; supported are Box and Discrete")
-    return envs
-
-
-def _flat(obs: np.ndarray) -> np.ndarray:
-    return obs.reshape(len(obs), -1).astype(np.float64)
+    observation = sample.observation_space
+    check_spaces(env_id, observation, sample.action_space)
+    sample.close()
+    make = partial(make_flattened, env_id, options)
+    return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP), FlatObservations(observation)
