@@ -2,16 +2,19 @@
 
 Harmless options do not change what is learned: logs, evaluation, saving, session length, the machine. The machine's
 options and the number of matches make the continuation inexact, which the run reports. `grpo.steps` may be raised if
-only the end depends on it: GRPO's learning rate does not depend on it, the league's shares may.
+only the end depends on it: GRPO's learning rate does not depend on it, the league's shares may. The last phase of PPO
+may be made longer; if something is annealed to the end of the run, that is inexact and reported, too.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import SHARED, LeagueConfig
-from sparring.configs.schema import GRPORunConfig, RunConfig
+from sparring.configs.schema import GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import options
 
 HARMLESS = (
@@ -20,6 +23,8 @@ HARMLESS = (
 )  # fmt: skip
 
 NAMES = ("name", "run", "resume", "checkpoint_dir")
+LENGTH = re.compile(r"phases\.(\d+)\.updates")
+"""Key of the length of a phase."""
 
 
 def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
@@ -31,6 +36,9 @@ def drift(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]:
     for key, (was, value) in changed.items():
         if key == "grpo.steps" and isinstance(before, GRPORunConfig) and isinstance(now, GRPORunConfig):
             _check_steps(before, now)
+        elif _is_length_of_both(key, before, now):
+            assert isinstance(before, PPORunConfig)
+            _check_length(key, was, value, before)
         elif not _harmless(key):
             # A differing scale is usually missing; other differing options are given and should not be.
             fix = f"give scale={was}" if key == "scale" else "leave it out"
@@ -65,6 +73,41 @@ def _check_steps(before: GRPORunConfig, now: GRPORunConfig) -> None:
         raise ConfigError(
             f"{started}, at which {moving[0]} is reached; leave it out, or begin another run with another name= and "
             f"model.adapter={now.checkpoint_dir}/{now.name}/final.pt"
+        )
+
+
+def moved_by_length(config: RunConfig, changed: Mapping[str, Any]) -> list[str]:
+    """Return options that are annealed over the run, if its length is among the `changed` options, else nothing."""
+    if not isinstance(config, PPORunConfig) or not any(map(LENGTH.fullmatch, changed)):
+        return []
+    ppo, last = config.ppo, config.phases[-1]
+    annealed = {
+        "ppo.learning_rate": ppo.adaptive_kl == 0.0 and ppo.final_learning_rate_fraction != 1.0,
+        "ppo.entropy_coefficient": ppo.entropy_coefficient > 0.0 and ppo.final_entropy_fraction != 1.0,
+        "the share of self-play": last.scripted_start != last.scripted_end,
+    }
+    return [name for name, moves in annealed.items() if moves]
+
+
+def _is_length_of_both(key: str, before: RunConfig, now: RunConfig) -> bool:
+    """Return True if `key` is the length of a phase, and both configurations have the same number of phases."""
+    both = isinstance(before, PPORunConfig) and isinstance(now, PPORunConfig) and len(before.phases) == len(now.phases)
+    return both and LENGTH.fullmatch(key) is not None
+
+
+def _check_length(key: str, was: int, value: int, before: PPORunConfig) -> None:
+    """Refuse another length of any phase but the last, and one that moves what was done."""
+    last = f"phases.{len(before.phases) - 1}.updates"
+    started = f"{key}={value}: the run was started with {was}"
+    if key != last:
+        raise ConfigError(f"{started}, and later phases begin after it; leave it out, only {last} can be raised")
+    if value < was:
+        total = sum(phase.updates for phase in before.phases) - was + value
+        raise ConfigError(f"{started}; leave it out, and give max_updates={total} to stop there")
+    if any(phase.advance == "on_success" for phase in before.phases):
+        raise ConfigError(
+            f"{started}, and a schedule that advances on success cannot be extended; leave it out, or begin another "
+            f"run with another name= and init_from={before.name or 'NAME'}"
         )
 
 

@@ -361,6 +361,9 @@ class PPORunConfig(RunConfig):
 
     trainers = ("ppo", "sb3")
 
+    init_from: str = option("", TEXT)
+    """A policy whose weights and observation statistics a new run begins with: a file or a run's name. Optimizer,
+    counters and opponents are new. Empty begins with random weights."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     phases: list[PhaseConfig] = field(default_factory=lambda: [PhaseConfig(stages=[StageConfig(bots=list(BOTS))])])

@@ -170,6 +170,9 @@ class LearnerEnv:
         if changed.any():
             self._seat_opponents(changed)
 
+    def adopt(self, contract: Mapping[str, Any]) -> None:
+        """Do nothing: observations are shown without statistics."""
+
     def rehearse(self) -> None:
         """Assign all bots in equal parts, for a trial of speed."""
         self.assign(np.arange(self.share.total) % self.first_slot)

@@ -25,6 +25,7 @@ from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.networks import build_network, shape_for
 from sparring.agents.ppo.calibrate import estimate_seconds
 from sparring.agents.ppo.fixed_minibatch import actor_critic_sha256
+from sparring.agents.ppo.initial_policy import begin_from
 from sparring.agents.ppo.learner import PPOLearner
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
@@ -140,18 +141,25 @@ class PPOTrainer:
         session.on_state_saved = self._sweep
         if session.found:
             self.load_state_dict(session.found)
-        elif session.existed and self.task_files:
-            self.task_files.reset()
+        else:
+            self._begin()
         position = self._latest_position() if self.position is None or self.over else self.position
         self.plan = self.schedule.plan(position, self.task.status().win_rates)
 
     def nothing_left(self) -> str:
-        """Return a message with the number of updates configured, and whether the schedule has more."""
-        line = f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
-        total = self.schedule.total_updates
-        if self.position is None:
-            return f"{line}; the schedule has ended, so training on takes a new run with longer phases"
-        return f"{line}; give max_updates=N to train on (the schedule has {total})"
+        """Return a message with the number of updates configured, and the option that allows more."""
+        done, total, phases = self.updates_done, self.schedule.total_updates, self.config.phases
+        if self.position is None and done < total:
+            name = self.session.folder.name
+            line = f"nothing left to do: {done} updates are done, and the schedule of at most {total} has ended"
+            return f"{line} on success; to train on, begin another run with init_from={name}"
+        line = f"nothing left to do: {done} updates are done, {self.updates} were asked for"
+        if done < total:
+            return f"{line} by max_updates; raise it, or give max_updates=0 for all {total} of the schedule"
+        limit = self.config.max_updates
+        wanted = max(done + 1, limit) - total + phases[-1].updates
+        short = f", which max_updates={limit} does not lengthen" if limit > total else ""
+        return f"{line} by the schedule{short}; to train on, give phases.{len(phases) - 1}.updates={wanted} or more"
 
     def describe(self) -> Iterator[str]:
         """Yield lines on sizes, the machine, and the estimated duration."""
@@ -263,8 +271,10 @@ class PPOTrainer:
         total = self.schedule.total_updates
         if found is None:
             early = any(phase.advance == "on_success" for phase in self.config.phases)
-            require(early or updates >= total, f"position=None: only a run of {total} updates ends, this has {updates}")
-            return None
+            longer = any(key.endswith(".updates") for key in self.session.changed)
+            whole = early or longer or updates >= total
+            require(whole, f"position=None: only a run of {total} updates ends, this has {updates}")
+            return self._extension(updates)
         position = SchedulePosition(**found)
         require(position.update == updates, f"position.update={position.update}: must be {updates}, as many as updates")
         low, high = position.since, total - 1
@@ -287,6 +297,20 @@ class PPOTrainer:
         """End all threads."""
         self.learner.close()
         self.task.env.close()
+
+    def _begin(self) -> None:
+        """Begin a run without a state: discard files of an earlier start, and load the initial policy, if any."""
+        if self.session.existed and self.task_files:
+            self.task_files.reset()
+        if self.config.init_from:
+            line = begin_from(self.config, self.network, self.task.env, self.processes)
+            self.session.say(line)
+
+    def _extension(self, done: int) -> SchedulePosition | None:
+        """Return the position after `done` updates of a run whose last phase is longer now, None if there is none."""
+        if done >= self.schedule.total_updates or any(phase.advance == "on_success" for phase in self.config.phases):
+            return None
+        return SchedulePosition(update=done, clock=done, since=done)  # without success, clock and updates agree
 
     # ---- the parts of an update
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sparring.agents.run.folder import RunExistsError, RunFolder, RunLock
+from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.paths import ROOT
 from sparring.configs.schema import DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import to_plain
@@ -55,6 +55,8 @@ class FolderClaim:
         self.changed: dict[str, tuple[Any, Any]] = changes(before, config) if before else {}
         if isinstance(config, GRPORunConfig) and fresh:
             check_sources(config)
+        if isinstance(config, PPORunConfig) and fresh and config.init_from:
+            initial_policy(config)
 
     def folder(self) -> RunFolder:
         """Return the folder; if it does not exist, create it with its config.yaml and lock it.
@@ -108,10 +110,25 @@ def check_sources(config: GRPORunConfig) -> None:
             raise LeagueError(f"league.inherit={source}: {error}") from error
 
 
+def initial_policy(config: PPORunConfig) -> Path:
+    """Return the file of `init_from`: a path, or the final policy of the run with that name.
+
+    Raises `ConfigError` if there is none.
+    """
+    text, runs = config.init_from, ROOT / config.checkpoint_dir
+    for path in (Path(text), ROOT / text, runs / text / FINAL):
+        if path.is_file():
+            return path
+    known = sorted(path.parent.name for path in runs.glob(f"*/{FINAL}"))
+    raise ConfigError(f"init_from={text}: is neither a policy's file nor a run with a {FINAL}{suggestion(text, known)}")
+
+
 def check_sb3(config: PPORunConfig) -> None:
     """Refuse options that SB3's PPO does not support here."""
     if config.env.id != DOGFIGHT:
         raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {DOGFIGHT}; train others with SB3 itself")
+    if config.init_from:
+        raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")
     if config.network.blocks:
         raise ConfigError(f"network.blocks={config.network.blocks}: trainer=sb3 knows plain layers only; use 0")
     if config.ppo.adaptive_kl:

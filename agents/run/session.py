@@ -27,6 +27,7 @@ from sparring.agents.run.states import StateFolder, TrainingState, part, reading
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.typed import within
+from sparring.configs.resume_changes import moved_by_length
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
 
@@ -144,6 +145,8 @@ class RunSession:
             self.say(f"option changed: {key} was {before} and is {now}")
         reasons = inexact(self.found.summary, summary, deterministic=self.config.deterministic)
         reasons += [cannot_save] if cannot_save else []
+        if done and (moved := moved_by_length(self.config, self.changed)):
+            reasons.append(f"the updates before had {' and '.join(moved)} of a run with another length")
         if reasons:
             self.say(f"inexact resume: {'; '.join(reasons)}")
 

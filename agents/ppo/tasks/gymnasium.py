@@ -98,6 +98,18 @@ class GymnasiumEnvs:
         sizes = {"obs_dim": self._flat.size, **action_sizes(self.envs.single_action_space)}
         return {"id": self.id, "version": self._flat.version, **sizes, "normalizer": self.observations.state_dict()}
 
+    def adopt(self, contract: Mapping[str, Any]) -> None:
+        """Continue the statistics of observations in `contract`.
+
+        Raises `ConfigError` if its policy saw normalized observations and these are not, or the other way round.
+        """
+        normalized = contract["normalizer"]["count"] > 0
+        if normalized != self.observations.enabled:
+            was, now = str(normalized).lower(), str(self.observations.enabled).lower()
+            raise ConfigError(f"env.normalize_obs={now}: the initial policy was trained with {was}; give {was}")
+        self.observations.load_state_dict(contract["normalizer"])
+        self.look_again()
+
     def rehearse(self) -> None:
         """Do nothing: there are no opponents."""
 

@@ -47,6 +47,9 @@ class TrainingEnv(BatchEnv, Protocol):
     def contract(self) -> dict[str, Any]:
         """Properties that a policy must match to act here; stored in every checkpoint."""
 
+    def adopt(self, contract: Mapping[str, Any]) -> None:
+        """Continue the statistics of observations in the contract of the policy that a run begins with."""
+
     def rehearse(self) -> None:
         """Assign a mixture of all opponents, for a trial of speed."""
 

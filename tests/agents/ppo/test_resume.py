@@ -141,8 +141,8 @@ def test_options_that_change_what_is_learned_are_refused_by_name(half):
         ConfigError, match=r"ppo\.clip=0\.3: the run was started with 0\.2, and what it learned depends"
     ):
         train(replace(long(half), ppo=replace(long(half).ppo, clip=0.3)))
-    with pytest.raises(ConfigError, match=r"phases\.2\.updates=4: the run was started with 3"):
-        train(replace(long(half), phases=[*LONG[:2], replace(LONG[2], updates=4)]))
+    with pytest.raises(ConfigError, match=r"phases\.1\.updates=4: the run was started with 2"):
+        train(replace(long(half), phases=[LONG[0], replace(LONG[1], updates=4), LONG[2]]))
 
 
 def test_a_run_cut_by_max_updates_says_how_to_train_on(half, capsys):

@@ -1,0 +1,103 @@
+"""A finished run made longer: bit for bit the longer run where nothing is annealed to the end, and said otherwise."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.trainers import train
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.load import load
+from sparring.configs.resume_changes import drift
+from sparring.configs.schema import PhaseConfig, PPOConfig, StageConfig
+from tests.agents.ppo.small_run import ENVS, STEPS, config, flat, metrics, state_of, untimed
+
+CONSTANT = PPOConfig(
+    rollout_steps=STEPS, epochs=2, minibatch_size=64, precision="fp32", final_learning_rate_fraction=1.0
+)
+CURRICULUM = PhaseConfig("curriculum", 1, stages=[StageConfig(bots=["do_nothing", "ace"])])
+
+
+def run(folder, updates, **options):
+    """A curriculum of one update, then self-play, `updates` in all."""
+    selfplay = PhaseConfig("selfplay", updates - 1, scripted_start=0.5, scripted_end=0.5)
+    return config(folder, **({"phases": [CURRICULUM, selfplay], "ppo": CONSTANT, "checkpoint_every": 100} | options))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of six updates from the start."""
+    root = tmp_path_factory.mktemp("whole")
+    train(run(root, 6))
+    return root
+
+
+@pytest.mark.parametrize("cuts", [[3], [3, 5]])
+def test_an_extended_run_is_the_longer_run_bit_for_bit(whole, tmp_path, capsys, cuts):
+    for updates in [*cuts, 6]:
+        train(run(tmp_path, updates))
+    out = capsys.readouterr().out
+    assert f"option changed: phases.1.updates was {cuts[0] - 1} and is 5" in out
+    assert "inexact" not in out
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+    final = [load_checkpoint(root / "small" / "final.pt") for root in (tmp_path, whole)]
+    assert flat(final[0].network.state_dict()) == flat(final[1].network.state_dict())
+    assert (final[0].training["update"], final[0].training["env_steps"]) == (6, 6 * STEPS * ENVS)
+
+
+def test_what_is_annealed_to_the_end_is_named(tmp_path, capsys):
+    annealed = replace(CONSTANT, final_learning_rate_fraction=0.5, entropy_coefficient=0.01, final_entropy_fraction=0.0)
+    for updates in (2, 3):
+        train(run(tmp_path, updates, ppo=annealed))
+    words = "the updates before had ppo.learning_rate and ppo.entropy_coefficient of a run with another length"
+    assert f"inexact resume: {words}" in capsys.readouterr().out
+    rates = [row["train/learning_rate"] / annealed.learning_rate for row in metrics(tmp_path)]
+    assert rates == pytest.approx([1.0, 0.5, 0.5])
+
+
+def test_a_finished_run_says_truly_what_makes_it_longer(tmp_path, capsys):
+    def said(config):
+        train(config)
+        return capsys.readouterr().out
+
+    said(run(tmp_path, 3))
+    done = "nothing left to do: 3 updates are done, 3 were asked for"
+    assert f"{done} by the schedule; to train on, give phases.1.updates=3 or more" in said(run(tmp_path, 3))
+    longer = said(run(tmp_path, 3, max_updates=6))
+    words = "by the schedule, which max_updates=6 does not lengthen; to train on, give phases.1.updates=5 or more"
+    assert f"{done} {words}" in longer
+    assert f"{done} by max_updates; raise it, or give max_updates=0 for all 6" in said(run(tmp_path, 6, max_updates=3))
+    assert "done after 6 updates" in said(run(tmp_path, 6))
+    assert "6 updates are done, 3 were asked for by the schedule" in said(run(tmp_path, 3))
+
+
+def test_the_advice_is_followed_on_the_command_line(tmp_path):
+    place = [f"checkpoint_dir={tmp_path}", "logger.progress=false"]
+    small = ["env.num_envs=2", "ppo.rollout_steps=32", "ppo.minibatch_size=32", "network.hidden=8", "threads=1"]
+    train(load(["env=gymnasium", *place, *small, "device=cpu", "name=a", "phases.0.updates=2"]))
+    final = train(load(["resume=a", f"checkpoint_dir={tmp_path}", "phases.0.updates=3"]))
+    assert load_checkpoint(final).training["update"] == 3
+    rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
+    assert [row["env_steps"] for row in rows] == [64, 128, 192]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ([2, 2], r"phases\.0\.updates=2: the run was started with 1, .*only phases\.1\.updates can be raised"),
+        ([1, 1], r"phases\.1\.updates=1: the run was started with 2; leave it out, and give max_updates=2 to stop"),
+    ],
+)
+def test_other_lengths_are_refused(tmp_path, changed, words):
+    before = run(tmp_path, 3)
+    phases = [replace(phase, updates=updates) for phase, updates in zip(before.phases, changed, strict=True)]
+    with pytest.raises(ConfigError, match=words):
+        drift(before, replace(before, phases=phases))
+
+
+def test_a_schedule_that_ends_on_success_is_not_extended(tmp_path):
+    before = run(tmp_path, 3, phases=[replace(CURRICULUM, advance="on_success", updates=3)])
+    with pytest.raises(ConfigError, match=r"advances on success cannot be extended; .* init_from=small"):
+        drift(before, replace(before, phases=[replace(before.phases[0], updates=6)]))
