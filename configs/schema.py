@@ -151,6 +151,9 @@ class NetworkConfig:
     """Logarithm of the standard deviation of continuous actions at the start; the next two are its bounds."""
     log_std_min: float = option(-2.0, "[-20, 5]")
     log_std_max: float = option(0.0, "[-20, 5]")
+    gsde: bool = False
+    """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
+    log-std is that of its weights, which add up over the features, so -2 is a usual start."""
 
 
 @dataclass
@@ -186,6 +189,8 @@ class PPOConfig:
     """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 if native on the device, else fp32."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
+    gsde_every: int = option(0, COUNT)
+    """With `network.gsde`: steps until the noise function is drawn again; 0 is once per rollout."""
 
 
 @dataclass
@@ -387,9 +392,9 @@ class DiplomacyRunConfig(PPORunConfig):
 
     game, title, bots, seats = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7
     lacks = (
-        "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max",
-        "phases.scripted_start", "phases.scripted_end", "phases.randomization", "phases.events.log_std", "self_play",
-        *DOGFIGHT_CHECKS,
+        "network.activation", "network.log_std_init", "network.log_std_min", "network.log_std_max", "network.gsde",
+        "ppo.gsde_every", "phases.scripted_start", "phases.scripted_end", "phases.randomization",
+        "phases.events.log_std", "self_play", *DOGFIGHT_CHECKS,
     )  # fmt: skip
 
     env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)

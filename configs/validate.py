@@ -91,6 +91,10 @@ def _check_log_std(config: PPORunConfig) -> None:
     low, high = network.log_std_min, network.log_std_max
     if low > high:
         raise ConfigError(f"network.log_std_min={low}: must be at most network.log_std_max, {high}")
+    if config.ppo.gsde_every and not network.gsde:
+        raise ConfigError(
+            f"ppo.gsde_every={config.ppo.gsde_every}: has no effect without network.gsde=true; leave it out"
+        )
     named = [("network.log_std_init", network.log_std_init)]
     for p, phase in enumerate(config.phases):
         named += [

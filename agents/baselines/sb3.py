@@ -176,6 +176,8 @@ def make_model(trainer: PPOTrainer) -> PPO:
         vf_coef=ppo.value_coefficient,
         max_grad_norm=ppo.max_grad_norm,
         target_kl=_target_kl(ppo),
+        use_sde=config.network.gsde,
+        sde_sample_freq=ppo.gsde_every or -1,
         policy_kwargs={
             "net_arch": {"pi": hidden, "vf": hidden},
             "activation_fn": ACTIVATIONS[config.network.activation],

@@ -48,17 +48,18 @@ def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic
     if odd:
         raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}")
     first, log_std = state["mlp_extractor.policy_net.0.weight"], state["log_std"]
-    if not all(isinstance(one, Tensor) for one in (first, log_std)) or first.dim() != 2 or log_std.dim() != 1:
+    if not all(isinstance(one, Tensor) for one in (first, log_std)) or first.dim() != 2 or log_std.dim() not in (1, 2):
         raise SB3Error("its layers have other shapes than those of a policy")
     hidden, obs_dim = first.shape
-    config = NetworkConfig(hidden=hidden, activation=activation, log_std_min=-20.0, log_std_max=5.0)
+    gsde, continuous = log_std.dim() == 2, log_std.shape[-1]
+    config = NetworkConfig(hidden=hidden, activation=activation, log_std_min=-20.0, log_std_max=5.0, gsde=gsde)
     ours = {f"{LAYERS[layer]}.{part}": state[f"{layer}.{part}"] for layer in LAYERS for part in ("weight", "bias")}
     ours["log_std"] = log_std
     try:
-        check_weights(network_shape(obs_dim, len(log_std), 0, config), ours)
+        check_weights(network_shape(obs_dim, continuous, 0, config), ours)
     except InputError as error:
         raise SB3Error(f"its layers are not all of one width, or not of finite float32 numbers: {error}") from error
-    network = ActorCritic(obs_dim, len(log_std), 0, config)
+    network = ActorCritic(obs_dim, continuous, 0, config)
     network.load_state_dict(ours)
     return network
 

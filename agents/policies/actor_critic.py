@@ -2,9 +2,10 @@
 
 Without blocks a trunk is two layers of ReLU (or tanh); with blocks it is one such layer and then, for each block,
 x + Linear(ReLU(Linear(LayerNorm(x)))). An action has, in this order: independent Gaussians with state-independent log
-standard deviations, independent Bernoullis with values 0.0 or 1.0, and the indices of independent choices, one of
-`categorical[i]` each. Gaussian actions are raw: only the environment clamps them. Densities are written out, without
-`torch.distributions`, because acting on small batches is bound by the number of operations.
+standard deviations (`gsde`: state-dependent ones, `state_noise.py`), independent Bernoullis with values 0.0 or 1.0, and
+the indices of independent choices, one of `categorical[i]` each. Gaussian actions are raw: only the environment clamps
+them. Densities are written out, without `torch.distributions`, because acting on small batches is bound by the number
+of operations.
 B stands for any batch of observations, D for `obs_dim`, C for `continuous`, A for `action_size`.
 """
 
@@ -14,13 +15,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparring.agents.distributed.shards import ShardedGenerator, draw
+from sparring.agents.policies.state_noise import draw_matrices, held_noise, log_spread
 from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
@@ -38,6 +40,19 @@ class Residual(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[..., hidden] to the same shape."""
         return x + self.branch(x)
+
+
+class ActorOutput(NamedTuple):
+    """The actor's distributions for observations [B, D]."""
+
+    output: Tensor
+    """Means and logits [B, C + binary]."""
+    log_std: Tensor
+    """Log standard deviations, [C], or [B, C] if they depend on the state."""
+    choices: list[Tensor]
+    """Log-probabilities [B, categorical[i]] of every choice."""
+    features: Tensor | None
+    """Input of the actor's head [B, hidden], with gSDE."""
 
 
 class ActorCritic(nn.Module):
@@ -66,7 +81,8 @@ class ActorCritic(nn.Module):
             obs_dim, continuous + binary + sum(self.categorical), config, head_gain=0.01, generator=generator
         )
         self.critic = mlp(obs_dim, 1, config, head_gain=1.0, generator=generator)
-        self.log_std = nn.Parameter(torch.full((continuous,), config.log_std_init))
+        shape = (config.hidden, continuous) if config.gsde else (continuous,)
+        self.log_std = nn.Parameter(torch.full(shape, config.log_std_init))
         self.clamp_log_std()
 
     @property
@@ -90,19 +106,31 @@ class ActorCritic(nn.Module):
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, *, deterministic: bool = False, generator: torch.Generator | ShardedGenerator | None = None
+        self,
+        obs: Tensor,
+        *,
+        deterministic: bool = False,
+        generator: torch.Generator | ShardedGenerator | None = None,
+        noise: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return actions [B, A] and log-probabilities [B] for observations [B, D]; `generator` is on the same device.
 
         A deterministic action is the Gaussian's mean, the likelier side of the Bernoulli and the likeliest choice.
+        `noise` are gSDE's matrices from `draw_noise`, one per observation; without them every step draws its own noise.
         """
-        output, choices = self._answer(obs)
-        actions = sample(output, self.log_std, deterministic=deterministic, generator=generator)
-        log_prob = log_probability(output, self.log_std, actions)
+        output, log_std, choices, features = self._answer(obs)
+        held = None if noise is None or features is None else held_noise(features, noise)
+        actions = sample(output, log_std, deterministic=deterministic, generator=generator, held=held)
+        log_prob = log_probability(output, log_std, actions)
         for choice in choices:
             chosen = choose(choice, deterministic=deterministic, generator=generator)
             actions, log_prob = torch.cat([actions, chosen], dim=-1), log_prob + choice_log_probability(choice, chosen)
         return actions, log_prob
+
+    @torch.no_grad()
+    def draw_noise(self, count: int, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
+        """Draw gSDE's matrices [count, hidden, C] for that many environments."""
+        return draw_matrices(self.log_std, count, generator)
 
     def value(self, obs: Tensor) -> Tensor:
         """Return V(s), float32 [B], for observations [B, D]."""
@@ -110,22 +138,29 @@ class ActorCritic(nn.Module):
 
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of obs [B, D] and actions [B, A]."""
-        output, choices = self._answer(obs)
+        output, log_std, choices, _ = self._answer(obs)
         split = self.continuous + self.binary
-        log_prob = log_probability(output, self.log_std, actions[..., :split])
-        spread = entropy(output, self.log_std)
+        log_prob = log_probability(output, log_std, actions[..., :split])
+        spread = entropy(output, log_std)
         for column, choice in enumerate(choices, start=split):
             log_prob = log_prob + choice_log_probability(choice, actions[..., column : column + 1])
             spread = spread - (choice.exp() * choice).sum(-1)
         return log_prob, spread
 
-    def _answer(self, obs: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return means and logits [B, C + binary], and every choice's log-probabilities [B, categorical[i]]."""
-        output = self.actor(obs).float()
+    def _answer(self, obs: Tensor) -> ActorOutput:
+        features = None
+        if self.config.gsde:
+            *body, head = self.actor
+            features = obs
+            for layer in body:
+                features = layer(features)
+            output, log_std = head(features).float(), log_spread(features, self.log_std)
+        else:
+            output, log_std = self.actor(obs).float(), self.log_std
         if not self.categorical:
-            return output, []
+            return ActorOutput(output, log_std, [], features)
         rest, *logits = output.split([self.continuous + self.binary, *self.categorical], dim=-1)
-        return rest, [choice.log_softmax(-1) for choice in logits]
+        return ActorOutput(rest, log_std, [choice.log_softmax(-1) for choice in logits], features)
 
     @torch.no_grad()
     def reset_log_std(self, log_std: float) -> None:
@@ -147,7 +182,12 @@ def network_shape(
     choices = list(alternatives(categorical))
     if choices:  # a single choice is stored as a number, as before there were several
         sizes["categorical"] = choices if len(choices) > 1 else choices[0]
-    return sizes | asdict(config)
+    return sizes | shape_options(config)
+
+
+def shape_options(config: NetworkConfig) -> dict[str, Any]:
+    """Return the options of a network as part of its shape; without `gsde` if it is off, as before it existed."""
+    return {key: value for key, value in asdict(config).items() if key != "gsde" or value}
 
 
 def alternatives(categorical: int | Sequence[int]) -> tuple[int, ...]:
@@ -158,8 +198,8 @@ def alternatives(categorical: int | Sequence[int]) -> tuple[int, ...]:
 def weight_sizes(shape: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every weight of a network of that `shape`, without building it."""
     outputs = shape["continuous"] + shape["binary"] + sum(alternatives(shape.get("categorical", 0)))
-    yield "log_std", (shape["continuous"],)
     hidden, blocks = shape["hidden"], shape["blocks"]
+    yield "log_std", (*([hidden] if shape.get("gsde") else []), shape["continuous"])
     for trunk, last in (("actor", outputs), ("critic", 1)):
         yield from _layer(f"{trunk}.0", shape["obs_dim"], hidden)
         if not blocks:
@@ -198,16 +238,25 @@ def linear(inputs: int, outputs: int, generator: torch.Generator, *, gain: float
 
 
 def sample(
-    output: Tensor, log_std: Tensor, *, deterministic: bool, generator: torch.Generator | ShardedGenerator | None
+    output: Tensor,
+    log_std: Tensor,
+    *,
+    deterministic: bool,
+    generator: torch.Generator | ShardedGenerator | None,
+    held: Tensor | None = None,
 ) -> Tensor:
-    """Draw actions [..., A] from the actor's output [..., A] (means, then logits) and log_std, [C] or [K, 1, C]."""
+    """Draw actions [..., A] from the actor's output [..., A] (means, then logits) and log_std, [C] or [..., C].
+
+    `held` [..., C] is noise that was drawn before, in the actions' units.
+    """
     mean, logit = _split(output, log_std)
     if deterministic:
         return torch.cat([mean, (logit > 0).float()], dim=-1)  # p > 1/2
     # Both draws happen in every sampled action, so the sequence of random numbers does not depend on the action.
-    noise = draw(torch.randn, mean.shape, generator, output.device)
+    noise = draw(torch.randn, mean.shape, generator, output.device) if held is None else held
     coin = draw(torch.rand, logit.shape, generator, output.device)
-    return torch.cat([torch.addcmul(mean, noise, log_std.exp()), (coin < logit.sigmoid()).float()], dim=-1)
+    moved = torch.addcmul(mean, noise, log_std.exp()) if held is None else mean + held
+    return torch.cat([moved, (coin < logit.sigmoid()).float()], dim=-1)
 
 
 def log_probability(output: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
+from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.tensor_checks import Tensors, check_tensor
 from sparring.configs.core.typed import Text, naming, read, require, within
 from sparring.configs.schema import NetworkConfig
@@ -36,7 +37,12 @@ class StoredShape(TypedDict):
 
 
 def shape_for(contract: Mapping[str, Any], config: NetworkConfig) -> dict[str, Any]:
-    """Return the network shape for `contract`: the game's own family, or `ActorCritic`."""
+    """Return the network shape for `contract`: the game's own family, or `ActorCritic`.
+
+    Raises `ConfigError` for gSDE without continuous actions.
+    """
+    if config.gsde and not contract["continuous"]:
+        raise ConfigError(f"network.gsde=true: {contract['id']} has no continuous actions; leave it out")
     game = game_of(contract["id"])
     if game and game.network_shape:
         return dict(load(game.network_shape)(config))
@@ -71,7 +77,8 @@ def check_shape(shape: Mapping[str, Any]) -> None:
     for name in options:
         if name in shape:
             check_option(NetworkConfig, name, shape[name])
-        require(name in shape or name == "activation", f"{name} is missing")  # early ones had one activation
+        known = name in shape or name in ("activation", "gsde")  # early ones had one activation and no gSDE
+        require(known, f"{name} is missing")
     low, high = shape["log_std_min"], shape["log_std_max"]
     require(low <= high, f"log_std_min={low}: must be at most log_std_max={high}")
     if "family" in sizes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -20,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparring.agents.distributed.shards import ShardedGenerator, draw
-from sparring.agents.policies.actor_critic import linear
+from sparring.agents.policies.actor_critic import linear, shape_options
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.board.tensors import board_tensors
@@ -170,7 +169,7 @@ class OrderNetwork(nn.Module):
 
 def order_network_shape(config: NetworkConfig) -> dict[str, Any]:
     """Return the `OrderNetwork.shape` of these options."""
-    return {"family": FAMILY, "obs_dim": OBS_DIM, "continuous": 0, "binary": 0} | asdict(config)
+    return {"family": FAMILY, "obs_dim": OBS_DIM, "continuous": 0, "binary": 0} | shape_options(config)
 
 
 def order_weight_sizes(hidden: int, rounds: int) -> Iterator[tuple[str, tuple[int, ...]]]:

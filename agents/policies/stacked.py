@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from sparring.agents.distributed.shards import ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic, Residual, sample
+from sparring.agents.policies.state_noise import log_spread
 
 
 class StackedActors:
@@ -53,8 +54,14 @@ class StackedActors:
         self, obs: Tensor, *, generator: torch.Generator | ShardedGenerator | None = None, deterministic: bool = False
     ) -> Tensor:
         """Return actions [K, M, A] for observations [K, M, D]; slot k acts on row k."""
-        output = self._forward(self.template.actor, "actor", obs).float()
-        return sample(output, self.weights["log_std"], deterministic=deterministic, generator=generator)
+        actor, log_std = self.template.actor, self.weights["log_std"]
+        if not self.template.config.gsde:
+            output = self._forward(actor, "actor", obs)
+        else:
+            features = self._forward(actor[:-1], "actor", obs)
+            output = self._forward(actor[-1], f"actor.{len(actor) - 1}", features)
+            log_std = log_spread(features, log_std.transpose(-1, -2))  # stored like a weight
+        return sample(output.float(), log_std, deterministic=deterministic, generator=generator)
 
     def _forward(self, module: nn.Module, name: str, x: Tensor) -> Tensor:
         """Run all slots' copies of `module` on x [K, M, inputs]; `name` is its path in the state dict."""

@@ -256,5 +256,7 @@ def _metrics(
     weight_norm = get_total_norm(list(network.state_dict().values()))
     log_std = [f"log_std_{i}" for i in range(network.continuous)]
     names = [*STATISTICS, "explained_variance", "weight_norm", *log_std]
-    read = torch.cat([row, torch.stack([variance, weight_norm]), network.log_std.detach()]).tolist()
+    spread = network.log_std.detach()
+    spread = spread.mean(0) if spread.dim() == 2 else spread  # gSDE: per action, over the features
+    read = torch.cat([row, torch.stack([variance, weight_norm]), spread]).tolist()
     return {f"train/{name}": number for name, number in [*zip(names, read, strict=True), *counts.items()]}

@@ -82,16 +82,22 @@ class Rollout:
         self.truncations = torch.zeros(N, dtype=torch.int64, device=device)
 
     @torch.no_grad()
-    def collect(self, env: BatchEnv, network: ActorCritic, generator: torch.Generator | ShardedGenerator) -> None:
+    def collect(
+        self, env: BatchEnv, network: ActorCritic, generator: torch.Generator | ShardedGenerator, *, hold: int = 0
+    ) -> None:
         """Play T steps. `generator` must be on the rollout's device.
 
+        With `hold` > 0, gSDE's noise is a function of the state that is drawn again every `hold` steps.
         Raises `RuntimeError` if an environment was truncated more than `max_truncations` times.
         """
         self.truncations.zero_()
         self.final_row.fill_(self.max_truncations)
         self.obs[0].copy_(env.obs)
+        held: dict[str, Tensor] = {}
         for t in range(self.steps):
-            actions, log_prob = network.act(self.obs[t], generator=generator)  # a_t ~ pi(. | s_t)
+            if hold and t % hold == 0:
+                held = {"noise": network.draw_noise(self.num_envs, generator)}
+            actions, log_prob = network.act(self.obs[t], generator=generator, **held)  # a_t ~ pi(. | s_t)
             obs, reward, terminated, truncated = env.step(actions)
             self.actions[t].copy_(actions)
             self.log_prob[t].copy_(log_prob)

@@ -140,11 +140,11 @@ def test_stopped_at_once_there_is_the_policy_of_the_last_state(tmp_path, monkeyp
     """A second signal in the middle of the first update, and of the one after a state was saved."""
     left, collect = itertools.count(), Rollout.collect
 
-    def stopped_twice(*arguments):
+    def stopped_twice(*arguments, **options):
         if next(left) == update:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
-        return collect(*arguments)
+        return collect(*arguments, **options)
 
     monkeypatch.setattr(trainer, "estimate_seconds", lambda *_, **__: 0.0)
     monkeypatch.setattr(Rollout, "collect", stopped_twice)
