@@ -23,11 +23,19 @@ SMALL = (
 )
 PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 """The others have tests of their own, such as tests/agents/llm/cloning/test_clone.py."""
+PACKAGES = {"lunar_lander": "Box2D", "half_cheetah": "mujoco", "inverted_pendulum": "mujoco"}
+"""Runs that need an extra which `dev` does not include."""
 THREE_PHASES = [run for run in PPO if len(load([f"+run={run}"]).phases) == 3]
+
+
+def need_packages(run):
+    if run in PACKAGES:
+        pytest.importorskip(PACKAGES[run])
 
 
 @pytest.mark.parametrize("run", PPO)
 def test_two_updates(run, tmp_path, capsys):
+    need_packages(run)
     final = train(load([f"+run={run}", *SMALL, f"checkpoint_dir={tmp_path}"]))
     adjective, callsign, rest = final.parent.name.split("-", 2)
     assert adjective.isalpha()
@@ -88,6 +96,7 @@ def check_dogfight(run, config, folder, rows):
 
 @pytest.mark.parametrize("run", [run for run in PPO if run not in THREE_PHASES])
 def test_a_hundredth_of_it_trains_to_the_end(run, tmp_path):
+    need_packages(run)
     config, folder, rows = rehearse(run, tmp_path)
     assert len(rows) == len(plans(config)) > 1
     final = load_checkpoint(folder / "final.pt").training

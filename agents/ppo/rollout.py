@@ -7,6 +7,7 @@ environment are kept, and each step stores its row index. On an accelerator that
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -93,11 +94,11 @@ class Rollout:
         self.truncations.zero_()
         self.final_row.fill_(self.max_truncations)
         self.obs[0].copy_(env.obs)
-        held: dict[str, Tensor] = {}
+        act = partial(network.act, generator=generator)
         for t in range(self.steps):
             if hold and t % hold == 0:
-                held = {"noise": network.draw_noise(self.num_envs, generator)}
-            actions, log_prob = network.act(self.obs[t], generator=generator, **held)  # a_t ~ pi(. | s_t)
+                act = partial(network.act, generator=generator, noise=network.draw_noise(self.num_envs, generator))
+            actions, log_prob = act(self.obs[t])  # a_t ~ pi(. | s_t)
             obs, reward, terminated, truncated = env.step(actions)
             self.actions[t].copy_(actions)
             self.log_prob[t].copy_(log_prob)
