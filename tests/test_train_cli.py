@@ -54,7 +54,7 @@ def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["+run=diplomacy_ppo", "trainer=sb3"], "env.id=sparring/Diplomacy-v0: trainer=sb3 plays only sparring/Dogf"),
+        (["+run=diplomacy_ppo", "trainer=sb3"], "env.id=sparring/Diplomacy-v0: trainer=sb3 plays sparring/Dogfight"),
         (["resume=started", "env.last_year=1920"], "env.last_year=1920: the run was started with 1910"),
         (["+run=diplomacy_ppo", "name=started", "seed=9"], "seed=9: the run was started with 1"),
     ],

@@ -3,8 +3,9 @@
 `trainer=sb3` uses the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
 saves policies during training as ordinary checkpoints. Unsupported options are refused: self-play, residual blocks, a
 learning rate that follows the KL, resuming. Evaluation during training, the guard and saving on Ctrl-C exist only in
-our trainer. SB3 supports one kind of distribution at a time and does not bound the standard deviation, so shooting is
-a third Gaussian (fire if above 0) instead of a Bernoulli.
+our trainer. SB3 supports one kind of distribution at a time and does not bound the standard deviation, so shooting in
+the dogfight is a third Gaussian (fire if above 0) instead of a Bernoulli. Gymnasium's environments are shown to it as
+to our trainer: flattened, scaled and normalized.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Space
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
@@ -22,6 +23,8 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from sparring.agents.baselines.sb3_weights import ACTIVATIONS, to_actor_critic
 from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
+from sparring.agents.ppo.tasks.spaces import flat_actions
 from sparring.agents.ppo.trainer import PPOTrainer, anneal
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.timer import Timer
@@ -30,20 +33,21 @@ from sparring.envs.game import load
 
 
 class LearnerVecEnv(VecEnv):
-    """A `LearnerEnv` for SB3: numpy in and out, a dict per match, finished matches restarted in the same step."""
+    """A training environment for SB3: numpy in and out, a dict per match, finished matches restarted in the step."""
 
-    def __init__(self, env: LearnerEnv, action_box: Box) -> None:
+    def __init__(self, env: LearnerEnv | GymnasiumEnvs, actions: Space[Any]) -> None:
         self.env = env
         reach = np.full(env.obs.shape[1], np.inf, dtype=np.float32)
-        super().__init__(env.num_envs, Box(-reach, reach), action_box)
+        super().__init__(env.num_envs, Box(-reach, reach), actions)
 
     def reset(self) -> np.ndarray:
         """Return the current observations [N, D] of the matches."""
         return self.env.obs.cpu().numpy().copy()
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Store actions [N, 3]; the simulator clamps them."""
-        self._actions = torch.as_tensor(actions, dtype=torch.float32, device=self.env.device)
+        """Store actions [N, A], or [N] of a single choice; the simulator clamps them."""
+        rows = actions.reshape(self.num_envs, -1)
+        self._actions = torch.as_tensor(rows, dtype=torch.float32, device=self.env.device)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play the step; `infos` of finished matches hold their last observation and whether they were truncated."""
@@ -91,8 +95,11 @@ class Curriculum(BaseCallback):
     def save(self, path: Path, *, done: bool = True) -> None:
         """Write the policy as an ordinary checkpoint, after the plan's update or (not `done`) before it."""
         trainer, weights = self.trainer, self.model.policy.state_dict()
-        trainer.network = to_actor_critic(weights, trainer.config.network.activation)
-        contract = trainer.task.env.contract | {"continuous": 3, "binary": 0}
+        contract = trainer.task.env.contract
+        if trainer.game:  # one Gaussian more, and no Bernoulli
+            contract = contract | {"continuous": contract["continuous"] + contract["binary"], "binary": 0}
+        kinds = {kind: contract.get(kind, 0) for kind in ("binary", "categorical")}
+        trainer.network = to_actor_critic(weights, trainer.config.network.activation, **kinds)
         trainer.write_policy(path, trainer.plan, done=done, contract=contract)
 
     def _on_rollout_start(self) -> None:
@@ -159,11 +166,12 @@ def make_model(trainer: PPOTrainer) -> PPO:
     """Create SB3's PPO with the options of the run that it supports."""
     config, ppo = trainer.config, trainer.config.ppo
     hidden = [config.network.hidden] * 2
-    assert trainer.game is not None
-    assert isinstance(trainer.task.env, LearnerEnv)
+    env = trainer.task.env
+    assert isinstance(env, LearnerEnv | GymnasiumEnvs)
+    actions = flat_actions(env.envs.single_action_space) if isinstance(env, GymnasiumEnvs) else _game_actions(trainer)
     model = PPO(
         "MlpPolicy",
-        LearnerVecEnv(trainer.task.env, load(trainer.game.action_space)()),
+        LearnerVecEnv(env, actions),
         learning_rate=lambda left: anneal(ppo.learning_rate, ppo.final_learning_rate_fraction, 1.0 - left),
         n_steps=ppo.rollout_steps,
         batch_size=ppo.minibatch_size,
@@ -188,6 +196,13 @@ def make_model(trainer: PPOTrainer) -> PPO:
     )
     model.set_logger(Logger(folder=None, output_formats=[]))  # the default logger leaves a folder in the system's temp
     return model
+
+
+def _game_actions(trainer: PPOTrainer) -> Space[Any]:
+    """Return the action space of a game of this project, all Gaussians."""
+    assert trainer.game is not None
+    space: Space[Any] = load(trainer.game.action_space)()
+    return space
 
 
 def _target_kl(ppo: PPOConfig) -> float | None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape
@@ -41,13 +42,22 @@ class SB3Error(InputError):
     """An SB3 file or policy that cannot be played here; the message is one line with the reason."""
 
 
-def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic:
-    """Convert SB3's `state_dict`, all actions continuous; raise `SB3Error` for another architecture."""
-    known = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | {"log_std"}
+def to_actor_critic(
+    state: Mapping[str, Tensor], activation: str, *, binary: int = 0, categorical: int | Sequence[int] = 0
+) -> ActorCritic:
+    """Convert SB3's `state_dict`; raise `SB3Error` for another architecture.
+
+    Its actions are `binary` switches, `categorical` choices, or else continuous; SB3 has one kind at a time.
+    """
+    gaussian = not (binary or categorical)
+    known = {f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")} | (
+        {"log_std"} if gaussian else set()
+    )
     odd = sorted(known.symmetric_difference(state))
     if odd:
         raise SB3Error(f"its policy is not two plain layers each for actions and values: {', '.join(odd[:3])}")
-    first, log_std = state["mlp_extractor.policy_net.0.weight"], state["log_std"]
+    first = state["mlp_extractor.policy_net.0.weight"]
+    log_std = state["log_std"] if gaussian else torch.zeros(0)
     if not all(isinstance(one, Tensor) for one in (first, log_std)) or first.dim() != 2 or log_std.dim() not in (1, 2):
         raise SB3Error("its layers have other shapes than those of a policy")
     hidden, obs_dim = first.shape
@@ -56,10 +66,10 @@ def to_actor_critic(state: Mapping[str, Tensor], activation: str) -> ActorCritic
     ours = {f"{LAYERS[layer]}.{part}": state[f"{layer}.{part}"] for layer in LAYERS for part in ("weight", "bias")}
     ours["log_std"] = log_std
     try:
-        check_weights(network_shape(obs_dim, continuous, 0, config), ours)
+        check_weights(network_shape(obs_dim, continuous, binary, config, categorical=categorical), ours)
     except InputError as error:
         raise SB3Error(f"its layers are not all of one width, or not of finite float32 numbers: {error}") from error
-    network = ActorCritic(obs_dim, continuous, 0, config)
+    network = ActorCritic(obs_dim, continuous, binary, config, categorical=categorical)
     network.load_state_dict(ours)
     return network
 

@@ -14,7 +14,7 @@ from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.paths import ROOT
-from sparring.configs.schema import DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
+from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.league.file import LeagueError, LeagueFile
 
@@ -125,8 +125,8 @@ def initial_policy(config: PPORunConfig) -> Path:
 
 def check_sb3(config: PPORunConfig) -> None:
     """Refuse options that SB3's PPO does not support here."""
-    if config.env.id != DOGFIGHT:
-        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays only {DOGFIGHT}; train others with SB3 itself")
+    if config.env.id == DIPLOMACY:
+        raise ConfigError(f"env.id={config.env.id}: trainer=sb3 plays {DOGFIGHT} and Gymnasium's environments only")
     if config.init_from:
         raise ConfigError(f"init_from={config.init_from}: trainer=sb3 begins with random weights; use trainer=ppo")
     if config.network.blocks:

@@ -87,6 +87,18 @@ def action_sizes(space: Space[Any]) -> dict[str, Any]:
     return sizes | {"binary" if isinstance(space, MultiBinary) else "continuous": flatdim(space)}
 
 
+def flat_actions(space: Space[Any]) -> Space[Any]:
+    """Return the space of a network's actions [A] for `space`: flat, and with choices from 0."""
+    if isinstance(space, Discrete):
+        return Discrete(int(space.n))
+    if isinstance(space, MultiDiscrete):
+        return MultiDiscrete(space.nvec.ravel())
+    if isinstance(space, MultiBinary):
+        return MultiBinary(flatdim(space))
+    assert isinstance(space, Box)
+    return Box(space.low.ravel(), space.high.ravel())
+
+
 def to_actions(space: Space[Any], actions: np.ndarray) -> np.ndarray:
     """Convert a network's actions [N, A] to those of `space`: choices and switches as integers, numbers clipped."""
     if isinstance(space, Discrete):
