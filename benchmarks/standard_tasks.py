@@ -90,7 +90,7 @@ TASKS = (
     Task("Pendulum-v1", PENDULUM, Published("-172.2 ± 104.2, gSDE", "100 k")),
     Task(
         "Pendulum-v1-gSDE",
-        (*PENDULUM, "network.gsde=true", "ppo.gsde_every=4", "network.log_std_init=-2"),
+        (*PENDULUM, "network.gsde=true", "ppo.gsde_every=4"),
         Published("-172.2 ± 104.2", "100 k"),
         id="Pendulum-v1",
     ),

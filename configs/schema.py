@@ -153,7 +153,7 @@ class NetworkConfig:
     log_std_max: float = option(0.0, "[-20, 5]")
     gsde: bool = False
     """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
-    log-std is that of its weights, which add up over the features, so -2 is a usual start."""
+    log-std is that of its weights, whose effects add up over the features."""
 
 
 @dataclass
