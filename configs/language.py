@@ -16,6 +16,11 @@ SHARED = ("self_play", "peer", "exploitable", "baseline")
 KL_FORMS = ("exact", "signed", "squared")
 STDS = ("population", "sample")
 WIN_RATE_FORMS = ("hard", "variance")
+DISCOUNTS = ("phase", "decision")
+STARTING_RATINGS = ("measured", "original")
+CHECKPOINT_SCHEDULES = ("even", "thinning")
+GIVE_ADAPTER = "???"
+"""Value of `model.adapter` in a run file that needs one on the command line."""
 PLAYS = ("league", "self_play")
 DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
 SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
@@ -48,7 +53,7 @@ class LanguageModelConfig:
     backend: str = option("transformers", BACKENDS)
     """transformers samples in this process; endpoint uses a server, and `name` is the tokenizer that checks it."""
     adapter: str = option("", RUN)
-    """Checkpoint whose adapter to start from; empty starts from the model itself."""
+    """Checkpoint whose adapter to start from; empty starts from the model itself, ??? demands one."""
     compact: bool = True
     """Short prompt, since the mask keeps orders legal. The full one adds instructions."""
     show_valid_moves: bool = False
@@ -61,10 +66,10 @@ class LanguageModelConfig:
     """A longer prompt is refused, not cut."""
     batch_size: int = option(128, "[1, 65536]")
     """Decisions sampled at once."""
-    lora_rank: int = option(16, "[1, 1024]")
+    lora_rank: int = option(32, "[1, 1024]")
     lora_alpha: float = option(0.0, "[0, 10000]")
     """0 is twice the rank."""
-    lora_targets: str = option("attention", LORA_TARGETS)
+    lora_targets: str = option("all", LORA_TARGETS)
     """attention: q, k, v and o; all: gate, up and down as well."""
 
 
@@ -113,19 +118,22 @@ class CloneConfig:
 class GRPOConfig:
     """Group relative policy optimization (`trainer=grpo`)."""
 
-    steps: int = option(250, POSITIVE)
+    steps: int = option(200, POSITIVE)
     play: str = option("league", PLAYS)
     """league: one power learns, the others are drawn; self_play: all seven learn."""
     groups: int = option(16, "[1, 100000]")
-    samples_per_group: int = option(4, "[2, 10000]")
+    samples_per_group: int = option(8, "[2, 10000]")
     rollout_horizon_years: int = option(4, "[1, 100]")
     rollout_long_horizon_years: int = option(6, "[1, 100]")
     rollout_long_horizon_chance: float = option(0.2, PROBABILITY)
-    rollout_warmup_phases: int = option(6, "[0, 1000]")
-    """At most this many phases are played before the fork."""
-    rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS, "base_model"))
-    """Player of them, all seats."""
+    count_fork_year: bool = False
+    """The year of the fork is the first of the horizon, however late in it the fork is; false adds its rest."""
+    rollout_warmup_phases: int = option(8, "[0, 1000]")
+    """Phases before the fork, uniform from 0 to this."""
+    rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS, "base_model", "players"))
+    """Player of them, all seats; players: the game's own."""
     rollout_no_warmup_chance: float = option(0.2, PROBABILITY)
+    """Chance of none, besides."""
     buffer_depth: int = option(3, "[0, 64]")
     """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
     workers: int = option(1, "[1, 1024]")
@@ -143,6 +151,8 @@ class GRPOConfig:
     use_ppo_clipping: bool = True
     ppo_epsilon_low: float = option(0.2, "[0, 1]")
     ppo_epsilon_high: float = option(0.5, "[0, 100]")
+    ppo_delta: float = option(0.0, "[0, 1000]", needs=["grpo.use_ppo_clipping=true"])
+    """Bound of the ratio where the advantage is negative, above 1 + ppo_epsilon_high; 0 is none."""
     entropy_coef: float = option(0.0, PROBABILITY)
     kl_beta: float = option(0.04, "[0, 100]")
     kl_beta_start_step: int = option(0, COUNT)
@@ -155,11 +165,17 @@ class GRPOConfig:
     kl_horizon: int = option(10, POSITIVE)
     use_ema_reference: bool = option(False, needs=["grpo.kl_beta above 0"])
     ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
-    advantage_min_std: float = option(1e-4, "(0, 1000]")
-    advantage_clip: float = option(0.0, "[0, 1000]")
+    min_group_size: int = option(2, "[2, 10000]")
+    advantage_min_std: float = option(1e-8, "(0, 1000]")
+    """Groups whose rewards have a smaller standard deviation are skipped."""
+    min_reward_variance: float = option(0.0, "[0, 1000000]")
+    """The same for the variance."""
+    advantage_clip: float = option(10.0, "[0, 1000]")
     """0 does not clip."""
     advantage_std: str = option("population", STDS, needs=["grpo.scale_advantages=true"])
     """Divisor of a group's variance: its G samples, or G - 1."""
+    advantage_std_floor: float = option(0.0, "[0, 1000]", needs=["grpo.scale_advantages=true"])
+    """Advantages are divided by the standard deviation, or by this where that is smaller."""
     scale_advantages: bool = True
     """By the group's standard deviation; false as in Dr. GRPO."""
     use_importance_correction: bool = False
@@ -170,13 +186,24 @@ class GRPOConfig:
     """Drop such tokens instead."""
     use_state_stratified_groups: bool = False
     use_elo_conditioned_rewards: bool = False
+    """In league games only."""
     elo_scale: float = option(0.5, "[0, 100]", needs=["grpo.use_elo_conditioned_rewards=true"])
     use_strategic_step_scoring: bool = option(False, needs=["grpo.use_trajectory_level_rewards=false"])
     use_trajectory_level_rewards: bool = False
     use_position_scoring: bool = True
     win_bonus: float = option(50.0, "[0, 1000]")
-    winner_threshold_sc: int = option(18, "[1, 34]")
+    winner_threshold_sc: int = option(5, "[1, 34]")
+    """Of a sole leader, without position scoring and for `game/win_bonus_rate`."""
+    solo_victory_sc: int = option(18, "[1, 34]")
+    """With position scoring."""
     reward_discount_gamma: float = option(0.0, PROBABILITY)
+    reward_discount_per: str = option("phase", DISCOUNTS)
+    """decision: phases in which a power has nothing to order neither discount nor contribute."""
+    step_reward_weight: float = option(0.8, "[0, 1000]")
+    final_reward_weight: float = option(0.2, "[0, 1000]")
+    leader_gap_penalty_weight: float = option(0.3, "[0, 1000]")
+    leader_gap_threshold: int = option(3, "[0, 34]")
+    balance_bonus_weight: float = option(0.2, "[0, 1000]")
 
 
 @dataclass
@@ -190,27 +217,34 @@ class LeagueConfig:
     peer: float = option(0.30, PROBABILITY)
     exploitable: float = option(0.35, PROBABILITY)
     baseline: float = option(0.05, PROBABILITY)
-    """Shares of the categories, sum 1. The share of an empty category goes to the others in proportion."""
+    """Shares of the categories, sum 1. An empty category has a fallback (`matchmaking.py`)."""
     final_self_play: float = option(-1.0, "[-1, 1]")
     final_peer: float = option(-1.0, "[-1, 1]")
     final_exploitable: float = option(-1.0, "[-1, 1]")
     final_baseline: float = option(-1.0, "[-1, 1]")
     """Shares at the last step, reached linearly; below 0 they stay constant."""
+    final_at: int = option(0, COUNT)
+    """Step from which they hold, without a transition; 0 is the linear one."""
     win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])
     """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
     win_rate_power: float = option(2.0, "[0, 20]", needs=["league.matchmaking=win_rate", "league.win_rate_form=hard"])
     peer_elo: float = option(100.0, "(0, 10000]")
-    """A checkpoint this near is a peer; one further below, exploitable."""
+    """A checkpoint this near is a peer."""
     rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
     """Standard deviation of matchmaking=rating, in Elo."""
     rating_self_play: float = option(0.15, PROBABILITY, needs=["league.matchmaking=rating"])
-    """Minimum share of self-play."""
+    """Share of self-play."""
     cold_start_steps: int = option(10, COUNT)
-    """Only bots until then."""
+    """At most so many steps against three random and three chaos; the first checkpoint ends them, too."""
     dumbbot_game_probability: float = option(0.1, PROBABILITY)
     """Of a game against six DumbBots."""
     checkpoint_every: int = option(10, POSITIVE)
     """Steps between policies added to the league."""
+    checkpoint_schedule: str = option("even", CHECKPOINT_SCHEDULES)
+    """thinning: after the first step, then every 5 steps below 50, every 10 below 200, every 20 after."""
     initial_elo: float = option(1000.0, "[-10000, 10000]")
+    """Of the learner."""
+    starting_ratings: str = option("measured", STARTING_RATINGS)
+    """Of the bots (`league.py`)."""
     inherit: str = option("", RUN)
     """Run whose league to start with."""

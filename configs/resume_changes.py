@@ -57,7 +57,9 @@ def differences(before: RunConfig, now: RunConfig) -> dict[str, tuple[Any, Any]]
 
 
 def moving_shares(league: LeagueConfig) -> list[str]:
-    """Return the options that make a league's last shares differ from its first."""
+    """Return the options by which a league's shares move until the last step, as they do without `final_at`."""
+    if league.final_at:
+        return []
     last = {name: float(getattr(league, f"final_{name}")) for name in SHARED}
     return [f"league.final_{name}" for name, end in last.items() if end >= 0.0 and end != getattr(league, name)]
 

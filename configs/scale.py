@@ -29,7 +29,7 @@ from sparring.configs.schema import (
 
 MOMENTS = (
     *("max_updates", "grpo.steps", "grpo.kl_beta_start_step", "grpo.kl_beta_warmup_steps"),
-    *("league.cold_start_steps", "clone.updates"),
+    *("league.cold_start_steps", "league.final_at", "clone.updates"),
 )
 """Moments of language-model runs; others have them in phases: `updates`, every `at`, the end of every `over`."""
 INTERVALS = {

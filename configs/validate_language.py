@@ -79,6 +79,16 @@ def _check_grpo(grpo: GRPOConfig) -> None:
             "grpo.use_token_level_loss=true: weighs samples by their tokens, and grpo.aggregation=dr_grpo weighs none;"
             " choose one of them"
         )
+    if 0 < grpo.ppo_delta <= 1 + grpo.ppo_epsilon_high:
+        raise ConfigError(
+            f"grpo.ppo_delta={grpo.ppo_delta:g}: must be above 1 + grpo.ppo_epsilon_high, "
+            f"{1 + grpo.ppo_epsilon_high:g}, or 0 for no bound"
+        )
+    if grpo.min_group_size > grpo.samples_per_group and not grpo.use_state_stratified_groups:
+        raise ConfigError(
+            f"grpo.min_group_size={grpo.min_group_size}: must be at most grpo.samples_per_group, "
+            f"{grpo.samples_per_group}, or no group is ever used"
+        )
     if grpo.kl_target > 0 and grpo.kl_beta == 0:
         raise ConfigError(
             f"grpo.kl_target={grpo.kl_target}: multiplies grpo.kl_beta, which is 0; give that a value such as 0.01"
@@ -95,6 +105,6 @@ def _check_shares(league: LeagueConfig) -> None:
     last = [getattr(league, f"final_{name}") for name in SHARED]
     last = [start if end < 0 else end for start, end in zip(first, last, strict=True)]
     for prefix, shares in (("", first), ("final_", last)):
-        if abs(sum(shares) - 1.0) > 1e-6:
+        if abs(sum(shares) - 1.0) > 0.01:
             names = ", ".join(f"league.{prefix}{name}" for name in SHARED)
             raise ConfigError(f"{names}: are {shares}, which sum to {sum(shares):g}; they must sum to 1")

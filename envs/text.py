@@ -213,6 +213,8 @@ class GameEnding:
     players: tuple[str, ...]
     scores: tuple[int, ...]
     group: int
+    finals: tuple[float, ...] = ()
+    """Final scores by seat, by which players are rated; empty if the points are."""
 
 
 class TextTask(Protocol):

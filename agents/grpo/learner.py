@@ -21,7 +21,7 @@ from torch.nn.utils import clip_grad_norm_, get_total_norm
 from typing_extensions import TypedDict
 
 from sparring.agents.grpo.objective.beta import Beta
-from sparring.agents.grpo.objective.importance import check_agreement, correction
+from sparring.agents.grpo.objective.importance import NO_METRICS, check_agreement, correction
 from sparring.agents.grpo.objective.kl import k3_times_ratio, kl_to_reference, log_ratio_kl
 from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
 from sparring.agents.grpo.objective.loss import Terms, loss_metrics, policy_loss
@@ -109,7 +109,7 @@ class GRPOLearner:
         for group in self.optimizer.param_groups:
             group["lr"] = self.grpo.learning_rate * rate_scale
         parts, tally = [], StepStats()
-        corrected: dict[str, float] = {}
+        corrected: dict[str, float] = dict(NO_METRICS) if self.grpo.use_importance_correction else {}
         if self.grpo.use_importance_correction and samples:
             samples, corrected = self._corrected(samples)
         for epoch in range(self.grpo.epochs if samples else 0):
@@ -266,6 +266,7 @@ class GRPOLearner:
             self.reference.update()
         terms = [term for found, _ in parts for term in found]
         metrics = loss_metrics(terms, _sum([totals for _, totals in parts]))
+        metrics["benchmark/kl"] = metrics.get("kl/mean", math.nan)
         metrics |= self.beta.metrics() | self.reference.metrics()
         self.beta.observe(metrics.get("kl/mean") if math.isfinite(metrics.get("kl/mean", 0.0)) else None)
         weights = get_total_norm([parameter.detach() for parameter in self.parameters.values()])

@@ -15,7 +15,7 @@ from sparring.configs.language import GRPOConfig
 from sparring.curriculum.league.league import CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents
 from sparring.curriculum.league.metrics import league_metrics
-from sparring.curriculum.ratings.game_results import GameResult, ranks
+from sparring.curriculum.ratings.game_results import GameResult, by_player
 
 
 def check_batch(batch: RolloutBatch, *, step: int, version: int, depth: int) -> None:
@@ -46,9 +46,12 @@ def learn_from(batch: RolloutBatch, learner: GRPOLearner, grpo: GRPOConfig, *, r
 
 
 def league_results(batch: RolloutBatch) -> list[GameResult]:
-    """Return the games between different players, as the league records them."""
-    games = [GameResult(ending.players, ranks(ending.scores)) for ending in batch.endings]
-    return [game for game in games if len(set(game.players)) > 1]
+    """Return the games between different players by their final scores, as the league records them."""
+    return [
+        by_player(ending.players, ending.finals or ending.scores)
+        for ending in batch.endings
+        if len(set(ending.players)) > 1
+    ]
 
 
 def step_metrics(batch: RolloutBatch, league: League, met: list[GameResult]) -> dict[str, float]:

@@ -66,8 +66,8 @@ class GRPOTrainer:
         keep_freed_memory()
         self.updates = min(self.grpo.steps, config.max_updates or self.grpo.steps)
         self.updates_done, self.decisions, self.years = 0, 0, 0.0
-        self.slowest = 0.0
-        """Seconds of the slowest rollout since this process started."""
+        self.slowest, self.slowest_reload = 0.0, 0.0
+        """Seconds of the slowest rollout, and of the slowest change of its weights, since this process started."""
         model, tokenizer = load_model(config.model, device=config.device)
         self.adapters = Adapters(model, LoraShape.of(config.model), seed=config.seed)
         if config.model.adapter and Path(config.model.adapter).is_file():  # of no use to a run with a training state
@@ -182,7 +182,8 @@ class GRPOTrainer:
 
     def advance(self) -> None:
         """Enter the learner into the league, if due, and log and print the evaluation's table."""
-        if is_due(self.updates_done, self.config.league.checkpoint_every):
+        league = self.config.league
+        if is_due(self.updates_done, league.checkpoint_every, league.checkpoint_schedule):
             self._join_league()
         if self._evaluation:
             self.session.logger.event(self._evaluation.table, kind="eval/summary_table")
@@ -312,9 +313,11 @@ class GRPOTrainer:
         self.decisions += len(batch.turns)
         self.years += batch.years
         self.slowest = max(self.slowest, batch.seconds)
+        self.slowest_reload = max(self.slowest_reload, batch.reload_seconds)
         metrics = step_metrics(batch, self.league, met)
         metrics |= {"buffer/depth": float(self.grpo.buffer_depth), "rollout/restarts": float(self.players.restarts)}
-        metrics |= {"rollout/max_total_s": self.slowest, "power_law/cumulative_simulated_years": self.years}
+        metrics |= {"rollout/max_total_s": self.slowest, "rollout/max_volume_reload_s": self.slowest_reload}
+        metrics |= {"power_law/cumulative_simulated_years": self.years}
         return metrics
 
     def _join_league(self) -> None:
@@ -334,7 +337,8 @@ class GRPOTrainer:
         config, folder = self.config.league, self.session.folder.path
         if self.league_file.path.exists():
             return self.league_file.read()
-        league = new_league(self.game.default_bots, self.base, initial_elo=config.initial_elo)
+        names, ratings = self.game.default_bots, config.starting_ratings
+        league = new_league(names, self.base, initial_elo=config.initial_elo, ratings=ratings)
         if config.inherit:
             also = (first_identity(self.adapters.model),)
             league = inherit(league, folder, folder.parent / config.inherit, also=also)

@@ -14,6 +14,7 @@ from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.paths import ROOT
+from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import to_plain
 from sparring.curriculum.league.file import LeagueError, LeagueFile
@@ -101,6 +102,11 @@ class FolderClaim:
 def check_sources(config: GRPORunConfig) -> None:
     """Refuse a new GRPO run whose initial adapter or league is missing."""
     adapter, source = config.model.adapter, config.league.inherit
+    if adapter == GIVE_ADAPTER:
+        raise ConfigError(
+            f"model.adapter is missing: +run={config.run} trains a given adapter; give model.adapter=FILE, such as "
+            "checkpoints/RUN/final.pt"
+        )
     if adapter and not Path(adapter).is_file():
         raise ConfigError(f"model.adapter={adapter}: is no file; give an adapter's, such as checkpoints/RUN/final.pt")
     if source:

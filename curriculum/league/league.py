@@ -6,8 +6,10 @@ dogfight, a snapshot of the pool), a bot follows a script, and the base model is
 Every game changes both ratings (`elo.py`, `bayesian.py`) of all its players. A batch of games is rated at once; between
 batches order matters, as for every rating of players that change.
 
-Bots start at 900 to 1000 Elo, in the order of docs/results/diplomacy_bots.md, and the base model at 1000. These are
-initial values only: DumbBot is far stronger, which its games then show.
+Bots start at 900 to 1000 Elo, in the order of docs/results/diplomacy_bots.md, and the base model at 1000; or, with
+`league.starting_ratings` original, where the original system started them. Its DumbBot was another, weaker one. These
+are initial values only: DumbBot is far stronger, which its games then show. A start Elo e is a Bayesian mean of
+25 + (e - 1000) / 40.
 """
 
 from __future__ import annotations
@@ -20,21 +22,34 @@ import numpy as np
 from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.league.decayed_results import KNOWN, decayed
 from sparring.curriculum.league.pfsp import win_rate
-from sparring.curriculum.ratings.bayesian import Belief, beliefs_after
+from sparring.curriculum.ratings.bayesian import MU, Belief, beliefs_after
 from sparring.curriculum.ratings.elo import START, Elo, K, elo_after
 from sparring.curriculum.ratings.game_results import GameResult, Pair, Result, pair, results
 
 CHALLENGER, BASE_MODEL = "challenger", "base_model"
 KINDS = (CHALLENGER, "checkpoint", "bot", BASE_MODEL)
 STARTING_ELO = {
-    "defensive": Elo(900.0),
-    "random": Elo(920.0),
-    "coordinated": Elo(940.0),
-    "territorial": Elo(960.0),
-    "chaos": Elo(980.0),
-    "dumbbot": Elo(1000.0),
+    "measured": {
+        "defensive": Elo(900.0),
+        "random": Elo(920.0),
+        "coordinated": Elo(940.0),
+        "territorial": Elo(960.0),
+        "chaos": Elo(980.0),
+        "dumbbot": Elo(1000.0),
+    },
+    "original": {
+        "dumbbot": Elo(850.0),
+        "chaos": Elo(900.0),
+        "random": Elo(900.0),
+        "defensive": Elo(950.0),
+        "territorial": Elo(950.0),
+        "coordinated": Elo(1000.0),
+    },
 }
-"""Initial Elo of bots; any other bot starts at 1000."""
+"""Initial Elo of bots by `league.starting_ratings`; any other bot starts at 1000."""
+ELO_PER_MU = 40.0
+DENSE_UNTIL, MEDIUM_UNTIL = 50, 200
+"""Steps up to which `thinning` adds a checkpoint every 5 and every 10; after them every 20."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +95,23 @@ class League:
         return [agent for agent in self.agents.values() if agent.kind == kind]
 
 
-def new_league(bots: Iterable[str], base_model: str = "", *, initial_elo: float = START) -> League:
-    """Return a league of these bots, the base model (name or folder) if given, and a challenger of `initial_elo`."""
-    starts = {bot: STARTING_ELO.get(bot, START) for bot in bots}
-    agents = [Agent(bot, "bot", elo=elo, start_elo=elo) for bot, elo in starts.items()]
+def new_league(
+    bots: Iterable[str], base_model: str = "", *, initial_elo: float = START, ratings: str = "measured"
+) -> League:
+    """Return a league of these bots, the base model (name or folder) if given, and a challenger of `initial_elo`.
+
+    `ratings` is a key of `STARTING_ELO`.
+    """
+    starts = STARTING_ELO[choose("league.starting_ratings", ratings, STARTING_ELO)]
+    agents = [_started(Agent(bot, "bot"), starts.get(bot, START)) for bot in bots]
     if base_model:
         agents.append(Agent(BASE_MODEL, BASE_MODEL, path=base_model))
-    agents.append(Agent(CHALLENGER, CHALLENGER, elo=Elo(initial_elo), start_elo=Elo(initial_elo)))
+    agents.append(_started(Agent(CHALLENGER, CHALLENGER), Elo(initial_elo)))
     return League({agent.name: agent for agent in agents})
+
+
+def _started(agent: Agent, elo: Elo) -> Agent:
+    return replace(agent, elo=elo, start_elo=elo, belief=Belief(mu=MU + (elo - START) / ELO_PER_MU))
 
 
 def enter(league: League, agent: Agent) -> League:
@@ -114,8 +138,11 @@ def leave(league: League, names: Iterable[str]) -> League:
     return League(agents, {key: record for key, record in league.records.items() if not gone.intersection(key)})
 
 
-def is_due(step: int, every: int) -> bool:
-    """Return whether a checkpoint joins after `step` steps."""
+def is_due(step: int, every: int, schedule: str = "even") -> bool:
+    """Return whether a checkpoint joins after `step` steps: every `every`, or ever more rarely with `thinning`."""
+    if schedule == "thinning":
+        every = 5 if step < DENSE_UNTIL else 10 if step < MEDIUM_UNTIL else 20
+        return step == 1 or (step > 0 and step % every == 0)
     return step > 0 and step % every == 0
 
 

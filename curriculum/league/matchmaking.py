@@ -1,41 +1,48 @@
 """Matchmaking: the probability of each opponent of a hero, and draws of all the other seats of a game.
 
-Relative to the hero, every agent has one category: self_play (the hero itself), peer (a checkpoint within `peer_elo` of
-its rating), exploitable (a weaker one), stronger (a stronger one), or baseline (bots and the base model). The option
-`league.matchmaking` selects one of three weightings:
+The option `league.matchmaking` selects one of three forms. Every seat is drawn independently, so that one opponent may
+have several, together with a category, which is only a name for metrics:
 
-category    each category has a share, linear from the first step to the last, and is uniform inside. Stronger
-            checkpoints have no share of their own: they replace peers where there are none. The share of an empty
-            category goes to the others in proportion, or else to self-play.
+category    a category by its share, which may change over the run, then a member of it. self is the hero. peer is a
+            checkpoint within `peer_elo` of the hero, uniformly, else one within 300, else the hero. exploitable is a
+            checkpoint more than 50 below the hero, in proportion to the gap, else any bot or the base model. baseline
+            is one of `BASELINE_BOTS`.
 win_rate    self-play has its share; the other agents are weighted by the hero's win rate p against them (pfsp.py),
             (1 - p)^power or p (1 - p), as in prioritized fictitious self-play.
-rating      the other agents are weighted by exp(-d^2 / (2 width^2)), d being the difference in Elo to the hero, which
-            itself has weight 1; self-play gets at least `rating_self_play`.
+rating      self-play has exactly `rating_self_play`; the other agents are weighted by exp(-d^2 / (2 width^2)), d being
+            the difference in Elo to the hero.
 
-Before `cold_start_steps` all opponents are bots, uniformly. With `dumbbot_game_probability` a game has DumbBot in all
-other seats, regardless of the weighting. Seats are drawn independently, so that one opponent may have several.
+In the last two, the category of another agent is its rating relative to the hero: stronger (more than 100 above), peer
+(less than 100 below), weaker (less than 200 below) or much_weaker.
+
+In the cold start, which ends with the first checkpoint or after `cold_start_steps`, three opponents are random and
+three chaos. With `dumbbot_game_probability` a game has DumbBot in all other seats, regardless of everything else.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.configs.core.errors import InputError, choose
-from sparring.configs.language import LeagueConfig
-from sparring.curriculum.league.league import CHALLENGER, League, win_rates
+from sparring.configs.core.errors import choose
+from sparring.configs.language import SHARED, LeagueConfig
+from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League, win_rates
 from sparring.curriculum.league.pfsp import weights
 
-SELF_PLAY, PEER, EXPLOITABLE, BASELINE, STRONGER = "self_play", "peer", "exploitable", "baseline", "stronger"
-SHARED = (SELF_PLAY, PEER, EXPLOITABLE, BASELINE)
-"""The categories that have a share in the configuration."""
-CATEGORIES = (*SHARED, STRONGER)
+SELF, PEER, EXPLOITABLE, BASELINE = "self", "peer", "exploitable", "baseline"
+STRONGER, WEAKER, MUCH_WEAKER, DUMBBOT_BENCHMARK = "stronger", "weaker", "much_weaker", "dumbbot_benchmark"
+CATEGORIES = (SELF, PEER, EXPLOITABLE, BASELINE, STRONGER, WEAKER, MUCH_WEAKER, DUMBBOT_BENCHMARK)
+BASELINE_BOTS = ("chaos", "defensive", "territorial", "coordinated")
+COLD_START_BOTS = ("random", "chaos")
 DUMBBOT = "dumbbot"
 SEATS = 6
+NEAR_PEER_ELO, EXPLOITABLE_GAP = 300.0, 50.0
+BUCKETS = ((100.0, STRONGER), (-100.0, PEER), (-200.0, WEAKER))
+"""Categories by rating: the first whose bound, relative to the hero, is exceeded; else `MUCH_WEAKER`."""
 WIN_RATE_FLOOR = 0.001
 """Added to weights in [0, 1], so that an opponent that is always beaten is still drawn."""
 
@@ -48,6 +55,15 @@ class Opponents:
     categories: tuple[str, ...]
     """Category of each of them, relative to the hero."""
     dumbbot_game: bool = False
+
+
+@dataclass(frozen=True)
+class SeatDraw:
+    """One possible draw of a seat: agent, category, and relative weight."""
+
+    name: str
+    category: str
+    weight: float
 
 
 def draw_opponents(
@@ -64,35 +80,52 @@ def draw_opponents(
 
     Raises `InputError` where the league lacks the bots that the configuration asks for.
     """
-    dumbbot_game = bool(rng.random() < config.dumbbot_game_probability)
-    if dumbbot_game:
-        names = [choose("bot", DUMBBOT, [bot.name for bot in league.of_kind("bot")])] * seats
+    if rng.random() < config.dumbbot_game_probability:
+        names = [_bot(league, DUMBBOT)] * seats
+        return Opponents(tuple(names), (DUMBBOT_BENCHMARK,) * seats, dumbbot_game=True)
+    if is_cold(league, config, step):
+        names = [_bot(league, COLD_START_BOTS[seat % len(COLD_START_BOTS)]) for seat in range(seats)]
+        return Opponents(tuple(rng.permutation(names).tolist()), (BASELINE,) * seats)
+    draws = seat_draws(league, config, step=step, steps=steps, hero=hero)
+    # One draw per seat, in the order of the league: the order of agents is part of the seeded result.
+    weight = np.array([draw.weight for draw in draws])
+    drawn = [draws[index] for index in rng.choice(len(draws), size=seats, p=weight / weight.sum())]
+    return Opponents(tuple(draw.name for draw in drawn), tuple(draw.category for draw in drawn))
+
+
+def is_cold(league: League, config: LeagueConfig, step: int) -> bool:
+    """Return whether `step` is in the cold start."""
+    return step < config.cold_start_steps and not league.of_kind("checkpoint")
+
+
+def seat_draws(
+    league: League, config: LeagueConfig, *, step: int, steps: int, hero: str = CHALLENGER
+) -> list[SeatDraw]:
+    """Return all possible draws of a seat, of positive weight, in a game of neither DumbBot nor the cold start."""
+    if config.matchmaking == "category":
+        found = _by_category(league, config, shares(config, step, steps), hero)
+    elif config.matchmaking == "win_rate":
+        found = _by_win_rate(league, config, shares(config, step, steps)["self_play"], hero)
     else:
-        chance = chances(league, config, step=step, steps=steps, hero=hero)
-        # One draw per seat, in the order of the league: the order of agents is part of the seeded result.
-        drawn = rng.choice(len(chance), size=seats, p=np.array(list(chance.values())))
-        names = [list(chance)[index] for index in drawn]
-    categories = [category(league, config, name, hero) for name in names]
-    return Opponents(tuple(names), tuple(categories), dumbbot_game)
+        found = _by_rating(league, config, hero)
+    return [draw for draw in found if draw.weight > 0.0]
 
 
 def chances(league: League, config: LeagueConfig, *, step: int, steps: int, hero: str = CHALLENGER) -> dict[str, float]:
     """Return the probability of each agent to get a seat in a game that is not DumbBot's; they sum to 1."""
-    if step < config.cold_start_steps:
-        weight = _only_bots(league)
-    elif config.matchmaking == "category":
-        weight = _by_category(league, config, shares(config, step, steps), hero)
-    elif config.matchmaking == "win_rate":
-        weight = _by_win_rate(league, config, shares(config, step, steps)[SELF_PLAY], hero)
-    else:
-        weight = _by_rating(league, config, hero)
-    total = math.fsum(weight.values())
-    return {name: part / total for name, part in weight.items() if part > 0.0}
+    if is_cold(league, config, step):
+        return {_bot(league, name): 1.0 / len(COLD_START_BOTS) for name in COLD_START_BOTS}
+    draws = seat_draws(league, config, step=step, steps=steps, hero=hero)
+    total = math.fsum(draw.weight for draw in draws)
+    found: dict[str, float] = {}
+    for draw in draws:
+        found[draw.name] = found.get(draw.name, 0.0) + draw.weight / total
+    return found
 
 
 def shares(config: LeagueConfig, step: int, steps: int) -> dict[str, float]:
-    """Return the share of each of `SHARED` at `step`: linear to the last step where a final share is set."""
-    done = min(step / max(steps - 1, 1), 1.0)
+    """Return the share of each of `SHARED` at `step`, on the way to its final share where there is one."""
+    done = float(step >= config.final_at) if config.final_at else min(step / max(steps - 1, 1), 1.0)
     share = {name: getattr(config, name) for name in SHARED}
     for name, first in share.items():
         last = getattr(config, f"final_{name}")
@@ -100,15 +133,12 @@ def shares(config: LeagueConfig, step: int, steps: int) -> dict[str, float]:
     return share
 
 
-def category(league: League, config: LeagueConfig, name: str, hero: str = CHALLENGER) -> str:
-    """Return the category of an agent relative to the hero, one of `CATEGORIES`."""
-    agent = league[name]
-    above = agent.elo - league[hero].elo
+def bucket(league: League, name: str, hero: str = CHALLENGER) -> str:
+    """Return the category of an agent by its rating relative to the hero."""
     if name == hero:
-        return SELF_PLAY
-    if agent.kind in ("bot", "base_model"):
-        return BASELINE
-    return PEER if abs(above) <= config.peer_elo else STRONGER if above > 0 else EXPLOITABLE
+        return SELF
+    above = league[name].elo - league[hero].elo
+    return next((found for bound, found in BUCKETS if above > bound), MUCH_WEAKER)
 
 
 def category_rates(games: Sequence[Opponents]) -> dict[str, float]:
@@ -123,40 +153,56 @@ def _others(league: League, hero: str) -> list[str]:
     return [name for name in league.agents if name not in (hero, CHALLENGER)]
 
 
-def _only_bots(league: League) -> dict[str, float]:
-    bots = [agent.name for agent in league.of_kind("bot")]
-    if not bots:
-        raise InputError("league.cold_start_steps: needs bots in the league, which has none; set it to 0")
-    return dict.fromkeys(bots, 1.0)
+def _bot(league: League, name: str) -> str:
+    return choose("bot", name, [bot.name for bot in league.of_kind("bot")])
 
 
-def _by_category(league: League, config: LeagueConfig, share: dict[str, float], hero: str) -> dict[str, float]:
-    members: dict[str, list[str]] = {name: [] for name in CATEGORIES}
-    for name in [hero, *_others(league, hero)]:
-        members[category(league, config, name, hero)].append(name)
-    if not members[PEER]:
-        members[PEER] = members[STRONGER]
-    weight = {name: share[kind] / len(members[kind]) for kind in SHARED for name in members[kind] if share[kind] > 0.0}
-    return weight or {hero: 1.0}
+def _by_category(league: League, config: LeagueConfig, share: dict[str, float], hero: str) -> list[SeatDraw]:
+    mine = league[hero].elo
+    others = [agent for agent in league.of_kind("checkpoint") if agent.name != hero]
+    within = [[a for a in others if abs(a.elo - mine) <= near] for near in (config.peer_elo, NEAR_PEER_ELO)]
+    weaker = {a.name: max(1.0, mine - a.elo) for a in others if a.elo < mine - EXPLOITABLE_GAP}
+    references = _equally([*league.of_kind("bot"), *league.of_kind(BASE_MODEL)])
+    baseline = _equally(bot for bot in league.of_kind("bot") if bot.name in BASELINE_BOTS) or references
+    members = {
+        SELF: {hero: 1.0},
+        PEER: _equally(within[0] or within[1]) or {hero: 1.0},
+        EXPLOITABLE: weaker or references,
+        BASELINE: baseline,
+    }
+    found = []
+    for (kind, weight), part in zip(members.items(), (share[name] for name in SHARED), strict=True):
+        total = math.fsum(weight.values())
+        found += [SeatDraw(name, kind, part * own / total) for name, own in weight.items()]
+    return found
 
 
-def _by_win_rate(league: League, config: LeagueConfig, self_play: float, hero: str) -> dict[str, float]:
+def _equally(agents: Iterable[Agent]) -> dict[str, float]:
+    return {agent.name: 1.0 for agent in agents}
+
+
+def _by_win_rate(league: League, config: LeagueConfig, self_play: float, hero: str) -> list[SeatDraw]:
     others = _others(league, hero)
     weight = weights(
         win_rates(league, hero, others), config.win_rate_form, power=config.win_rate_power, floor=WIN_RATE_FLOOR
     )
-    parts = (1.0 - self_play) * weight / weight.sum()
-    return {hero: self_play, **dict(zip(others, parts.tolist(), strict=True))}
+    return _beside_the_hero(league, dict(zip(others, weight.tolist(), strict=True)), self_play, hero)
 
 
-def _by_rating(league: League, config: LeagueConfig, hero: str) -> dict[str, float]:
+def _by_rating(league: League, config: LeagueConfig, hero: str) -> list[SeatDraw]:
     mine = league[hero].elo
     weight = {
         name: math.exp(-(((league[name].elo - mine) / config.rating_width) ** 2) / 2.0)
         for name in _others(league, hero)
     }
+    return _beside_the_hero(league, weight, config.rating_self_play, hero)
+
+
+def _beside_the_hero(league: League, weight: dict[str, float], self_play: float, hero: str) -> list[SeatDraw]:
+    """Return the hero with the share `self_play`, or all if no weight is above 0, and the others by weight."""
     total = math.fsum(weight.values())
-    # The hero's own weight is exp(0) = 1.
-    alone = max(1.0 / (1.0 + total), config.rating_self_play)
-    scale = (1.0 - alone) / total if total > 0.0 else 0.0  # 0 if all weights underflow.
-    return {hero: alone, **{name: scale * part for name, part in weight.items()}}
+    if total == 0.0:  # all others are too far away
+        return [SeatDraw(hero, SELF, 1.0)]
+    scale = (1.0 - self_play) / total
+    others = [SeatDraw(name, bucket(league, name, hero), scale * part) for name, part in weight.items()]
+    return [SeatDraw(hero, SELF, self_play), *others]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sparring.curriculum.league.league import CHALLENGER, League
 from sparring.curriculum.league.matchmaking import Opponents, category_rates
-from sparring.curriculum.league.reference_players import best_checkpoint
+from sparring.curriculum.league.reference_players import best_checkpoint, reference_drop
 from sparring.curriculum.ratings.game_results import GameResult
 
 
@@ -18,8 +18,9 @@ def league_metrics(league: League, drawn: Sequence[Opponents], games: Sequence[G
     """
     metrics = {f"pfsp/{name}_rate": rate for name, rate in category_rates(drawn).items()}
     metrics["league/num_checkpoints"] = float(len(league.of_kind("checkpoint")))
-    if best := best_checkpoint(league):
-        metrics["league/best_elo"] = best.elo
+    metrics["league/best_elo"] = float((best_checkpoint(league) or league[CHALLENGER]).elo)
+    if (drop := reference_drop(league)) is not None:
+        metrics["league/reference_drop"] = drop
     metrics |= {f"elo/{name}": float(agent.elo) for name, agent in league.agents.items()}
     metrics["elo/games_played"] = float(league[CHALLENGER].games)
     metrics |= {f"trueskill/{name}_rating": agent.belief.shown for name, agent in league.agents.items()}

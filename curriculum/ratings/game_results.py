@@ -1,12 +1,14 @@
 """Results of finished games of any number of players, as input of ratings and win rates.
 
 A game of n seats is n (n - 1) / 2 comparisons, one for each pair of seats. A player may have several seats: each of
-them is compared with the seats of others, but not with its own, which would carry no information. Games with the same
-result are one `GameResult` with a count, so that the thousands of matches of one update become a few.
+them is compared with the seats of others, but not with its own, which would carry no information; `by_player` joins
+them to one first. Games with the same result are one `GameResult` with a count, so that the thousands of matches of one
+update become a few.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ Pair = tuple[str, str]
 Result = tuple[int, int, int]
 """Wins, draws and losses."""
 WIN, DRAW, LOSS = 1.0, 0.5, 0.0
+DIGITS = 9
+"""Decimal places to which mean scores are compared."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,19 @@ class GameResult:
 def ranks(scores: Sequence[float]) -> tuple[int, ...]:
     """Return the ranks of scores, 1 for the highest; equal ones share the better rank, as in 1, 2, 2, 4."""
     return tuple(1 + sum(other > score for other in scores) for score in scores)
+
+
+def by_player(players: Sequence[str], scores: Sequence[float], *, count: int = 1) -> GameResult:
+    """Return a game as a result between its distinct players, each placed by the mean score of its seats.
+
+    A player with six seats is then one opponent, not six. Scores count as equal up to rounding. Raises `InputError`
+    for fewer than two players.
+    """
+    own: dict[str, list[float]] = {}
+    for player, score in zip(players, scores, strict=True):
+        own.setdefault(player, []).append(score)
+    means = [round(math.fsum(parts) / len(parts), DIGITS) for parts in own.values()]
+    return GameResult(tuple(own), ranks(means), count)
 
 
 def pair(one: str, other: str) -> Pair:

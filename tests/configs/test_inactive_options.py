@@ -21,6 +21,8 @@ IDLE = [
         "grpo.use_trajectory_level_rewards=false",
     ),
     (["grpo.advantage_std=sample", "grpo.scale_advantages=false"], "grpo.scale_advantages=true"),
+    (["grpo.advantage_std_floor=0.1", "grpo.scale_advantages=false"], "grpo.scale_advantages=true"),
+    (["grpo.ppo_delta=2", "grpo.use_ppo_clipping=false"], "grpo.use_ppo_clipping=true"),
     (["grpo.elo_scale=1"], "grpo.use_elo_conditioned_rewards=true"),
     (["league.matchmaking=rating", "grpo.play=self_play"], "grpo.play=league"),
     (["league.win_rate_form=variance"], "league.matchmaking=win_rate"),

@@ -76,7 +76,7 @@ def test_help_says_whose_an_option_is():
     assert "evaluation.every=0 [0, 10000000]; the dogfight and Diplomacy only" in text
     assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
     assert "env.num_envs=256 [1, 1000000]; ppo and sb3 only env.rules" in text
-    assert "grpo.steps=250 [1, 10000000]; grpo only" in text
+    assert "grpo.steps=200 [1, 10000000]; grpo only" in text
     assert "trainer=ppo ppo, sb3, grpo, clone" in text
     assert "env.id=sparring/Dogfight-v1 an id" in text
     assert "seed=1 [0, 2147483647] device" in text

@@ -43,8 +43,8 @@ def test_what_a_stored_run_had_of_others_is_no_difference():
 
 
 def test_a_grpo_run_may_be_made_longer_and_not_shorter():
-    assert drift(grpo(), grpo(grpo=GRPOConfig(steps=300))) == {"grpo.steps": (250, 300)}
-    with pytest.raises(ConfigError, match=r"grpo\.steps=100: the run was started with 250; .*give max_updates=100"):
+    assert drift(grpo(), grpo(grpo=GRPOConfig(steps=300))) == {"grpo.steps": (200, 300)}
+    with pytest.raises(ConfigError, match=r"grpo\.steps=100: the run was started with 200; .*give max_updates=100"):
         drift(grpo(), grpo(grpo=GRPOConfig(steps=100)))
 
 
@@ -65,7 +65,7 @@ def test_what_learning_depends_on_is_refused_by_name(changes, words):
 def test_a_run_whose_shares_end_with_it_is_not_made_longer():
     """At step 299 of 300 they are not what a run of 300 steps had at step 249, and went back to an earlier value."""
     fading = grpo(name="mine", league=LeagueConfig(final_self_play=0.4, final_baseline=0.05, final_peer=0.2))
-    words = r"grpo\.steps=300: the run was started with 250, at which league\.final_self_play is reached; .*final\.pt"
+    words = r"grpo\.steps=300: the run was started with 200, at which league\.final_self_play is reached; .*final\.pt"
     with pytest.raises(ConfigError, match=words):
         drift(fading, replace(fading, grpo=GRPOConfig(steps=300)))
     still = grpo(league=LeagueConfig(final_self_play=0.3))  # where it was at the first step

@@ -29,7 +29,8 @@ LEFT = {
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens"),
     *("grpo.samples_per_group", "grpo.rollout_horizon_years", "grpo.rollout_long_horizon_years"),
     *("grpo.rollout_warmup_phases", "grpo.buffer_depth", "grpo.workers", "grpo.epochs", "grpo.kl_horizon"),
-    *("grpo.winner_threshold_sc", "ppo.gsde_every"),
+    *("grpo.winner_threshold_sc", "grpo.solo_victory_sc", "grpo.leader_gap_threshold", "grpo.min_group_size"),
+    "ppo.gsde_every",
 }
 """Whole numbers that no scale changes."""
 SCALED = {*MOMENTS, *INTERVALS, *SIZES, *(f"phases.{key}" for key in IN_PHASES)}

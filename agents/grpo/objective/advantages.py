@@ -1,12 +1,13 @@
 """Advantages of samples relative to their group (DeepSeekMath, arXiv:2402.03300; Dr. GRPO, arXiv:2503.20783).
 
-    A_i = (r_i - mean) / max(std, advantage_min_std)        or without the division: scale_advantages = false
+    A_i = (r_i - mean) / max(std, advantage_std_floor)      or without the division: scale_advantages = false
     A_i = clip(A_i, -advantage_clip, advantage_clip)        last, so that the bound holds
 
-mean and std are those of the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of one and
-groups with equal rewards carry no signal; their samples leave the batch instead of staying as zeros. Equality allows
-for rounding: sums of the same terms in another order differ in the last digits, and a division by a tiny std would
-amplify that.
+mean and std are those of the group, std with 1 / G, or 1 / (G - 1) with advantage_std = sample. Groups of fewer than
+`min_group_size` samples, and groups whose std is below max(advantage_min_std, sqrt(min_reward_variance)), carry no
+signal; their samples leave the batch instead of staying as zeros. So do groups with rewards that are equal up to
+rounding: sums of the same terms in another order differ in the last digits, and a division by a tiny std would amplify
+that.
 """
 
 from __future__ import annotations
@@ -49,16 +50,16 @@ def advantages(reward: Tensor, group: Tensor, config: GRPOConfig) -> Advantages:
     groups = int(group.max()) + 1 if len(group) else 0
     low, high = _extreme(reward, group, groups, "amin"), _extreme(reward, group, groups, "amax")
     alike = (high - low <= ROUNDING * torch.maximum(high.abs(), low.abs()))[group]
-    alone = count_per_part(group, groups)[group] == 1
-    used = ~(alone | alike)
+    alone = count_per_part(group, groups)[group] < config.min_group_size
     raised = reward - low[group]  # equal rewards become exact zeros; r_i - mean stays what it was
     raw = raised - mean_per_part(raised, group, groups)[group]  # r_i - mean
+    std = mean_per_part(raw.square(), group, groups).sqrt()[group]
+    used = ~(alone | alike | (std < max(config.advantage_min_std, config.min_reward_variance**0.5)))
     if config.scale_advantages:
-        std = mean_per_part(raw.square(), group, groups).sqrt()
         if config.advantage_std == "sample":
-            size = count_per_part(group, groups)
+            size = count_per_part(group, groups)[group]
             std = std * (size / (size - 1).clamp(min=1)).sqrt()
-        raw = raw / std.clamp(min=config.advantage_min_std)[group]  # (r_i - mean) / max(std, floor)
+        raw = torch.where(used, raw / std.clamp(min=config.advantage_std_floor), 0.0)  # (r_i - mean) / max(std, floor)
     values = raw.clamp(-config.advantage_clip, config.advantage_clip) if config.advantage_clip > 0 else raw
     metrics = _value_metrics(values[used], raw[used]) | _left_out(used, alone)
     if used.any():
@@ -94,6 +95,7 @@ def _left_out(used: Tensor, alone: Tensor) -> dict[str, float]:
     skipped = int((~used).sum())
     return {
         "processing/skip_rate": skipped / max(len(used), 1),
+        "processing/total_samples_skipped": float(skipped),
         "processing/skipped_zero_variance": float(skipped - int(alone.sum())),
         "processing/skipped_single_sample": float(alone.sum()),
         "processing/effective_batch_size": float(used.sum()),

@@ -4,10 +4,11 @@ At step s = 0, 1, ... after `kl_beta_start_step` steps with beta 0, beta is min(
 W = `kl_beta_warmup_steps`: 0 in the first of these steps, full from step W on; with W = 0 at once. With `kl_target` > 0
 the full value follows the KL, smoothed over about H = `kl_horizon` steps:
 
-    ema <- ema + (KL - ema) / H                        beginning with the first KL
-    beta <- 1.5 beta where ema > 1.5 target,  beta / 1.5 where ema < 0.5 target,  within [0.001, 0.5]
+    ema <- ema + (KL - ema) 2 / (H + 1)                beginning with the first KL
+    beta <- min(1.5 beta, 0.5) where ema > 1.5 target,  max(beta / 1.5, 0.001) where ema < 0.5 target
 
-Adaptation starts after the warm-up: during it the KL is small because training has just started, not because of beta.
+Adaptation starts at the end of the warm-up, so that step W may have an adapted beta: before it the KL is small because
+training has just started, not because of beta.
 """
 
 from __future__ import annotations
@@ -69,21 +70,25 @@ class Beta:
 
         Raises `ValueError` for a KL that is not finite, which would never leave the mean.
         """
-        warm = self.progress == 1.0
         self._step += 1
+        warm = self.progress == 1.0
         self._adjusted = 0
         if kl is None:
             return
         if not math.isfinite(kl):
             raise ValueError(f"the mean KL of step {self._step - 1} is {kl}: give None for a step that was skipped")
-        self._ema = kl if self._ema is None else self._ema + (kl - self._ema) / self._config.kl_horizon
+        weight = 2.0 / (self._config.kl_horizon + 1)
+        self._ema = kl if self._ema is None else self._ema + (kl - self._ema) * weight
         if self._config.kl_target > 0 and warm:
             self._adjust(self._ema / self._config.kl_target)
 
     def _adjust(self, excess: float) -> None:
         """Adjust beta, given the KL in units of its target."""
-        factor = FACTOR if excess > ABOVE else 1.0 / FACTOR if excess < BELOW else 1.0
-        before, self._full = self._full, min(max(self._full * factor, LEAST), MOST)
+        before = self._full
+        if excess > ABOVE:
+            self._full = min(before * FACTOR, MOST)
+        elif excess < BELOW:
+            self._full = max(before / FACTOR, LEAST)
         self._adjusted = (self._full > before) - (self._full < before)
 
     def state_dict(self) -> dict[str, Any]:

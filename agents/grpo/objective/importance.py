@@ -20,6 +20,10 @@ from sparring.agents.grpo.objective.logprob_source import LogProbs, Source
 from sparring.agents.grpo.objective.segment_ops import mean_per_part
 from sparring.configs.language import GRPOConfig
 
+NAMES = ("ratio_mean", "ratio_max", "masked_fraction", "logp_gap_mean", "logp_gap_max")
+NO_METRICS = dict.fromkeys((f"ppo/is_{name}" for name in NAMES), float("nan"))
+"""Metrics of a step without tokens."""
+
 
 class DisagreementError(RuntimeError):
     """Trainer and sampler give the same token clearly different probabilities under the same weights."""
@@ -71,8 +75,12 @@ def check_agreement(trainer: LogProbs, sampler: LogProbs, *, at_most: float) -> 
 
 
 def _metrics(raw: Tensor, gap: Tensor, masked: Tensor) -> dict[str, float]:
-    metrics = {"ppo/is_masked_fraction": int(masked.sum()) / max(len(masked), 1)}
-    if len(raw):
-        metrics |= {"ppo/is_ratio_mean": float(raw.mean()), "ppo/is_ratio_max": float(raw.max())}
-        metrics |= {"ppo/is_logp_gap_mean": float(gap.abs().mean()), "ppo/is_logp_gap_max": float(gap.abs().max())}
-    return metrics
+    if not len(raw):
+        return NO_METRICS
+    return {
+        "ppo/is_ratio_mean": float(raw.mean()),
+        "ppo/is_ratio_max": float(raw.max()),
+        "ppo/is_masked_fraction": int(masked.sum()) / len(masked),
+        "ppo/is_logp_gap_mean": float(gap.abs().mean()),
+        "ppo/is_logp_gap_max": float(gap.abs().max()),
+    }

@@ -7,6 +7,9 @@
                                      1 / sum_j T_j                dapo (arXiv:2503.14476): a mean over all tokens
                                      1 / (B length)               dr_grpo (arXiv:2503.20783): a sum over a constant
 
+With `ppo_delta` d the first r_t A_i is min(r_t, d) A_i (two-sided clipping, arXiv:2505.07291): without it, the loss of
+a token with A_i < 0 grows with its ratio without bound. d is above 1 + e_high and leaves A_i > 0 as it is.
+
 B, the sum of T and the constant are those of the whole batch (`Totals`), so the losses and gradients of its
 micro-batches add up to those of the batch for any split between samples. T_i counts decision tokens only: a forced
 token has ratio 1 and gradient 0, and would only dilute the others.
@@ -119,7 +122,8 @@ def _surrogate(ratio: Tensor, advantage: Tensor, config: GRPOConfig) -> Tensor:
     if not config.use_ppo_clipping:
         return ratio * advantage
     clipped = ratio.clamp(1.0 - config.ppo_epsilon_low, 1.0 + config.ppo_epsilon_high)
-    return torch.minimum(ratio * advantage, clipped * advantage)  # min(r A, clip(r) A)
+    bounded = ratio.clamp(max=config.ppo_delta) if config.ppo_delta else ratio
+    return torch.minimum(bounded * advantage, clipped * advantage)  # min(min(r, d) A, clip(r) A)
 
 
 def _scale(count: Tensor, totals: Totals, config: GRPOConfig) -> Tensor:
@@ -133,7 +137,8 @@ def _scale(count: Tensor, totals: Totals, config: GRPOConfig) -> Tensor:
 
 @torch.no_grad()
 def _cut(ratio: Tensor, advantage: Tensor, config: GRPOConfig) -> Tensor:
-    """Mask where the minimum is the clipped side: ratio too high with A > 0, or too low with A < 0."""
-    low = (ratio < 1.0 - config.ppo_epsilon_low) & (advantage < 0)
+    """Mask where clipping left no gradient: ratio too high with A > 0, too low, or above the bound d, with A < 0."""
+    beyond = (ratio > config.ppo_delta) if config.ppo_delta else torch.zeros_like(ratio, dtype=torch.bool)
+    low = ((ratio < 1.0 - config.ppo_epsilon_low) | beyond) & (advantage < 0)
     high = (ratio > 1.0 + config.ppo_epsilon_high) & (advantage > 0)
     return (low | high) & config.use_ppo_clipping

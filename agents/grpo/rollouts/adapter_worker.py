@@ -6,6 +6,7 @@ model is the network with its adapters off. A player's weights are in place whil
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -49,14 +50,16 @@ class AdapterRolloutWorker:
 
     def play(self, plan: RolloutPlan, weights: bytes) -> RolloutBatch:
         """Play a plan with the learner's packed `weights`."""
+        started = time.perf_counter()
         self._adapters.restore(unpack(weights))
+        reloaded = time.perf_counter() - started
         self._paths = dict(plan.paths)
         for name in self._adapters.names[:-MOST_FROZEN]:
             self._adapters.remove(name)
         backend = self._backend_of(CHALLENGER)
         backend.policy_version, backend.counts = plan.policy_version, CacheCounts()
         batch = self._rollouts.play(plan)
-        batch.cache = backend.counts.metrics()
+        batch.cache, batch.reload_seconds = backend.counts.metrics(), reloaded
         return batch
 
     def close(self) -> None:

@@ -55,8 +55,7 @@ def draw_plan(
 def _course(config: GRPOConfig, rng: np.random.Generator) -> dict[str, int]:
     """Draw the warm-up phases, the years played and the seed of a group's games."""
     opening = rng.random() < config.rollout_no_warmup_chance
-    phases = int(rng.integers(1, max(config.rollout_warmup_phases, 1) + 1))
+    phases = int(rng.integers(0, config.rollout_warmup_phases + 1))
     long = rng.random() < config.rollout_long_horizon_chance
     years = config.rollout_long_horizon_years if long else config.rollout_horizon_years
-    warmup = 0 if opening else min(phases, config.rollout_warmup_phases)
-    return {"warmup_phases": warmup, "years": years, "seed": int(rng.integers(2**31))}
+    return {"warmup_phases": 0 if opening else phases, "years": years, "seed": int(rng.integers(2**31))}

@@ -51,6 +51,8 @@ class RolloutBatch:
     alerts: list[str] = field(default_factory=list)
     cache: dict[str, float] = field(default_factory=dict)
     """Prompt cache metrics, `cache/...`, of the process that played."""
+    reload_seconds: float = 0.0
+    """Time in which the weights of the plan were put in place."""
     game_metrics: dict[str, float] = field(default_factory=dict)
     """Metrics of the game, under its own names."""
 

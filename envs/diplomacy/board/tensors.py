@@ -44,8 +44,8 @@ class BoardTensors:
     """[R, 12] provinces it can move to, each once, as supports require; -1 likewise."""
     rows: Tensor
     """[P, 4] the row of a unit of each form."""
-    threatens: Tensor
-    """bool [4, P, 34] true where a unit of a form in a province could move to a centre without a convoy."""
+    beside_centre: Tensor
+    """bool [P, 34] true where a province borders on that of a centre, by land or by sea."""
     near: Tensor
     """float32 [P, P] averaging matrix: each row is the mean over a province's neighbours, by land or by sea."""
 
@@ -70,7 +70,7 @@ def board_tensors(device: torch.device) -> BoardTensors:
         "goals": np.where(landings >= 0, province_of[landings], NOTHING),
         "reach": reach,
         "rows": rows,
-        "threatens": reaches[:, board.centres][rows.T],
+        "beside_centre": near[:, board.centres],
         "near": near / near.sum(axis=1, keepdims=True),
     }
     kinds = {"b": torch.bool, "f": torch.float32, "i": torch.int64}

@@ -1,7 +1,8 @@
 """Score of the position in which a trajectory ends, finished or truncated: pure functions over G games.
 
 with position scoring     2.0 centre + 0.2 unit + 0.1 unit abroad + 0.5 for survival + 50, 25, 15, 10, 5, 2 or 0 by
-                          the place among the powers, + `win_bonus` at 18 centres; -30 and nothing else if eliminated
+                          the place among the powers, + `win_bonus` at `solo_victory_sc` centres; -30 and nothing else
+                          if eliminated
 without position scoring  the same without the place, + `win_bonus` to the sole leader, if it has at least
                           `winner_threshold_sc` centres; -1 and nothing else if eliminated
 
@@ -16,7 +17,7 @@ from torch import Tensor
 from sparring.envs.diplomacy.board.tensors import State
 from sparring.envs.diplomacy.rewards.phase_rewards import count_abroad, count_units
 from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
-from sparring.envs.diplomacy.rewards.scoring import alive, count_centres, solos
+from sparring.envs.diplomacy.rewards.scoring import alive, count_centres
 
 PER_CENTRE, PER_UNIT, PER_UNIT_ABROAD, SURVIVAL = 2.0, 0.2, 0.1, 0.5
 BY_PLACE = (50.0, 25.0, 15.0, 10.0, 5.0, 2.0, 0.0)
@@ -26,7 +27,8 @@ ELIMINATED, ELIMINATED_WITHOUT_PLACES = -30.0, -1.0
 def final_scores(state: State, rules: RewardRules) -> Tensor:
     """Return the score of every power in these positions, float64 [G, 7]."""
     if rules.use_position_scoring:
-        place, won, lost = place_bonus(state["owner"]), solos(state["owner"]) > 0, ELIMINATED
+        place, lost = place_bonus(state["owner"]), ELIMINATED
+        won = count_centres(state["owner"]) >= rules.solo_victory_sc
     else:
         won, lost = sole_leader(state["owner"], rules.winner_threshold_sc), ELIMINATED_WITHOUT_PLACES
         place = torch.zeros_like(won, dtype=torch.float64)

@@ -2,7 +2,7 @@
 
 step reward = score of the position after the phase - score of the one before + what happened in it
 score       = 2.0 centre + 0.3 unit - 0.3 threat + 0.1 unit abroad            (dense)
-            = 0.5 unit + 0.5 + 2.0 if leading, else + 0.5 balance - 0.3 centre behind the leader;
+            = 0.5 unit + 0.5 + 2.0 if leading, else - 0.3 centre behind the leader + 0.5 balance with a centre;
               - 0.3 threat + 0.1 unit abroad                                  (strategic)
 events      = 0.5 dislodged - 0.5 lost + 0.2 province new in its influence
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import NOTHING
-from sparring.envs.diplomacy.board.tensors import State, board_tensors, count_powers, form_of, power_of
+from sparring.envs.diplomacy.board.tensors import State, board_tensors, count_powers, power_of
 from sparring.envs.diplomacy.rewards.scoring import count_centres
 
 PER_CENTRE, PER_UNIT, PER_DISLODGED, PER_LOST = 2.0, 0.3, 0.5, 0.5
@@ -46,10 +46,12 @@ def standing(units: Tensor, owner: Tensor) -> Tensor:
 def strategic_standing(units: Tensor, owner: Tensor) -> Tensor:
     """Return the strategic score of a position: standing relative to the leader in place of the number of centres.
 
-    A leader, ties included, gets `PER_LEAD`; the others lose per centre behind the leader and gain by the balance.
+    A leader, ties included, gets `PER_LEAD`; the others lose per centre behind the leader. A power with a centre gains
+    by the balance; one without has no part in it.
     """
     behind, there = centres_behind(owner).double(), count_units(units).double()
-    trailing = PER_BALANCE * balance(owner).unsqueeze(1) - PER_CENTRE_BEHIND * behind
+    balanced = torch.where(count_centres(owner) > 0, balance(owner).unsqueeze(1), 0.0)
+    trailing = PER_BALANCE * balanced - PER_CENTRE_BEHIND * behind
     lead = torch.where(behind == 0, PER_LEAD, trailing)
     return STRATEGIC_PER_UNIT * there + STRATEGIC_BASE + lead + tactical(units, owner)
 
@@ -88,11 +90,10 @@ def count_abroad(units: Tensor) -> Tensor:
 
 
 def count_threats(units: Tensor, owner: Tensor) -> Tensor:
-    """Count the centres of each power that a unit of another could enter without a convoy, int64 [G, 7]."""
-    places = torch.arange(codes.NUM_PROVINCES, device=units.device)
-    reaches = board_tensors(units.device).threatens[form_of(units).clamp_min(0), places]  # [G, 75, 34]
-    foreign = (units > 0).unsqueeze(2) & (power_of(units).unsqueeze(2) != owner.unsqueeze(1))
-    return count_powers(torch.where((reaches & foreign).any(dim=1), owner, NOTHING))
+    """Count the centres of each power beside a unit of another, whether or not it could enter, int64 [G, 7]."""
+    foreign = (units > 0).unsqueeze(2) & (power_of(units).unsqueeze(2) != owner.unsqueeze(1))  # [G, 75, 34]
+    threatened = (board_tensors(units.device).beside_centre & foreign).any(dim=1)
+    return count_powers(torch.where(threatened, owner, NOTHING))
 
 
 def events(before: Tensor, after: Tensor, results: Tensor, influence: Tensor) -> Tensor:

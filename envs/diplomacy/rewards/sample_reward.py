@@ -3,8 +3,13 @@
 dense    0.8 * sum over k of gamma^k * step reward k phases later + 0.2 * final score + 0.3 * gap + 0.2 * balance
 sparse   final score + 0.3 * gap + 0.2 * balance, for every decision of the trajectory alike
 gap      -(g - 3) / 18 for a power g > 3 centres behind the leader, else 0
-balance  1 - std / mean of the centres of powers that own any, at least 0, for a power that does not lead
+balance  1 - std / mean of the centres of powers that own any, at least 0, for a power that does not lead; 0 where fewer
+         than two powers own one
 Elo      + 2 s * (expected place - place), on top of either
+
+The weights 0.8, 0.2, 0.3, 0.2 and the 3 of the gap are options of `RewardRules`. With `reward_discount_per` decision
+the k-th later phase is the k-th in which the power had something to order. That leaves out what its other phases
+earned, such as a centre that it takes in a fall in which only others retreat.
 
 Step rewards are `phase_rewards.step_rewards`; all other terms use the position in which the trajectory ended. The
 expected place of power i is 7 - the sum over its six opponents j of 1 / (1 + 10^((R_j - R_i) / 400)), the chance to
@@ -22,44 +27,57 @@ from sparring.envs.diplomacy.board.tensors import State
 from sparring.envs.diplomacy.rewards.final_score import final_scores, ranks
 from sparring.envs.diplomacy.rewards.phase_rewards import balance, centres_behind
 from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
+from sparring.envs.diplomacy.rewards.scoring import count_centres
 
-STEPS, FINAL, GAP, BALANCE = 0.8, 0.2, 0.3, 0.2
-FREE_GAP, WHOLE_GAP = 3, 18
-"""Centres behind the leader without a penalty, and further ones for a penalty of 1."""
+WHOLE_GAP = 18
+"""Centres behind the leader beyond the free ones for a penalty of 1."""
 
 
-def sample_rewards(steps: Tensor, end: State, rules: RewardRules, *, ratings: Tensor | None = None) -> Tensor:
+def sample_rewards(
+    steps: Tensor, end: State, rules: RewardRules, *, ratings: Tensor | None = None, decided: Tensor | None = None
+) -> Tensor:
     """Return the rewards float64 [T, G, 7] of the decisions of each power in each phase.
 
     `steps` float64 [T, G, 7] is what the phases earned (0 after a game's end), `end` the positions in which the games
-    ended. `ratings` [G, 7] of the players, in Elo points, are needed for Elo-conditioned rewards only. Raises
-    `InputError` where they are then missing or not finite.
+    ended. `ratings` [G, 7] of the players, in Elo points, are needed for Elo-conditioned rewards only, and `decided`
+    bool [T, G, 7], whether a power had something to order, with `reward_discount_per` decision only. Raises
+    `InputError` where ratings are then missing or not finite.
     """
     final = final_scores(end, rules)
-    whole = GAP * leader_gap(end["owner"]) + BALANCE * balance_bonus(end["owner"])
+    whole = rules.leader_gap_penalty_weight * leader_gap(end["owner"], free=rules.leader_gap_threshold)
+    whole = whole + rules.balance_bonus_weight * balance_bonus(end["owner"])
     if rules.use_elo_conditioned_rewards:
         whole = whole + elo_reward(end["owner"], _checked(ratings, final), rules.elo_scale)
     if rules.use_trajectory_level_rewards:
         return (final + whole).expand_as(steps).clone()
-    return STEPS * discounted(steps, rules.reward_discount_gamma) + FINAL * final + whole
+    decided = decided if rules.reward_discount_per == "decision" else None
+    earned = discounted(steps, rules.reward_discount_gamma, decided)
+    return rules.step_reward_weight * earned + rules.final_reward_weight * final + whole
 
 
-def discounted(steps: Tensor, gamma: float) -> Tensor:
-    """Return the discounted sums float64 [T, G, 7] of step rewards from each phase on."""
+def discounted(steps: Tensor, gamma: float, counted: Tensor | None = None) -> Tensor:
+    """Return the discounted sums float64 [T, G, 7] of step rewards from each phase on.
+
+    Phases that `counted` bool [T, G, 7] leaves out neither contribute nor discount.
+    """
     total = steps.double().clone()
-    for t in range(len(total) - 2, -1, -1):
-        total[t] += gamma * total[t + 1]
+    counts = torch.ones_like(total, dtype=torch.bool) if counted is None else counted
+    later = torch.zeros_like(total[0])
+    for t in range(len(total) - 1, -1, -1):
+        later = torch.where(counts[t], total[t] + gamma * later, later)  # R_t = d_t + gamma R_(t+1)
+        total[t] = later
     return total
 
 
-def leader_gap(owner: Tensor) -> Tensor:
-    """Return the penalty for being far behind the leader, float64 [G, 7], at most 0."""
-    return -(centres_behind(owner).double() - FREE_GAP).clamp(min=0.0) / WHOLE_GAP
+def leader_gap(owner: Tensor, *, free: int = 3) -> Tensor:
+    """Return the penalty for being more than `free` centres behind the leader, float64 [G, 7], at most 0."""
+    return -(centres_behind(owner).double() - free).clamp(min=0.0) / WHOLE_GAP
 
 
 def balance_bonus(owner: Tensor) -> Tensor:
-    """Return the balance of the powers, float64 [G, 7]; 0 for leaders, tied ones included."""
-    return torch.where(centres_behind(owner) > 0, balance(owner).unsqueeze(1), 0.0)
+    """Return the balance of the powers, float64 [G, 7]; 0 for leaders, tied ones included, and for a sole owner's."""
+    shared = (count_centres(owner) > 0).sum(dim=1, keepdim=True) > 1
+    return torch.where(shared & (centres_behind(owner) > 0), balance(owner).unsqueeze(1), 0.0)
 
 
 def expected_ranks(ratings: Tensor) -> Tensor:

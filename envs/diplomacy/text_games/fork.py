@@ -1,6 +1,7 @@
 """Start positions: games played by a bot or the base model for a few phases, then forked.
 
-In each group's master game one player has all seats for the number of phases in its plan; every fork is a copy.
+In each group's master game one player has all seats for the number of phases in its plan, or the players of the game
+have their own; every fork is a copy.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from sparring.envs.diplomacy.text.order_requests import pending_requests, seat_b
 from sparring.envs.diplomacy.text.prompts import PromptRules
 from sparring.envs.text import DecidePrompts, GroupPlan, mix
 
+OWN_PLAYERS = "players"
+"""Name of a warm-up by the players of the game."""
 BEFORE_THE_FORK = 1
 """Separates a model's random draws before the fork from those after it."""
 
 
 @dataclass(frozen=True)
 class Warmup:
-    """Play before the fork: name of the bot or model, rules of its prompts, and the function that collects answers."""
+    """Play before the fork: name of the bot or model, or `OWN_PLAYERS`, rules of prompts, collector of answers."""
 
     player: str
     rules: PromptRules
@@ -81,6 +84,8 @@ def forked(masters: Masters, samples: int) -> Masters:
 
 
 def _players(groups: Sequence[GroupPlan], warmup: Warmup) -> list[list[str]]:
+    if warmup.player == OWN_PLAYERS:
+        return [list(group.players) for group in groups]
     return [[warmup.player] * codes.NUM_POWERS for _ in groups]
 
 

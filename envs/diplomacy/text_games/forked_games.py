@@ -10,6 +10,8 @@ import torch
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.rewards.final_score import final_scores
+from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
 from sparring.envs.diplomacy.rewards.scoring import count_centres
 from sparring.envs.diplomacy.text.order_requests import pending_requests, seat_bots
 from sparring.envs.diplomacy.text.prompts import PromptRules
@@ -30,7 +32,9 @@ def stratum(centres: int, year: int) -> tuple[int, int]:
 class ForkedGames:
     """Games of one plan, with their players and the running ones."""
 
-    def __init__(self, batch: DiplomacyBatch, masters: Masters, plan: RolloutPlan) -> None:
+    def __init__(
+        self, batch: DiplomacyBatch, masters: Masters, plan: RolloutPlan, *, count_fork_year: bool = False
+    ) -> None:
         self.batch, self.plan, self.games = batch, plan, batch.num_games
         self.failed: dict[int, str] = {}
         start = forked(masters, plan.samples)
@@ -41,8 +45,8 @@ class ForkedGames:
         batch.game_id.copy_(torch.tensor([mix(self.group(game).seed, game) for game in range(self.games)]))
         self._begun = batch.year.cpu().numpy().astype(int)
         self._season = batch.phase.cpu().numpy().astype(int)
-        # A year in progress at the fork is completed and does not count.
-        begun_late = self._season > codes.SPRING
+        # A year in progress at the fork is completed and does not count, unless it is the first of the horizon.
+        begun_late = (self._season > codes.SPRING) & (not count_fork_year)
         self._until = self._begun + begun_late + np.array([self.group(game).years for game in range(self.games)])
         self._stop_those_over()
         for game, why in start.failed.items():
@@ -80,11 +84,11 @@ class ForkedGames:
             self.failed.setdefault(game, why)
             self.batch.done[game] = 1
 
-    def endings(self) -> list[GameEnding]:
-        """Return the endings of the games that did not fail."""
-        centres = count_centres(self.batch.owner).tolist()
+    def endings(self, rules: RewardRules) -> list[GameEnding]:
+        """Return the endings of the games that did not fail, with final scores by `rules`."""
+        centres, finals = count_centres(self.batch.owner).tolist(), final_scores(self.batch.state, rules).tolist()
         return [
-            GameEnding(self.group(game).players, tuple(centres[game]), game // self.plan.samples)
+            GameEnding(self.group(game).players, tuple(centres[game]), game // self.plan.samples, tuple(finals[game]))
             for game in range(self.games)
             if game not in self.failed
         ]

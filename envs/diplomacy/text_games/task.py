@@ -8,7 +8,7 @@ import torch
 from sparring.configs.language import GRPOConfig
 from sparring.configs.schema import GRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.board.codes import SOLO
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
 from sparring.envs.diplomacy.rewards.sample_reward import sample_rewards
 from sparring.envs.diplomacy.rewards.scorer import Scorer
@@ -26,9 +26,9 @@ class DiplomacyTextTask:
     def __init__(self, config: GRPORunConfig, *, threads: int = 1) -> None:
         grpo = config.grpo
         self._prompt_rules, self._warmup_player = PromptRules.of(config.model), grpo.rollout_warmup_player
-        self.reward_rules = _reward_rules(grpo)
-        # Number of centres for the bonus.
-        self._win_at = SOLO if grpo.use_position_scoring else grpo.winner_threshold_sc
+        self.reward_rules, self._win_at = _reward_rules(grpo), grpo.winner_threshold_sc
+        self._count_fork_year = grpo.count_fork_year
+        self._dumbbot_games = grpo.play == "league" and config.league.dumbbot_game_probability > 0
         last_year = config.env.last_year
         self._masters = DiplomacyBatch(grpo.groups, last_year=last_year, threads=threads)
         self._batch = DiplomacyBatch(grpo.groups * grpo.samples_per_group, last_year=last_year, threads=threads)
@@ -36,10 +36,12 @@ class DiplomacyTextTask:
     def reset(self, plan: RolloutPlan, decide: DecidePrompts) -> None:
         """Play the groups' games to their forks and fork them."""
         warmup = Warmup(self._warmup_player, self._prompt_rules, decide)
-        self._table = ForkedGames(self._batch, warmed_up(self._masters, plan.groups, warmup), plan)
+        masters = warmed_up(self._masters, plan.groups, warmup)
+        self._table = ForkedGames(self._batch, masters, plan, count_fork_year=self._count_fork_year)
         self._scorer = Scorer({"strategic" if self.reward_rules.use_strategic_step_scoring else "dense": 1.0})
         self._scorer.begin(self._batch.state, self._table.influence)
         self._steps: list[torch.Tensor] = []
+        self._decided: list[torch.Tensor] = []
 
     @property
     def over(self) -> bool:
@@ -54,7 +56,12 @@ class DiplomacyTextTask:
     def prompts(self) -> list[Prompt]:
         """Return all prompts of this phase."""
         self._before, self._playing = self._batch.snapshot(), torch.from_numpy(self._table.playing)
-        return self._table.prompts(self._prompt_rules, len(self._steps))
+        found = self._table.prompts(self._prompt_rules, len(self._steps))
+        decided = torch.zeros(self._table.games, NUM_POWERS, dtype=torch.bool)
+        for prompt in found:
+            decided[prompt.game, prompt.seat] = True
+        self._decided.append(decided)
+        return found
 
     def apply(self, answered: Answered) -> None:
         """Adjudicate a phase and store every power's reward in it."""
@@ -71,12 +78,14 @@ class DiplomacyTextTask:
         games = range(self._table.games)
         ratings = torch.tensor([self._table.group(game).ratings for game in games], dtype=torch.float64)
         steps = torch.stack(self._steps).cpu()
-        paid: np.ndarray = sample_rewards(steps, self._batch.snapshot(), self.reward_rules, ratings=ratings).numpy()
+        decided = torch.stack(self._decided)
+        end = self._batch.snapshot()
+        paid: np.ndarray = sample_rewards(steps, end, self.reward_rules, ratings=ratings, decided=decided).numpy()
         return paid
 
     def endings(self) -> list[GameEnding]:
         """Return the endings of the games that did not fail; scores are centres."""
-        return self._table.endings()
+        return self._table.endings(self.reward_rules)
 
     def years(self) -> float:
         """Return the years played, summed over all games."""
@@ -85,7 +94,7 @@ class DiplomacyTextTask:
     def metrics(self) -> dict[str, float]:
         """Return `game/...`, `placement/...` and `dumbbot/...` metrics of the games that did not fail."""
         heroes = [group.heroes for group in self._table.plan.groups]
-        return ending_metrics(self.endings(), heroes, self._win_at)
+        return ending_metrics(self.endings(), heroes, self._win_at, dumbbot_games=self._dumbbot_games)
 
     def close(self) -> None:
         """Stop the simulators' threads."""
@@ -94,4 +103,10 @@ class DiplomacyTextTask:
 
 
 def _reward_rules(grpo: GRPOConfig) -> RewardRules:
-    return RewardRules(**{name: getattr(grpo, name) for name in RewardRules.__dataclass_fields__})
+    options = {name: getattr(grpo, name) for name in RewardRules.__dataclass_fields__}
+    # Among seven copies of one player every expected place is 4, and there is nothing to condition on.
+    return RewardRules(**options | {"use_elo_conditioned_rewards": _conditions(grpo)})
+
+
+def _conditions(grpo: GRPOConfig) -> bool:
+    return grpo.use_elo_conditioned_rewards and grpo.play == "league"

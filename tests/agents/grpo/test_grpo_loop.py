@@ -70,6 +70,7 @@ def test_every_row_has_the_names_that_analyses_read(toy, tmp_path):
     options = ("grpo.steps=2", "grpo.learning_rate=1e-3", "league.dumbbot_game_probability=1")
     row = rows(run(toy, tmp_path, "names", *options))[-1]
     names = [
+        "benchmark/kl", "rollout/max_volume_reload_s", "league/best_elo", "dumbbot/games_count", "pfsp/self_rate",
         "benchmark/loss", "benchmark/reward_mean", "benchmark/reward_std", "benchmark/grad_norm",
         "benchmark/trajectories", "benchmark/used_cached_ref_logprobs", "kl/mean", "kl/max", "kl/min", "kl/std",
         "kl/beta", "kl/warmup_progress", "kl/ema", "kl/beta_adjusted", "advantage/mean", "advantage/std",
@@ -80,7 +81,7 @@ def test_every_row_has_the_names_that_analyses_read(toy, tmp_path):
         "extraction/partial_responses", "rollout/failed_count", "cache/hit_rate", "cache/total_queries",
         "cache/total_hits", "cache/prompt_tokens", "cache/batches", "buffer/depth", "game/avg_sc_count",
         "game/win_bonus_rate", "game/total_games", "placement/mean_rank", "placement/top3_rate", "dumbbot/win_rate",
-        "dumbbot/top3_rate", "dumbbot/avg_sc_count", "pfsp/self_play_rate", "pfsp/baseline_rate",
+        "dumbbot/top3_rate", "dumbbot/avg_sc_count", "pfsp/dumbbot_benchmark_rate",
         "league/num_checkpoints", "elo/challenger", "elo/win_rate", "elo/games_played", "elo/dumbbot",
         "trueskill/challenger_rating", "power_law/cumulative_simulated_years", "power_law/simulated_years_per_step",
         "power_law/reward_at_compute",

@@ -29,7 +29,7 @@ def test_starting_elos():
     elos = {name: agent.elo for name, agent in league.agents.items()}
     assert elos.pop(CHALLENGER) == 1200.0
     assert elos.pop("base_model") == 1000.0
-    assert elos.keys() == set(DIPLOMACY_BOTS) == STARTING_ELO.keys()
+    assert elos.keys() == set(DIPLOMACY_BOTS) == STARTING_ELO["measured"].keys() == STARTING_ELO["original"].keys()
     assert min(elos.values()) == 900.0
     assert max(elos, key=elos.get) == "dumbbot"
     assert elos["dumbbot"] == 1000.0
@@ -113,3 +113,25 @@ def test_no_agent_enters_twice_and_no_unknown_one_plays():
 
 def test_a_checkpoint_is_due_every_ten_steps():
     assert [step for step in range(41) if is_due(step, 10)] == [10, 20, 30, 40]
+
+
+def test_thinning_adds_checkpoints_as_the_original_did():
+    """Its own function, from step 1 to 400: the first at once, every 5 below 50, every 10 below 200, every 20 after."""
+    joined = [1, *range(5, 50, 5), *range(50, 200, 10), *range(200, 401, 20)]
+    assert [step for step in range(401) if is_due(step, 7, "thinning")] == joined
+
+
+def test_starting_ratings_of_the_original():
+    league = new_league(DIPLOMACY_BOTS, "tiny", initial_elo=1200.0, ratings="original")
+    assert {name: agent.elo for name, agent in league.agents.items()} == {
+        "base_model": 1000,
+        "coordinated": 1000,
+        "defensive": 950,
+        "territorial": 950,
+        "chaos": 900,
+        "random": 900,
+        "dumbbot": 850,
+        "challenger": 1200,
+    }
+    assert (league["challenger"].belief.mu, league["dumbbot"].belief.mu) == (30.0, 21.25)
+    assert all(agent.belief.sigma == 25 / 3 for agent in league.agents.values())

@@ -1,23 +1,33 @@
 """Matchmaking: exact probabilities in every mode, missing categories, schedules, and frequencies of draws."""
 
+import json
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sparring.configs.core.errors import InputError, UnknownNameError
+from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import LeagueConfig
-from sparring.curriculum.league.league import CHALLENGER, new_league, record
-from sparring.curriculum.league.matchmaking import category, category_rates, chances, draw_opponents, shares
+from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
+from sparring.curriculum.league.matchmaking import (
+    CATEGORIES,
+    bucket,
+    category_rates,
+    chances,
+    draw_opponents,
+    seat_draws,
+    shares,
+)
 from sparring.curriculum.league.pfsp import FLOORS
 from sparring.curriculum.ratings.game_results import GameResult
 from tests.curriculum.league.small_league import rated, small_league
 
 BASELINE = {*DIPLOMACY_BOTS, "base_model"}
 SPREAD = {"c10": 850.0, "c20": 899.0, "c30": 900.0, "c40": 1100.0, "c50": 1101.0}
-"""Against a challenger of 1000: two exploitable ones, two peers, one that is stronger."""
+"""Against a challenger of 1000: two that are only exploitable, one that is a peer, too, a peer, and a stronger one."""
 
 
 def config(**options):
@@ -42,39 +52,67 @@ def assert_frequencies(drawn, chance):
         assert names.count(name) == pytest.approx(len(names) * p, abs=5.0 * deviation + 1e-9), name
 
 
-def test_categories_as_the_hero_sees_them():
-    league, options = small_league(5, **SPREAD), config()
-    assert category(league, options, CHALLENGER) == "self_play"
-    found = [category(league, options, agent.name) for agent in league.of_kind("checkpoint")]
-    assert found == ["exploitable", "exploitable", "peer", "peer", "stronger"]
-    assert {category(league, options, name) for name in BASELINE} == {"baseline"}
-    assert category(league, options, "checkpoint_000010", hero="checkpoint_000050") == "exploitable"
-    assert category(league, config(peer_elo=101.0), "checkpoint_000050") == "peer"
+def test_categories_by_rating_as_the_hero_sees_them():
+    """More than 100 above, less than 100 below, less than 200 below, and the rest; a bound is in the lower one."""
+    league = small_league(6, c10=1101.0, c20=1100.0, c30=901.0, c40=900.0, c50=801.0, c60=800.0)
+    found = [bucket(league, agent.name) for agent in league.of_kind("checkpoint")]
+    assert found == ["stronger", "peer", "peer", "weaker", "weaker", "much_weaker"]
+    assert bucket(league, CHALLENGER) == "self"
+    assert bucket(league, "checkpoint_000010", hero="checkpoint_000060") == "stronger"
 
 
 def test_chances_by_category_by_hand():
-    """Shares 0.30, 0.30, 0.35, 0.05 over one, two, two and seven members; the stronger one is never drawn."""
+    """Shares 0.30, 0.30, 0.35, 0.05: self, two peers, three weaker ones by their gaps 150, 101, 100, four bots."""
     chance = at(small_league(5, **SPREAD))
     assert chance.pop(CHALLENGER) == pytest.approx(0.30)
-    assert chance.pop("checkpoint_000010") == chance.pop("checkpoint_000020") == pytest.approx(0.175)
-    assert chance.pop("checkpoint_000030") == chance.pop("checkpoint_000040") == pytest.approx(0.15)
-    assert chance == pytest.approx(dict.fromkeys(BASELINE, 0.05 / 7))
+    assert chance.pop("checkpoint_000010") == pytest.approx(0.35 * 150 / 351)
+    assert chance.pop("checkpoint_000020") == pytest.approx(0.35 * 101 / 351)
+    assert chance.pop("checkpoint_000030") == pytest.approx(0.35 * 100 / 351 + 0.15)  # a peer, too
+    assert chance.pop("checkpoint_000040") == pytest.approx(0.15)
+    assert chance == pytest.approx(dict.fromkeys(("chaos", "defensive", "territorial", "coordinated"), 0.05 / 4))
 
 
-def test_stronger_checkpoints_stand_in_for_peers():
-    chance = at(small_league(2, c10=800.0, c20=1500.0))
-    assert chance["checkpoint_000020"] == pytest.approx(0.30)
-    assert chance["checkpoint_000010"] == pytest.approx(0.35)
+def test_peers_fall_back_to_those_within_300_and_then_to_self_play():
+    chance = at(small_league(2, c10=1300.0, c20=1301.0), self_play=0.0, peer=1.0, exploitable=0.0, baseline=0.0)
+    assert chance == {"checkpoint_000010": 1.0}
+    chance = at(small_league(1, c10=1301.0), self_play=0.0, peer=1.0, exploitable=0.0, baseline=0.0)
+    assert chance == {CHALLENGER: 1.0}
 
 
-def test_the_share_of_an_empty_category_goes_to_the_others_in_proportion():
-    chance = at(small_league(1))  # a peer, none exploitable: 0.30, 0.30 and 0.05 are left
-    assert chance[CHALLENGER] == chance["checkpoint_000010"] == pytest.approx(0.30 / 0.65)
-    assert chance["chaos"] == pytest.approx(0.05 / 0.65 / 7)
+def test_exploitable_falls_back_to_any_bot_or_the_base_model():
+    chance = at(small_league(1, c10=950.0), self_play=0.0, peer=0.0, exploitable=1.0, baseline=0.0)
+    assert chance == pytest.approx(dict.fromkeys(BASELINE, 1 / 7))
+    chance = at(small_league(1, c10=949.0), self_play=0.0, peer=0.0, exploitable=1.0, baseline=0.0)
+    assert chance == {"checkpoint_000010": 1.0}
 
 
-def test_self_play_where_every_share_is_empty():
-    assert at(small_league(0), self_play=0.0, peer=0.5, exploitable=0.5, baseline=0.0) == {CHALLENGER: 1.0}
+def recorded():
+    return json.loads((Path(__file__).parent / "recorded_draws.json").read_text())
+
+
+NAMES = {"hero": CHALLENGER, "dumb_bot": "dumbbot"}
+STARTS = {"chaos": 900.0, "defensive": 950.0, "territorial": 950.0, "coordinated": 1000.0, "dumbbot": 850.0}
+
+
+@pytest.mark.parametrize("row", recorded(), ids=lambda row: "-".join([row["form"], *row["checkpoints"]]))
+def test_draws_as_the_original_recorded_them(row):
+    """24,000 seats of every league, of names and of categories, to five standard deviations."""
+    league = new_league(STARTS, "tiny", ratings="original")
+    for name, elo in row["checkpoints"].items():
+        league = rated(enter_checkpoint(league, step=int(name[1:]), path=name), **{name: float(elo)})
+    draws = seat_draws(league, config(matchmaking=row["form"]), step=0, steps=100)
+    assert math.fsum(draw.weight for draw in draws) == pytest.approx(1.0)
+    steps = {f"checkpoint_{int(name[1:]):06d}": name for name in row["checkpoints"]}
+    for kind, key in (("drawn", "name"), ("categories", "category")):
+        chance = Counter()
+        for draw in draws:
+            chance[getattr(draw, key)] += draw.weight
+        there = {NAMES.get(name, name.removesuffix("_bot")): count for name, count in row[kind].items()}
+        found = {steps.get(name, name): p for name, p in chance.items()}
+        assert there.keys() <= found.keys()
+        for name, p in found.items():
+            total = sum(there.values())
+            assert there.get(name, 0) == pytest.approx(total * p, abs=5 * math.sqrt(total * p * (1 - p)) + 1e-6), name
 
 
 def test_shares_move_in_a_straight_line_to_the_last_step_and_sum_to_one():
@@ -90,6 +128,15 @@ def test_shares_move_in_a_straight_line_to_the_last_step_and_sum_to_one():
     assert all(sum(shares(options, step, 251).values()) == pytest.approx(1.0) for step in range(251))
     assert shares(config(), 250, 251) == shares(config(), 0, 251)
     assert shares(options, 0, 1) == shares(options, 0, 251)
+
+
+def test_shares_may_change_at_one_step():
+    options = config(self_play=0.3, peer=0.2, exploitable=0.1, baseline=0.4, final_at=100)
+    for name, last in {"self_play": 0.4, "peer": 0.35, "exploitable": 0.15, "baseline": 0.1}.items():
+        setattr(options, f"final_{name}", last)
+    assert shares(options, 99, 250) == {"self_play": 0.3, "peer": 0.2, "exploitable": 0.1, "baseline": 0.4}
+    last = {"self_play": 0.4, "peer": 0.35, "exploitable": 0.15, "baseline": 0.1}
+    assert shares(options, 100, 250) == shares(options, 249, 250) == pytest.approx(last)
 
 
 def test_a_share_without_an_end_stays():
@@ -154,15 +201,15 @@ def test_ratings_are_no_matter_to_win_rates_nor_win_rates_to_ratings():
 def test_ratings_decide_by_a_gaussian():
     """Two checkpoints 150 and 300 away, that is one and two standard deviations."""
     league = rated(small_league(2, c10=850.0, c20=1300.0), **dict.fromkeys(BASELINE, 90_000.0))
-    chance = at(league, matchmaking="rating")
+    chance = at(league, matchmaking="rating", rating_self_play=0.2)
     near, far = math.exp(-0.5), math.exp(-2.0)
-    total = 1.0 + near + far
+    total = (near + far) / 0.8
     assert chance == pytest.approx(
-        {CHALLENGER: 1.0 / total, "checkpoint_000010": near / total, "checkpoint_000020": far / total}
+        {CHALLENGER: 0.2, "checkpoint_000010": near / total, "checkpoint_000020": far / total}
     )
 
 
-def test_by_rating_self_play_is_at_least_its_share():
+def test_by_rating_self_play_has_exactly_its_share():
     league = rated(small_league(20), **dict.fromkeys(BASELINE, 1000.0))  # 27 others, all as strong as the hero
     chance = at(league, matchmaking="rating")
     assert chance.pop(CHALLENGER) == pytest.approx(0.15)
@@ -175,17 +222,21 @@ def test_by_rating_alone_where_no_rating_is_near():
 
 
 @pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
-def test_the_cold_start_is_bots_alone(mode):
-    league = small_league(5, **SPREAD)
-    chance = at(league, 9, matchmaking=mode, cold_start_steps=10)
-    assert chance == pytest.approx(dict.fromkeys(DIPLOMACY_BOTS, 1 / 6))
-    assert CHALLENGER in at(league, 10, matchmaking=mode, cold_start_steps=10)
+def test_the_cold_start_is_three_random_and_three_chaos_until_the_first_checkpoint(mode):
+    options = config(matchmaking=mode, cold_start_steps=10)
+    for league, step, cold in ((small_league(0), 9, True), (small_league(0), 10, False), (small_league(1), 0, False)):
+        rng = np.random.default_rng(1)
+        drawn = [draw_opponents(league, options, step=step, steps=100, rng=rng) for _ in range(40)]
+        mixed = [sorted(game.names) == 3 * ["chaos"] + 3 * ["random"] for game in drawn]
+        assert all(mixed) if cold else not all(mixed)
+        assert len({game.names for game in drawn}) > 5
+    assert at(small_league(0), 9, cold_start_steps=10) == {"random": 0.5, "chaos": 0.5}
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"matchmaking": "win_rate"}, {"matchmaking": "rating"}, {"cold_start_steps": 5}],
-    ids=["category", "win_rate", "rating", "cold start"],
+    [{}, {"matchmaking": "win_rate"}, {"matchmaking": "rating"}],
+    ids=["category", "win_rate", "rating"],
 )
 def test_frequencies_of_draws_are_the_chances(options):
     league = record(small_league(5, **SPREAD), 30 * [GameResult((CHALLENGER, "chaos"), (1, 2))])
@@ -204,6 +255,7 @@ def test_a_game_is_against_six_dumbbots_as_often_as_asked():
     share = np.mean([game.dumbbot_game for game in drawn])
     assert share == pytest.approx(0.1, abs=5 * math.sqrt(0.09 / 4000))
     assert all(game.names == 6 * ("dumbbot",) for game in drawn if game.dumbbot_game)
+    assert {game.categories for game in drawn if game.dumbbot_game} == {6 * ("dumbbot_benchmark",)}
     assert all(game.dumbbot_game for game in draws(small_league(), 50, dumbbot_game_probability=1.0))
 
 
@@ -218,13 +270,14 @@ def test_rates_are_shares_of_seats():
     counted = Counter(name for game in drawn for name in game.categories)
     assert rates == {name: counted[name] / 300 for name in rates}
     assert sum(rates.values()) == pytest.approx(1.0)
+    assert set(rates) == set(CATEGORIES)
     assert rates["stronger"] == 0.0
     assert category_rates([]) == {}
 
 
 def test_bots_that_are_asked_for_and_missing_are_named():
     league = new_league([], "tiny")
-    with pytest.raises(InputError, match=r"league\.cold_start_steps: needs bots"):
+    with pytest.raises(UnknownNameError, match="unknown bot 'random'"):
         at(league, cold_start_steps=1)
     with pytest.raises(UnknownNameError, match="unknown bot 'dumbbot'"):
         draws(league, 1, dumbbot_game_probability=1.0)

@@ -5,9 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
-from sparring.curriculum.league.matchmaking import Opponents, category
+from sparring.curriculum.league.matchmaking import CATEGORIES, Opponents, bucket
 from sparring.curriculum.league.metrics import league_metrics
 from sparring.curriculum.league.reference_players import ReferenceRow, best_checkpoint, reference_table
 from sparring.curriculum.ratings.game_results import GameResult, head_to_head
@@ -19,6 +18,7 @@ def test_the_table_by_hand():
     assert reference_table(league) == [
         ReferenceRow("base_model", 940.0, -60.0, 0),
         ReferenceRow("checkpoint_000020 minus base_model", 150.0, None, 0),
+        ReferenceRow("total reference drop", 60.0 + 95.0 + 100.0 + 40.0 + 60.0, None, 0),
         ReferenceRow("dumbbot", 1190.0, 190.0, 0),
         ReferenceRow("territorial", 960.0, 0.0, 0),
         ReferenceRow("coordinated", 940.0, 0.0, 0),
@@ -31,7 +31,7 @@ def test_the_table_by_hand():
 def test_the_challenger_is_no_checkpoint():
     league = rated(small_league(0), challenger=3000.0)
     assert best_checkpoint(league) is None
-    assert [row.figure for row in reference_table(league)][:2] == ["base_model", "dumbbot"]
+    assert [row.figure for row in reference_table(league)][:2] == ["base_model", "total reference drop"]
 
 
 def test_games_are_counted_and_a_gap_rests_on_the_fewer():
@@ -58,7 +58,7 @@ def test_metrics_by_hand():
     ]
     league = rated(record(small_league(2), games), c20=1300.0)
     names = ("chaos", CHALLENGER, "checkpoint_000020")
-    drawn = [Opponents(names, tuple(category(league, LeagueConfig(), name) for name in names))]
+    drawn = [Opponents(names, tuple(bucket(league, name) for name in names))]
     metrics = league_metrics(league, drawn, games)
     assert metrics["elo/win_rate"] == pytest.approx((0 + 1 + 0.5) / 3)
     assert metrics["elo/games_played"] == 2.0
@@ -67,19 +67,15 @@ def test_metrics_by_hand():
     assert metrics["league/num_checkpoints"] == 2.0
     assert metrics["league/best_elo"] == metrics["elo/checkpoint_000020"] == 1300.0
     rates = {key: value for key, value in metrics.items() if key.startswith("pfsp/")}
-    assert rates == {
-        "pfsp/self_play_rate": pytest.approx(1 / 3),
-        "pfsp/peer_rate": 0.0,
-        "pfsp/exploitable_rate": 0.0,
-        "pfsp/baseline_rate": pytest.approx(1 / 3),
-        "pfsp/stronger_rate": pytest.approx(1 / 3),
-    }
+    drawn_rates = dict.fromkeys(("self", "peer", "stronger"), pytest.approx(1 / 3))  # chaos is 20 to 100 below
+    assert rates == {f"pfsp/{name}_rate": drawn_rates.get(name, 0.0) for name in CATEGORIES}
     assert all(type(value) is float for value in metrics.values())
 
 
 def test_what_is_not_known_is_left_out():
     metrics = league_metrics(small_league(0), [], [])
-    assert not metrics.keys() & {"league/best_elo", "elo/win_rate", "pfsp/peer_rate"}
+    assert not metrics.keys() & {"elo/win_rate", "pfsp/peer_rate"}
+    assert metrics["league/best_elo"] == 1000.0  # the learner's, before the first checkpoint
     assert metrics["league/num_checkpoints"] == 0.0
 
 

@@ -39,6 +39,7 @@ def test_metrics_by_hand():
             "advantage/max": 1.5,
             "advantage/clipped_count": 3.0,
             "processing/skip_rate": 1 / 6,
+            "processing/total_samples_skipped": 1.0,
             "processing/skipped_zero_variance": 0.0,
             "processing/skipped_single_sample": 1.0,
             "processing/effective_batch_size": 5.0,

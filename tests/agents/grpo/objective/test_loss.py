@@ -35,6 +35,14 @@ def test_the_asymmetric_clip_by_hand():
     assert by_hand([-1.0, 1.0]).cut.tolist() == [False, False, False]
 
 
+def test_the_bound_above_for_bad_samples_by_hand():
+    # A = -1: min(-min(2, 1.6), -1.5) = -1.6, cut, and -1; A = 1 is as without the bound.
+    terms = by_hand([-1.0, 1.0], ppo_delta=1.6)
+    assert terms.loss.item() == pytest.approx(((1.6 + 1) / 2 - 0.5) / 2)
+    assert terms.cut.tolist() == [True, False, False]
+    assert by_hand([1.0, 1.0], ppo_delta=1.6).loss.item() == by_hand([1.0, 1.0]).loss.item()
+
+
 def test_without_clipping_the_ratio_counts_as_it_is():
     terms = by_hand([1.0, -1.0], use_ppo_clipping=False)
     assert terms.loss.item() == pytest.approx(-((2 + 1) / 2 - 0.5) / 2)

@@ -16,7 +16,7 @@ from sparring.configs.language import GRPOConfig
 def test_the_std_of_a_sample_divides_by_one_less_and_has_a_floor():
     rewards = torch.tensor([1.0, 0.0, 0.5, 0.2, 0.61, 0.60, 0.60, 0.59], dtype=torch.float64)
     groups = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
-    config = GRPOConfig(advantage_std="sample", advantage_min_std=0.05)
+    config = GRPOConfig(advantage_std="sample", advantage_std_floor=0.05)
     found = advantages(rewards, groups, config)
     for part in (slice(0, 4), slice(4, 8)):
         std = max(float(rewards[part].std(correction=1)), 0.05)

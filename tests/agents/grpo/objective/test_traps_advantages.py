@@ -28,15 +28,25 @@ def test_trap_14_advantages_do_not_know_the_unit_of_the_reward(factor, shift):
 def test_trap_14_groups_of_different_spread_weigh_alike_only_when_scaled():
     reward = torch.tensor([0.0, 1.0, 0.0, 100.0])
     scaled = valued(reward, [0, 0, 1, 1]).values.tolist()
-    plain = valued(reward, [0, 0, 1, 1], scale_advantages=False).values.tolist()
+    plain = valued(reward, [0, 0, 1, 1], scale_advantages=False, advantage_clip=0.0).values.tolist()
     assert scaled == [-1.0, 1.0, -1.0, 1.0]
     assert plain == [-0.5, 0.5, -50.0, 50.0]
 
 
-def test_trap_14_a_tiny_spread_is_not_blown_up():
-    """A spread of 2e-5 would become +-1 without the floor of 1e-2."""
-    values = valued([0.0, 2e-5], [0, 0], advantage_min_std=1e-2).values
-    torch.testing.assert_close(values, torch.tensor([-1e-3, 1e-3]))
+@pytest.mark.parametrize("options", [{"advantage_min_std": 1e-2}, {"min_reward_variance": 1e-4}])
+def test_trap_14_a_tiny_spread_is_not_blown_up(options):
+    """A standard deviation of 1e-5 would become +-1; one of 0.02 is used."""
+    result = valued([0.0, 2e-5, 0.0, 0.04], [0, 0, 1, 1], **options)
+    assert result.used.tolist() == [False, False, True, True]
+    assert result.values.tolist() == pytest.approx([0, 0, -1, 1])
+    assert result.metrics["processing/skipped_zero_variance"] == 2.0
+
+
+def test_groups_below_the_least_size_are_left_out():
+    result = valued([0.0, 1.0, 0.0, 1.0, 5.0], [0, 0, 1, 1, 1], min_group_size=3)
+    assert result.used.tolist() == [False, False, True, True, True]
+    assert result.metrics["processing/skipped_single_sample"] == 2.0
+    assert result.metrics["processing/total_samples_skipped"] == 2.0
 
 
 def test_trap_14_the_clip_is_the_last_thing_that_happens():

@@ -1,6 +1,8 @@
 """Trap 32: beta in every step as it should be, to the step; and the controller by hand."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -43,10 +45,24 @@ def test_trap_32_a_skipped_step_is_a_step_of_the_warm_up():
     assert "kl/ema" not in beta.metrics()
 
 
-def test_trap_32_the_controller_waits_for_the_warm_up_and_then_acts_one_step_later():
-    """KL 10 times the target throughout: whole in step 2, moved in step 3."""
+def test_trap_32_the_controller_waits_for_the_end_of_the_warm_up():
+    """KL 10 times the target throughout: step 2 is the first without a warm-up, and moved at once."""
     values = schedule(6, kl=0.2, kl_beta=0.04, kl_beta_warmup_steps=2, kl_target=0.02)
-    assert values == pytest.approx([0.0, 0.02, 0.04, 0.06, 0.09, 0.135])
+    assert values == pytest.approx([0.0, 0.02, 0.06, 0.09, 0.135, 0.2025])
+
+
+@pytest.mark.parametrize("row", json.loads((Path(__file__).parent / "recorded_beta.json").read_text()))
+def test_trap_32_the_controller_does_what_the_original_recorded(row):
+    """Forty steps of six settings, from the original's own controller."""
+    options = {"kl_beta": row["beta"], "kl_beta_warmup_steps": row["warmup"], "kl_target": row["target"]}
+    beta = Beta(GRPOConfig(**options))
+    for kl, used in zip(row["kl"], row["used"], strict=True):
+        assert beta.value == pytest.approx(used, abs=1e-7)
+        beta.observe(kl)
+
+
+def test_between_its_limits_even_a_beta_out_of_bounds_stays():
+    assert schedule(3, kl=0.02, kl_beta=0.9, kl_target=0.02) == [0.9] * 3
 
 
 def test_beta_follows_the_kl_between_its_bounds():
@@ -63,8 +79,8 @@ def test_between_half_and_one_and_a_half_targets_nothing_moves(kl, factor):
 
 
 def test_the_mean_of_the_kl_by_hand():
-    """Horizon 4: 1, then 1 + (0 - 1) / 4, then 0.75 + (2 - 0.75) / 4."""
-    beta = Beta(GRPOConfig(kl_horizon=4))
+    """Horizon 7, a weight of 2 / 8: 1, then 1 + (0 - 1) / 4, then 0.75 + (2 - 0.75) / 4."""
+    beta = Beta(GRPOConfig(kl_horizon=7))
     seen = []
     for kl in (1.0, 0.0, 2.0):
         beta.observe(kl)

@@ -37,7 +37,7 @@ def padded(values, lengths):
     )
 
 
-def stand_in(logp, aggregation, level, corrected, kl_ratio):
+def stand_in(logp, aggregation, level, corrected, kl_ratio, delta):
     """What `GRPOTrainer._compute_loss` asks of the trainer."""
     accelerator = SimpleNamespace(num_processes=1, reduce=lambda x, reduction: x, gather=lambda x: x)
     return SimpleNamespace(
@@ -45,7 +45,7 @@ def stand_in(logp, aggregation, level, corrected, kl_ratio):
         _entropy_bonus_enabled=False,
         _metrics={"train": defaultdict(list)},
         accelerator=accelerator,
-        args=SimpleNamespace(delta=None, use_bias_correction_kl=kl_ratio, steps_per_generation=1),
+        args=SimpleNamespace(delta=delta, use_bias_correction_kl=kl_ratio, steps_per_generation=1),
         aux_loss_enabled=False,
         beta=BETA,
         current_gradient_accumulation_steps=1,
@@ -70,7 +70,7 @@ def batch(dtype, *, weighted):
     return tokens, (tokens.logp.values.detach() + shift).to(dtype)
 
 
-def trls(trainer, tokens, reference, aggregation, level="token", kl_ratio=False):
+def trls(trainer, tokens, reference, aggregation, level="token", kl_ratio=False, delta=None):
     """TRL's loss and its gradient by the log-probabilities of the tokens."""
     leaf = tokens.logp.values.detach().clone().requires_grad_()
     mask = padded(torch.ones_like(leaf), LENGTHS)
@@ -87,7 +87,7 @@ def trls(trainer, tokens, reference, aggregation, level="token", kl_ratio=False)
     }
     if tokens.weight is not None:
         inputs["importance_sampling_ratio"] = padded(tokens.weight, LENGTHS)
-    stand = stand_in(padded(leaf, LENGTHS), aggregation, level, tokens.weight is not None, kl_ratio)
+    stand = stand_in(padded(leaf, LENGTHS), aggregation, level, tokens.weight is not None, kl_ratio, delta)
     loss = trainer._compute_loss(stand, None, inputs)
     loss.backward()
     return loss.item(), leaf.grad, stand._metrics["train"]
@@ -142,3 +142,19 @@ def test_the_comparison_would_notice_another_clip(trainer):
     loss, gradient, _ = ours(tokens, reference, "grpo", ppo_epsilon_high=0.4)
     assert abs(loss - their_loss) > 1e-4
     assert (gradient - their_gradient).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(("level", "loss_type"), [("token", "grpo"), ("sequence", "gspo")])
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_two_sided_clipping_is_that_of_trl(trainer, aggregation, level, loss_type):
+    """A bound of 1.6, which tokens with ratios up to 2.5 and bad advantages exceed."""
+    tokens, reference = batch(torch.float64, weighted=False)
+    tokens.advantage.copy_(-tokens.advantage.abs())
+    their_loss, their_gradient, _ = trls(trainer, tokens, reference, aggregation, level, delta=1.6)
+    loss, gradient, terms = ours(tokens, reference, aggregation, loss_type=loss_type, ppo_delta=1.6)
+    assert loss == pytest.approx(their_loss, rel=0, abs=1e-12)
+    torch.testing.assert_close(gradient, their_gradient, rtol=0, atol=1e-12)
+    if level == "token":
+        free = ours(tokens, reference, aggregation, loss_type=loss_type)
+        assert abs(free[0] - loss) > 1e-4
+        assert terms.cut.sum() > free[2].cut.sum()

@@ -18,7 +18,9 @@ from tests.agents.llm.toys import llama, word_tokenizer
 SMALL = [
     "+run=diplomacy_exp1_quick", "grpo.groups=2", "grpo.samples_per_group=2", "grpo.rollout_horizon_years=1",
     "grpo.rollout_long_horizon_years=1", "grpo.rollout_warmup_phases=2", "grpo.steps=3", "threads=1",
-    "grpo.buffer_depth=0", "logger.progress=false", "env.last_year=1910",
+    "grpo.buffer_depth=0", "logger.progress=false", "env.last_year=1910", "grpo.count_fork_year=false",
+    "grpo.reward_discount_per=phase", "grpo.use_token_level_loss=false", "grpo.entropy_coef=0",
+    "grpo.rollout_warmup_player=dumbbot", "league.checkpoint_schedule=even", "league.starting_ratings=measured",
 ]  # fmt: skip
 
 

@@ -137,6 +137,20 @@ def test_games_of_a_group_that_failed_before_the_fork_are_counted(tmp_path):
     assert {name for name, _ in backends.asked} == {BASE_MODEL, CHALLENGER}
 
 
+def test_the_players_of_the_games_may_play_before_the_fork(tmp_path):
+    """The learner, the hero's, is asked; all other seats are bots', and the base model is never asked."""
+    config = small_config("grpo.rollout_warmup_player=players", "grpo.rollout_no_warmup_chance=0")
+    plan = plan_of(config, folder=tmp_path)
+    masters = DiplomacyBatch(len(plan.groups), last_year=1910, threads=1)
+    backends = Noting()
+    warmup = Warmup("players", PromptRules(), partial(decide_all, backends))
+    played_on = tuple(replace(group, warmup_phases=3) for group in plan.groups)
+    warmed_up(masters, played_on, warmup)
+    masters.close()
+    assert {name for name, _ in backends.asked} == {CHALLENGER}
+    assert 3 <= sum(count for _, count in backends.asked) <= 3 * len(plan.groups)  # one power of each game
+
+
 def test_who_plays_before_the_fork_is_checked():
     with pytest.raises(ConfigError, match=r"grpo\.rollout_warmup_player=dumbot: choose from .*did you mean 'dumbbot'"):
         small_config("grpo.rollout_warmup_player=dumbot")

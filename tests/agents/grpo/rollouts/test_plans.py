@@ -56,18 +56,26 @@ def test_in_self_play_all_seven_learn_and_no_opponent_is_drawn():
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_games_are_played_for_one_phase_to_all_before_the_fork_unless_they_begin_at_the_opening(most):
-    """With chance 0 every number from 1 to the most comes up, with 1 none, and with a half zero does about so often."""
+def test_phases_before_the_fork_are_uniform_from_none_to_the_most_unless_games_begin_at_the_opening(most):
+    """With chance 0 every number from 0 to the most comes up alike, with 1 none."""
     many = {"groups": 200, "rollout_warmup_phases": most}
     never, always, half = (
         Counter(group.warmup_phases for group in groups(**many, rollout_no_warmup_chance=chance))
         for chance in (0.0, 1.0, 0.5)
     )
-    assert sorted(never) == list(range(1, most + 1))
+    assert sorted(never) == list(range(most + 1))
     assert max(never.values()) - min(never.values()) < 40
     assert always == {0: 200}
-    assert 70 < half[0] < 130
+    expected = 200 * (0.5 + 0.5 / (most + 1))
+    assert expected - 30 < half[0] < expected + 30
     assert set(half) == {*range(most + 1)}
+
+
+def test_by_default_games_begin_at_the_opening_with_chance_0_289():
+    """0.2 + 0.8 / 9, to five standard deviations of 4,000 groups."""
+    found = groups(groups=4000, rollout_warmup_phases=GRPOConfig().rollout_warmup_phases)
+    assert max(group.warmup_phases for group in found) == 8
+    assert sum(group.warmup_phases == 0 for group in found) == pytest.approx(4000 * 0.289, abs=5 * 29)
 
 
 def test_without_phases_before_the_fork_all_begin_at_the_opening():
@@ -91,5 +99,5 @@ def test_only_policies_with_a_file_have_a_path():
     league = enter_checkpoint(new_league(("random", "chaos", "dumbbot"), "toy"), step=1, path="step_000001.pt")
     plan = draw_plan(CONFIG, seats=7, step=0, policy_version=7, seed=3, draw=met, league=league)
     assert plan.paths == (("checkpoint_000001", "step_000001.pt"),)
-    assert (plan.step, plan.policy_version, plan.samples, len(plan.groups)) == (0, 7, 4, 4)
+    assert (plan.step, plan.policy_version, plan.samples, len(plan.groups)) == (0, 7, 8, 4)
     assert np.isfinite([group.ratings for group in plan.groups]).all()

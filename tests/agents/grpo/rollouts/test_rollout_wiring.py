@@ -4,6 +4,7 @@ The games are recorded by the simulator itself while they are played, all seven 
 language model; what they should have been paid is then worked out from the recording.
 """
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -188,6 +189,44 @@ def test_games_last_whole_years_without_the_year_of_the_fork(warmup, years, seas
     assert end["phase"].tolist() == [SPRING] * 2 * SAMPLES
     assert {year(turn, season) for turn in batch.turns} == set(range(1901, ends))
     assert batch.years == (ends - 1901) * 2 * SAMPLES
+
+
+@pytest.mark.parametrize(("warmup", "years", "ends"), [(0, 1, 1902), (1, 1, 1902), (1, 2, 1903)])
+def test_the_year_of_the_fork_may_count_as_the_first(warmup, years, ends, recorded):
+    options = PLAIN | {"count_fork_year": True}
+    played(options, plan(group(warmup, years, seed=1), group(warmup, years, seed=2)), bot="defensive")
+    end = recorded.phases[-1][1]
+    assert end["year"].tolist() == [ends] * 2 * SAMPLES
+    assert end["phase"].tolist() == [SPRING] * 2 * SAMPLES
+
+
+def test_discounting_by_own_decisions(recorded):
+    """A decision is paid its own phase and 0.9 of what the same power's next decision is paid for its phases."""
+    batch = played(PLAIN | {"reward_discount_gamma": 0.9, "reward_discount_per": "decision"})
+    plain = played(PLAIN)
+    earned = scored(recorded, "dense")[: len(recorded.phases) // 2]
+    own = {}
+    for turn, reward, without in zip(batch.turns, batch.rewards, plain.rewards, strict=True):
+        step = float(earned[turn.step][turn.game, turn.seat])
+        own.setdefault((turn.game, turn.seat), []).append((turn.step, (reward - without) / 0.8 + step, step))
+    for decisions in own.values():
+        decisions.sort()
+        for (_, total, step), (_, later, _) in pairwise(decisions):
+            assert total == pytest.approx(step + 0.9 * later, abs=1e-9)
+        assert decisions[-1][1] == pytest.approx(decisions[-1][2], abs=1e-9)
+
+
+def test_players_are_rated_by_final_scores():
+    (ending, *_) = played(PLAIN | {"use_position_scoring": True}).endings
+    assert len(ending.finals) == 7
+    best = max(range(7), key=ending.finals.__getitem__)
+    assert ending.scores[best] == max(ending.scores)
+    assert ending.finals[best] > 50  # with the bonus of the first place
+
+
+def test_without_a_league_nothing_is_conditioned_on_ratings():
+    with_elo = played(PLAIN | {"use_elo_conditioned_rewards": True, "play": "self_play"})
+    assert with_elo.rewards == pytest.approx(played(PLAIN).rewards, abs=1e-12)
 
 
 def test_games_of_one_plan_may_stop_at_different_times(recorded):

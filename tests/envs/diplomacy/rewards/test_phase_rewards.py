@@ -53,7 +53,7 @@ def test_strategic_standing_by_hand():
     assert phase_rewards.centres_behind(owner).tolist() == [[2, 4, 4, 4, 0, 4, 0]]
     np.testing.assert_allclose(found[0], 0.5 + 0.5 - 0.3 * 2 + 0.5 * balance)
     np.testing.assert_allclose(found[[4, 6]], [0.5 + 0.5 + 2.0, 0.5 + 2.0])
-    np.testing.assert_allclose(found[1], 0.5 - 0.3 * 4 + 0.5 * balance)
+    np.testing.assert_allclose(found[1], 0.5 - 0.3 * 4)  # without a centre there is no part in the balance
 
 
 def test_balance_is_never_below_zero():
@@ -64,9 +64,12 @@ def test_balance_is_never_below_zero():
 
 @pytest.mark.parametrize(
     ("unit", "there", "expected"),
-    [("A VEN", "TRI", 1), ("F VEN", "TRI", 1), ("F ROM", "VEN", 0), ("F SPA/NC", "MAR", 0), ("F SPA/SC", "MAR", 1)],
+    [
+        *(("A VEN", "TRI", 1), ("F VEN", "TRI", 1), ("F ROM", "VEN", 1), ("F SPA/NC", "MAR", 1)),
+        *(("F ADR", "VIE", 0), ("A PAR", "MAR", 0), ("F NTH", "HOL", 1)),
+    ],
 )
-def test_threats_are_moves_the_unit_could_make(unit, there, expected):
+def test_a_centre_is_threatened_from_beside_whether_or_not_the_unit_could_enter(unit, there, expected):
     units, owner = units_of(italy=unit), owners(france=there)
     assert phase_rewards.tactical(units, owner)[0, 2] == pytest.approx(-0.3 * expected)
 
@@ -146,9 +149,10 @@ def test_step_rewards_of_either_kind_by_hand():
     # A unit and no centre for France; two centres for Italy.
     dense = phase_rewards.step_rewards(*games, QUIET, influence)[0]
     assert dense.tolist() == pytest.approx([0, 0, 0.3, 0, 4.0, 0, 0])
-    # France led by 2 to 1 and is 1 behind; the others were 2 behind. Balance was 1 - 0.5 / 1.5 and is 1 - 0.5 / 2.5.
+    # France led by 2 to 1 and is 1 behind; the others were 2 behind, with no part in the balance, which was
+    # 1 - 0.5 / 1.5 and is 1 - 0.5 / 2.5.
     strategic = phase_rewards.step_rewards(*games, QUIET, influence, strategic=True)[0]
-    others = -0.3 + 0.5 * (1 / 3 - 1 / 5)
+    others = -0.3
     france, italy = 0.5 - 0.3 + 0.5 * 0.8 - 2.0, 2.0 + 0.3 - 0.5 * (2 / 3)
     assert strategic.tolist() == pytest.approx([others, others, france, others, italy, others, others])
 

@@ -114,3 +114,31 @@ def test_stronger_opponents_make_the_same_place_worth_more():
 def test_ratings_that_cannot_be_used_are_refused(ratings, message):
     with pytest.raises(InputError, match=message):
         sample_rewards(earned(1.0), END, RewardRules(use_elo_conditioned_rewards=True), ratings=ratings)
+
+
+def test_discounting_by_own_decisions_leaves_the_other_phases_out():
+    """Of three phases the second is not the first power's: 1 + 0.5 * 4, and 4."""
+    steps = earned(1.0, 2.0, 4.0)
+    decided = torch.ones(3, 1, 7, dtype=torch.bool)
+    decided[1, 0, 0] = False
+    rules = {"reward_discount_gamma": 0.5, "final_reward_weight": 0.0, "balance_bonus_weight": 0.0}
+    rules |= {"leader_gap_penalty_weight": 0.0, "step_reward_weight": 1.0}
+    own = sample_rewards(steps, END, RewardRules(reward_discount_per="decision", **rules), decided=decided)
+    assert own[[0, 2], 0, 0].tolist() == [3.0, 4.0]
+    assert own[:, 0, 1].tolist() == [2 + 2 + 2, 4 + 4, 8]
+    whole = sample_rewards(steps, END, RewardRules(**rules), decided=decided)
+    assert whole[:, 0, 0].tolist() == [1 + 1 + 1, 2 + 2, 4]
+
+
+def test_weights_and_the_free_gap_are_options():
+    rules = RewardRules(
+        step_reward_weight=0.2, final_reward_weight=0.8, leader_gap_penalty_weight=0.0, balance_bonus_weight=0.0
+    )
+    assert sample_rewards(earned(5.0), END, rules)[0, 0, :2].tolist() == pytest.approx(
+        [0.2 * 5 + 0.8 * SCORES[0], 0.2 * 10 + 0.8 * SCORES[1]]
+    )
+    assert leader_gap(OWNER, free=5)[0].tolist() == pytest.approx([0, 0, 0, -4 / 18, -5 / 18, -5 / 18, -5 / 18])
+
+
+def test_a_sole_owner_leaves_no_balance():
+    assert balance_bonus(torch.zeros(1, 34)).tolist() == [[0.0] * 7]
