@@ -6,7 +6,7 @@ from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.trainers import train
 from tests.agents.grpo.rollouts.small_games import small_config
 
-CLOCKS = ("_time_s", "_overlap_s", "_total_s", "time/")
+CLOCKS = ("_time_s", "_overlap_s", "_total_s", "_reload_s", "time/")
 
 
 def run(toy, folder, name, *options):

@@ -26,6 +26,16 @@ def test_a_slip_is_refused_by_name_and_leaves_no_folder(tmp_path, option, said):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("run", ["diplomacy_exp2", "diplomacy_exp2_quick"])
+def test_the_experiment_that_trains_an_adapter_asks_for_it(tmp_path, run):
+    with pytest.raises(
+        InputError, match=rf"^model\.adapter is missing: \+run={run} .*give model\.adapter=FILE"
+    ) as refused:
+        FolderClaim(load([f"+run={run}", f"checkpoint_dir={tmp_path}", "name=mine"]))
+    assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_there_is_taken(tmp_path):
     (tmp_path / "adapter.pt").write_bytes(b"read by the trainer")
     (tmp_path / "theirs").mkdir()

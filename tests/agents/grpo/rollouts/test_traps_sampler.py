@@ -73,7 +73,9 @@ def test_a_token_that_is_not_a_number_is_not_swept_away_by_the_mask():
 def test_no_tokens_have_no_weights():
     result = corrected([], torch.zeros(0, dtype=torch.int64))
     assert result.weight.shape == (0,)
-    assert result.metrics == {"ppo/is_masked_fraction": 0.0}
+    names = ("ratio_mean", "ratio_max", "masked_fraction", "logp_gap_mean", "logp_gap_max")
+    assert result.metrics.keys() == {f"ppo/is_{name}" for name in names}
+    assert all(math.isnan(value) for value in result.metrics.values())
 
 
 def test_weights_carry_no_gradient():
