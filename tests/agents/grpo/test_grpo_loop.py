@@ -70,7 +70,7 @@ def test_every_row_has_the_names_that_analyses_read(toy, tmp_path):
     options = ("grpo.steps=2", "grpo.learning_rate=1e-3", "league.dumbbot_game_probability=1")
     row = rows(run(toy, tmp_path, "names", *options))[-1]
     names = [
-        "benchmark/kl", "rollout/max_volume_reload_s", "league/best_elo", "dumbbot/games_count", "pfsp/self_rate",
+        "benchmark/kl", "league/best_elo", "dumbbot/games_count", "pfsp/self_rate",
         "benchmark/loss", "benchmark/reward_mean", "benchmark/reward_std", "benchmark/grad_norm",
         "benchmark/trajectories", "benchmark/used_cached_ref_logprobs", "kl/mean", "kl/max", "kl/min", "kl/std",
         "kl/beta", "kl/warmup_progress", "kl/ema", "kl/beta_adjusted", "advantage/mean", "advantage/std",
