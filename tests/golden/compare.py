@@ -31,7 +31,7 @@ IGNORED_FILES = {
 }
 """Patterns of files that are not compared, and why."""
 IGNORED_KEYS = (
-    ("*metrics.jsonl", re.compile(r"/time/|_(time|overlap|total)_s$"), "seconds"),
+    ("*metrics.jsonl", re.compile(r"/time/|_(time|overlap|total|reload)_s$"), "seconds"),
     ("*state.pt", re.compile(r"^logger/bytes/|^seconds$"), "lengths of logs that hold seconds; seconds"),
     (
         "*",
