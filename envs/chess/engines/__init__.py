@@ -1,0 +1,1 @@
+"""Engines that value chess positions: Stockfish over UCI, or the built-in search where it is missing."""

@@ -1,0 +1,37 @@
+"""Lines of an engine: a move in UCI and its value in pawns from the side to move; mate in n is ±(10000 - n) / 100."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import chess
+from sparring.configs.core.errors import InputError
+
+Line = tuple[str, float]
+MATE_SCORE = 10000
+"""Centipawns."""
+
+
+class Searcher(Protocol):
+    """One search at a time, from one process or none. Equal arguments give equal lines, in any order of calls."""
+
+    def lines(self, fen: str, count: int) -> list[Line]:
+        """Return up to `count` best moves with their values, best first; the position has a legal move."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
+def value_when_over(board: chess.Board) -> float | None:
+    """Return the value of a position without legal moves: mated or stalemate; None if there are legal moves."""
+    if any(board.generate_legal_moves()):
+        return None
+    return -MATE_SCORE / 100 if board.is_check() else 0.0
+
+
+def refuse_impossible(board: chess.Board) -> None:
+    """Raise `InputError` for a position that no engine can search, such as one without a king."""
+    status = board.status()
+    if status is not chess.STATUS_VALID:
+        faults = ", ".join(flag.name.lower() for flag in chess.Status if flag and flag in status and flag.name)
+        raise InputError(f"position {board.fen()!r}: is impossible ({faults}); give one that can occur in a game")

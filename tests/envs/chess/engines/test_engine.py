@@ -1,0 +1,160 @@
+"""The engine of the chess tasks: what it answers, the cache, crashes, and the built-in search in its place."""
+
+import random
+
+import chess
+import pytest
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.chess.engines import uci_process
+from sparring.envs.chess.engines.engine import BUILT_IN, open_engine
+from sparring.envs.chess.engines.uci_process import find_stockfish
+from tests.envs.chess.engines.uci_programs import write_puppet
+
+needs_stockfish = pytest.mark.skipif(find_stockfish() is None, reason="Stockfish is not installed")
+MATE_IN_ONE = chess.Board("6k1/5ppp/8/8/8/8/8/R5K1 w - - 0 1")
+MATED = chess.Board("R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1")
+STALEMATE = chess.Board("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1")
+HANGING_QUEEN = chess.Board("4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1")
+ENGINES = [BUILT_IN, pytest.param("", marks=needs_stockfish, id="stockfish")]
+
+
+def some_boards(count, plies=12, seed=3):
+    draw, boards = random.Random(seed), []
+    for _ in range(count):
+        board = chess.Board()
+        for _ in range(plies):
+            board.push(draw.choice(sorted(board.legal_moves, key=str)))
+        boards.append(chess.Board(board.fen()))
+    return boards
+
+
+@pytest.mark.parametrize("path", ENGINES)
+def test_moves_and_values_of_known_positions(path):
+    with open_engine(path, depth=6) as engine:
+        assert engine.top_moves(MATE_IN_ONE, 2)[0] == ("a1a8", 99.99)
+        assert engine.value(MATE_IN_ONE) == 99.99
+        assert engine.value(MATED) == -100.0
+        assert engine.value(STALEMATE) == 0.0
+        assert engine.top_moves(MATED, 5) == []
+        assert engine.top_moves(HANGING_QUEEN, 5)[0][0] == "e4d5"
+        lines = engine.top_moves(chess.Board(), 5)
+        assert len({move for move, _ in lines}) == 5
+        assert [value for _, value in lines] == sorted((value for _, value in lines), reverse=True)
+
+
+@pytest.mark.parametrize("path", ENGINES)
+def test_values_are_of_the_side_to_move(path):
+    up_a_queen = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR {} KQkq - 0 1"
+    with open_engine(path, depth=6) as engine:
+        assert engine.value(chess.Board(up_a_queen.format("w"))) > 3
+        assert engine.value(chess.Board(up_a_queen.format("b"))) < -3
+
+
+@pytest.mark.parametrize("path", ENGINES)
+def test_the_order_and_the_number_of_processes_do_not_matter(path):
+    boards = some_boards(6)
+    with open_engine(path, depth=8) as engine, open_engine(path, depth=8, processes=2) as others:
+        forwards = [engine.top_moves(board, 3) for board in boards], [engine.value(board) for board in boards]
+        values = others.batch_values(boards[::-1] + boards[:2])
+        assert (others.batch_top_moves(boards[::-1], 3)[::-1], values[5::-1]) == forwards
+        assert values[6:] == forwards[1][:2]
+
+
+def test_one_line_of_the_built_in_search_is_the_first_of_many():
+    with open_engine(BUILT_IN) as engine:
+        for board in some_boards(8, plies=20):
+            everything = engine.top_moves(board, 300)
+            assert len(everything) == board.legal_moves.count()
+            assert engine.top_moves(board, 3) == everything[:3]
+            assert engine.value(board) == everything[0][1]
+
+
+def test_the_built_in_search_is_announced_where_stockfish_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(uci_process, "PLACES", ("no-such-program",))
+    with open_engine() as engine:
+        assert engine.stand_in
+        assert engine.name == "built-in search 1 (material and mobility), depth 2"
+    said = capsys.readouterr().err
+    assert "Stockfish is not installed (apt-get install stockfish)" in said
+    assert "built-in search 1" in said
+
+
+@needs_stockfish
+def test_stockfish_is_named_with_its_version_and_depth(capsys):
+    with open_engine(depth=3) as engine:
+        assert engine.name.startswith("Stockfish ")
+        assert engine.name.endswith(", depth 3")
+        assert not engine.stand_in
+    assert capsys.readouterr().err == ""
+
+
+def test_found_lines_are_stored_by_position_count_depth_and_version(tmp_path):
+    program, log = write_puppet(tmp_path)
+    start, other = chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")
+    for _ in range(2):
+        with open_engine(program, depth=4, cache=tmp_path / "new" / "lines.sqlite") as engine:
+            assert engine.name == "Puppet 3, depth 4"
+            assert engine.batch_top_moves([start, start, other], 1) == [[("e2e4", 0.07)]] * 3
+    assert len(log.read_text().splitlines()) == 2
+    with open_engine(program, depth=5, cache=tmp_path / "new" / "lines.sqlite") as engine:
+        engine.value(start)
+        engine.top_moves(start, 2)
+    assert len(log.read_text().splitlines()) == 4
+
+
+def test_moves_before_the_position_are_not_shown_to_the_engine(tmp_path):
+    program, log = write_puppet(tmp_path)
+    board = chess.Board()
+    board.push_uci("g1f3")
+    with open_engine(program) as engine:
+        assert engine.value(board) == -0.07
+    assert log.read_text().split()[1:3] == ["fen", board.fen().split()[0]]
+    assert "moves" not in log.read_text()
+
+
+def test_a_crash_restarts_the_engine_once(tmp_path):
+    program, log = write_puppet(tmp_path, fatal="4k3", times=1)
+    with open_engine(program) as engine:
+        assert engine.value(chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")) == 0.07
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_a_second_crash_names_the_position_and_loses_nothing(tmp_path):
+    fatal = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1"
+    program, log = write_puppet(tmp_path, fatal="4k3", times=2)
+    boards = [chess.Board(fatal), chess.Board(), chess.Board("3k4/8/8/8/8/8/4P3/4K3 w - - 0 1")]
+    with open_engine(program, cache=tmp_path / "lines.sqlite") as engine:
+        with pytest.raises(InputError, match=f"failed twice at the position '{fatal}'") as raised:
+            engine.batch_values(boards)
+        assert "\n" not in str(raised.value)
+        assert engine.batch_values(boards) == [0.07] * 3
+    assert len(log.read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    "fen", ["8/8/8/8/8/8/8/8 w - - 0 1", "kk6/8/8/8/8/8/8/K7 w - - 0 1", "4k3/4Q3/8/8/8/8/8/4K3 w - - 0 1"]
+)
+def test_impossible_positions_are_refused_by_name(fen):
+    with open_engine(BUILT_IN) as engine, pytest.raises(InputError, match=f"position '{fen}': is impossible"):
+        engine.value(chess.Board(fen))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 0}, r"engine depth=0: must be in \[1, 60\]"),
+        ({"processes": 0}, r"engine processes=0: must be in \[1, 256\]"),
+        ({"path": "/no/such/stockfish"}, "is no program that can be run; give Stockfish's path"),
+        ({"path": "true"}, "engine '.*true': does not answer as a UCI engine"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options, message):
+    with pytest.raises(InputError, match=message):
+        open_engine(**options)
+
+
+def test_a_file_that_is_no_cache_is_refused(tmp_path):
+    (tmp_path / "lines.sqlite").write_text("nonsense " * 100)
+    with pytest.raises(InputError, match="cannot be used"):
+        open_engine(BUILT_IN, cache=tmp_path / "lines.sqlite")

@@ -1,0 +1,42 @@
+"""UCI engines for tests, as programs: one that answers at once, and ends itself where it is told to."""
+
+import sys
+
+import chess
+
+_PROGRAM = """#!{python}
+import pathlib, sys
+log, fatal, times = pathlib.Path({log!r}), {fatal!r}, {times}
+position = ""
+for line in sys.stdin:
+    word = line.split()[0]
+    if word == "uci":
+        for name in ("Hash", "MultiPV"):
+            print(f"option name {{name}} type spin default 1 min 1 max 99")
+        print("id name Puppet 3\\nuciok")
+    elif word == "isready":
+        print("readyok")
+    elif word == "position":
+        position = line.replace("startpos", "fen {start}")
+    elif word == "go":
+        with log.open("a") as file:
+            file.write(position)
+        if fatal and fatal in position and log.read_text().count(fatal) <= times:
+            sys.exit(1)
+        print("info depth 1 multipv 1 score cp 7 pv e2e4\\nbestmove e2e4" if " w " in position
+              else "info depth 1 multipv 1 score cp -7 pv e7e5\\nbestmove e7e5")
+    elif word == "quit":
+        break
+    sys.stdout.flush()
+"""
+
+
+def write_puppet(folder, *, fatal="", times=0):
+    """An engine that ends at positions with the text `fatal`, so many times; the log lists its searches."""
+    program, log = folder / "puppet", folder / "searches.txt"
+    log.touch()
+    program.write_text(
+        _PROGRAM.format(python=sys.executable, log=str(log), start=chess.STARTING_FEN, fatal=fatal, times=times)
+    )
+    program.chmod(0o755)
+    return str(program), log
