@@ -22,7 +22,7 @@ def pages() -> dict[Path, str]:
     """Every game's page: where it belongs, and what it must say."""
     games = {env_id: spec.entry_point for env_id, spec in registry.items() if spec.namespace == "sparring"}
     found = {}
-    for env_id, entry_point in sorted({**envs.PARALLEL, **games}.items()):
+    for env_id, entry_point in sorted({**envs.PARALLEL, **envs.AEC, **games}.items()):
         assert isinstance(entry_point, str)
         text = inspect.getdoc(load_env_creator(entry_point)) or ""
         notice = "<!-- Written by docs/generate_env_pages.py from the class docstring: edit that. -->"

@@ -11,9 +11,13 @@ from gymnasium.envs.registration import register
 
 from sparring.envs.game import games
 
-PARALLEL = {game.id: game.parallel_env for game in games()}
+PARALLEL = {game.id: game.parallel_env for game in games() if game.parallel_env}
 """PettingZoo parallel environments by id; PettingZoo itself has no registry."""
+AEC = {game.id: game.aec_env for game in games() if game.aec_env}
+"""PettingZoo environments of games played in turn, by id."""
 
 for _game in games():
     if _game.env:
         register(id=_game.id, entry_point=_game.env, vector_entry_point=_game.vector_env)
+    for _id, _entry_point in _game.text_envs:
+        register(id=_id, entry_point=_entry_point)

@@ -17,8 +17,11 @@ from sparring.configs.core.errors import InputError, choose
 if TYPE_CHECKING:
     from sparring.envs.text import TextGame
 
-ROOMS = ("dogfight", "diplomacy")
+ROOMS = ("dogfight", "diplomacy", "chess")
 """Packages next to this file that define a `GAME`."""
+
+EXTRAS = {"chess": "chess"}
+"""Packages that only some games need, and the extra of Sparring that installs each."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,20 @@ class Game:
     """Scripted players by number."""
     first_run: str
     """Run file that trains a first policy."""
-    batch: str
+    batch: str = ""
     """Native batch of matches."""
-    parallel_env: str
-    """PettingZoo environment with all seats open."""
+    parallel_env: str = ""
+    """PettingZoo environment with all seats open, which act together."""
+    aec_env: str = ""
+    """PettingZoo environment with all seats open, which act in turn."""
     variants: tuple[str, ...] = ()
     """Those of the bots that play only where they are named."""
     env: str = ""
     """`gymnasium.Env` with one seat open."""
     vector_env: str = ""
     """`gymnasium.vector.VectorEnv` with one seat open in each match."""
+    text_envs: tuple[tuple[str, str], ...] = ()
+    """Ids and `gymnasium.Env`s of the game's tasks in text, each of one step."""
     version: int = 1
     """Increased when the same actions no longer lead to the same observations or rewards."""
     win: str = "won"
@@ -114,6 +121,15 @@ def text_game(env_id: str) -> TextGame:
 
 
 def load(reference: str) -> Any:
-    """Import the object named "module:name". References come from `Game` records, never from files or command lines."""
+    """Import the object named "module:name". References come from `Game` records, never from files or command lines.
+
+    Raises `InputError` if it needs a package of an extra that is missing.
+    """
     module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        needs = f"needs the package {error.name}: pip install 'sparring[{EXTRAS[error.name]}]'"
+        raise InputError(f"{module}: {needs}") from error

@@ -1,1 +1,22 @@
-"""Chess as two text tasks with verifiable rewards: analysis (P) and arbiter (A), over python-chess and an engine."""
+"""Chess: two text tasks with verifiable rewards, analysis (P) and arbiter (A), and a game for two in text.
+
+Importing this package needs neither python-chess nor an engine; its modules need python-chess (`sparring[chess]`).
+"""
+
+from sparring.envs.game import Game
+
+ENV_ID = "sparring/Chess-v0"
+ARBITER_ID = "sparring/ChessArbiter-v0"
+BOTS = ("random", "builtin", "stockfish")
+
+GAME = Game(
+    name="chess",
+    id=ENV_ID,
+    title="chess",
+    seats=2,
+    bots=BOTS,
+    first_run="rookworld_sft",
+    aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
+    text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
+    evaluation="sparring.eval.chess.command:main",
+)

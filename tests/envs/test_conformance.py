@@ -21,8 +21,12 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from sparring import envs  # registers the games
+from sparring.envs.game import games as games_of_the_project
 
-GAMES = sorted(env_id for env_id, spec in gym.registry.items() if spec.namespace == "sparring")
+REGISTERED = {env_id for env_id, spec in gym.registry.items() if spec.namespace == "sparring"}
+TEXT = {env_id for game in games_of_the_project() for env_id, _ in game.text_envs}
+"""Tasks of one step, without bounds, endings or a vector env; the tests of their game cover them."""
+GAMES = sorted(REGISTERED - TEXT)
 PARALLEL = {env_id: load_env_creator(entry_point) for env_id, entry_point in envs.PARALLEL.items()}
 # PettingZoo's test of seeds takes no notice of action masks, so a game with masks must be told to forgive.
 UNMASKED = {"sparring/Diplomacy-v0": {"illegal": "hold", "last_year": 1903}}
@@ -82,6 +86,8 @@ def test_there_are_games_and_each_has_its_entries():
     assert GAMES
     assert set(GAMES) == set(VARIANTS) == set(ENDINGS)
     assert set(GAMES) <= set(PARALLEL)
+    assert TEXT <= REGISTERED
+    assert {game.id for game in games_of_the_project()} == {*PARALLEL, *envs.AEC}
     assert set(UNMASKED) <= set(PARALLEL)
 
 

@@ -1,0 +1,41 @@
+"""Without python-chess, Sparring can be imported, and playing chess says how to get it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+NEEDS = "chess needs the package chess: pip install 'sparring[chess]'"
+
+
+def run_without_chess(code):
+    start = (
+        "import sys; sys.modules['chess'] = None; import sparring, gymnasium; from sparring.envs.game import games; "
+    )
+    return subprocess.run([sys.executable, "-c", start + code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_sparring_can_be_imported_without_it():
+    done = run_without_chess("print([game.name for game in games()])")
+    assert (done.stdout.strip(), done.stderr) == ("['dogfight', 'diplomacy', 'chess']", "")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "gymnasium.make('sparring/ChessArbiter-v0')",
+        "import sparring.envs.chess.interfaces.aec_env",
+        "import sparring.envs.chess.engines.engine",
+    ],
+)
+def test_the_extra_is_named(code):
+    done = run_without_chess(code)
+    assert done.stderr.strip().endswith(f"InputError: {NEEDS}")
+
+
+def test_the_extra_is_named_where_a_descriptor_leads_to_it():
+    done = run_without_chess("from sparring.envs.game import load; load('sparring.envs.chess.positions:FIELDS')")
+    needs = "sparring.envs.chess.positions: needs the package chess: pip install 'sparring[chess]'"
+    assert done.stderr.strip().endswith(f"InputError: {needs}")
