@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 PACKAGES = {
     "filelock": "filelock",
@@ -27,7 +28,13 @@ PACKAGES = {
 
 
 def check_installed(script: str) -> None:
-    """Exit with code 2 and a line naming the first package missing from this Python, if any."""
+    """Exit with code 2 and a line naming the first package missing from this Python, if any.
+
+    The folder of the script leaves the path: Python puts it first, and `eval/chess` would hide the package chess.
+    """
+    folder = Path(__file__).resolve().parents[1] / Path(script).parent
+    if sys.path and Path(sys.path[0]).resolve() == folder != Path(__file__).resolve().parents[1]:
+        del sys.path[0]
     missing = next((package for package, module in PACKAGES.items() if find_spec(module) is None), None)
     if missing:
         fix = "run `make setup`, then `source .venv/bin/activate`"

@@ -79,7 +79,9 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         if env:
-            self.add_argument("--env", help="the game, where it is not that of --ckpt: dogfight, diplomacy, gymnasium")
+            self.add_argument(
+                "--env", help="the game, where it is not that of --ckpt: dogfight, diplomacy, chess, gymnasium"
+            )
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing and exiting."""

@@ -19,4 +19,5 @@ GAME = Game(
     aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
     evaluation="sparring.eval.chess.command:main",
+    text_game="sparring.envs.chess.text_game:CHESS",
 )

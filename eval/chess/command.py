@@ -1,0 +1,121 @@
+"""Evaluate a language model or a bot in chess: `python eval/run.py --ckpt RUN --opponents random,stockfish:1`.
+
+The model answers the P task, and its best move is played. Prints wins, draws and losses with 95 % intervals, legal
+half-moves per game and the share of illegal answers, and writes them beside the checkpoint or to --out; --pgn and
+--replay write the games. Exit codes: 0 done, 2 bad input or a failing engine, 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.files import write_atomically
+from sparring.envs.chess import GAME
+from sparring.envs.chess.package import check_package
+from sparring.eval.chess.options import STOCKFISH, BotName, ChessOptions, read_bot, read_opponent, read_options
+from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
+from sparring.eval.players import Player, find_player, results_place
+from sparring.eval.suggestions import BOT_PREFIX
+
+if TYPE_CHECKING:
+    from sparring.eval.chess.games import ChessGame
+    from sparring.eval.chess.players import ChessPlayer
+    from sparring.eval.chess.tables import OpponentResult
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, `sys.argv` unless given, and return the exit code."""
+    return run_command("eval/run.py", _run, arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    check_package()
+    bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) else None
+    found = options.ckpt if bot else find_player(options.ckpt, GAME)
+    make_folders([options.out], files=[options.pgn, options.replay])
+    with ExitStack() as opened:
+        player = _open_bot(bot, options, opened) if bot else _load_model(found, options)
+        opponents = [(name, read_opponent(name)) for name in options.opponents]
+        rivals = [(name, _open_bot(rival, options, opened) if rival else None) for name, rival in opponents]
+        results, cut = _play_all(player, rivals, options)
+    if results:
+        _publish(options, found, player.name, results, partial_results=cut is not None)
+    if cut is not None:
+        raise cut
+    return 0
+
+
+def _play_all(
+    player: ChessPlayer, rivals: Sequence[tuple[str, ChessPlayer | None]], options: ChessOptions
+) -> tuple[list[OpponentResult], BaseException | None]:
+    """Play all opponents; after a failure or Ctrl-C return the complete results and the cause."""
+    results: list[OpponentResult] = []
+    try:
+        for name, rival in rivals:
+            results.append(_play(player, name, rival, options))
+    except (InputError, KeyboardInterrupt) as error:
+        return results, error
+    return results, None
+
+
+def _load_model(found: Player, options: ChessOptions) -> ChessPlayer:
+    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
+    from sparring.agents.llm.models.load import check_packages
+
+    check_packages()
+    from sparring.eval.chess.models import load_player
+
+    return load_player(found, options, device)
+
+
+def _open_bot(bot: BotName, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
+    """Return a bot; the name of an engine has its version and depth, and says if another stands in for it."""
+    from sparring.envs.chess.engines.engine import BUILT_IN, open_engine
+    from sparring.eval.chess.players import EnginePlayer, RandomPlayer
+
+    if bot.kind == "random":
+        return RandomPlayer()
+    path, depth = (options.engine, bot.depth) if bot.kind == STOCKFISH else (BUILT_IN, 1)
+    engine = opened.enter_context(open_engine(path, depth=depth, cache=options.cache))
+    return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({engine.name})", engine)
+
+
+def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions) -> OpponentResult:
+    from sparring.eval.chess.games import GameConditions, play_games
+    from sparring.eval.chess.tables import OpponentResult
+
+    conditions = GameConditions(
+        options.games, options.plies, options.opening_plies, options.illegal == "lose", options.seed
+    )
+    with tqdm(total=options.games, unit="game", desc=name, disable=options.quiet) as bar:
+
+        def show(games: Sequence[ChessGame]) -> None:
+            bar.update(sum(game.over for game in games) - bar.n)
+
+        games = play_games(player, rival, conditions, show)
+    return OpponentResult(name, rival.name if rival else name, games)
+
+
+def _publish(
+    options: ChessOptions, found: Player, player: str, results: Sequence[OpponentResult], *, partial_results: bool
+) -> None:
+    """Print and write the results; partial ones have names of their own, and so never replace complete ones."""
+    from sparring.eval.chess.page import page
+    from sparring.eval.chess.records import to_pgn
+    from sparring.eval.chess.tables import to_json, to_markdown
+
+    folder, name = (options.out, "chess") if options.out else results_place(found) or (None, "")
+    name = f"{name}.partial" if partial_results else name
+    text, data = to_markdown(options, player, results), to_json(options, player, results)
+    publish_results(folder, name, text, data, quiet=options.quiet)
+    games = [game for result in results for game in result.games]
+    write_asked(options.pgn, lambda path: write_atomically(path, to_pgn(games)), quiet=options.quiet)
+    replay = partial(page, games, title=f"Chess: {player}")
+    write_asked(options.replay, lambda path: write_atomically(path, replay()), quiet=options.quiet)

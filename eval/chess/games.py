@@ -1,0 +1,124 @@
+"""Games of the evaluated player against one opponent, played side by side: openings, rules of the end, and counts.
+
+Games 2k and 2k + 1 begin with the same random opening; the player is White in the first and Black in the second. Equal
+seeds give equal openings against all opponents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import chess
+from sparring.envs.chess.positions import read_legal_move
+from sparring.envs.chess.random_games import random_move, random_position
+from sparring.envs.text import mix
+from sparring.eval.chess.players import ChessPlayer, MoveRequest
+
+OPENINGS, ANSWERS, REPLACEMENTS = 1, 2, 3
+"""Streams of random numbers."""
+ILLEGAL, CUT_OFF = "illegal move", "cut off"
+"""Endings that are not of the rules of chess."""
+
+
+@dataclass(frozen=True)
+class GameConditions:
+    """Conditions of the games; `lose` ends a game with an illegal move of the player, else a random one replaces it."""
+
+    games: int
+    plies: int
+    opening_plies: int
+    lose: bool
+    seed: int
+
+
+@dataclass
+class ChessGame:
+    """A game: the board with all moves, its result as in PGN, and counts of the evaluated player's answers."""
+
+    board: chess.Board
+    white: str
+    black: str
+    player_is: chess.Color
+    opening: int
+    """Half-moves of the random opening."""
+    both: bool = False
+    """True if the evaluated player plays both sides."""
+    result: str = "*"
+    ending: str = ""
+    answers: int = 0
+    illegal: int = 0
+    illegal_at: dict[int, str] = field(default_factory=dict)
+    """Illegal answers by half-move, shortened."""
+
+    @property
+    def over(self) -> bool:
+        """True once the game has a result."""
+        return self.result != "*"
+
+    @property
+    def points(self) -> float:
+        """Points of the evaluated player: 1, 0.5 or 0."""
+        white = {"1-0": 1.0, "0-1": 0.0}.get(self.result, 0.5)
+        return white if self.player_is == chess.WHITE else 1.0 - white
+
+    def asked(self) -> bool:
+        """Return whether the evaluated player is to move."""
+        return self.both or self.board.turn == self.player_is
+
+
+def play_games(
+    player: ChessPlayer,
+    opponent: ChessPlayer | None,
+    conditions: GameConditions,
+    after_ply: Callable[[Sequence[ChessGame]], None] = lambda games: None,
+) -> list[ChessGame]:
+    """Play all games to their ends; None as the opponent is the player itself, on both sides."""
+    games = [_opened(player, opponent, conditions, number) for number in range(conditions.games)]
+    while running := [(number, game) for number, game in enumerate(games) if not game.over]:
+        asked = [(number, game) for number, game in running if game.asked()]
+        for who, part in ((player, asked), (opponent, [one for one in running if not one[1].asked()])):
+            if part and who is not None:
+                _play_ply(who, part, conditions)
+        after_ply(games)
+    return games
+
+
+def _opened(player: ChessPlayer, opponent: ChessPlayer | None, conditions: GameConditions, number: int) -> ChessGame:
+    draw = np.random.default_rng(mix(conditions.seed, OPENINGS, number // 2))
+    board = random_position(draw, conditions.opening_plies)
+    side = chess.WHITE if number % 2 == 0 or opponent is None else chess.BLACK
+    names = [player.name, opponent.name if opponent else player.name]
+    white, black = names if side == chess.WHITE else names[::-1]
+    return ChessGame(board, white, black, side, len(board.move_stack), both=opponent is None)
+
+
+def _play_ply(who: ChessPlayer, part: Sequence[tuple[int, ChessGame]], conditions: GameConditions) -> None:
+    """Play one half-move of each game in `part`, in all of which `who` is to move."""
+    requests = [
+        MoveRequest(game.board.copy(stack=False), mix(conditions.seed, ANSWERS, number, game.board.ply()))
+        for number, game in part
+    ]
+    for (number, game), answer in zip(part, who.answer(requests), strict=True):
+        _apply(game, answer, conditions, mix(conditions.seed, REPLACEMENTS, number, game.board.ply()))
+
+
+def _apply(game: ChessGame, answer: str, conditions: GameConditions, seed: int) -> None:
+    move = read_legal_move(game.board, answer)
+    if game.asked():
+        game.answers += 1
+        if move is None:
+            game.illegal += 1
+            game.illegal_at[len(game.board.move_stack)] = answer[:8] or "no move"
+    if move is None and conditions.lose:
+        game.result, game.ending = ("0-1" if game.board.turn == chess.WHITE else "1-0"), ILLEGAL
+        return
+    move = move or random_move(game.board, np.random.default_rng(seed))
+    assert move is not None
+    game.board.push(move)
+    if outcome := game.board.outcome():
+        game.result, game.ending = outcome.result(), outcome.termination.name.lower().replace("_", " ")
+    elif len(game.board.move_stack) >= conditions.plies:
+        game.result, game.ending = "1/2-1/2", CUT_OFF

@@ -1,0 +1,77 @@
+"""Language models of `--ckpt` as chess players: an adapter of a run, a supervised run's model, a folder, or a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.llm.models.adapter_file import adapter_of
+from sparring.agents.llm.models.adapters import LEARNER, Adapters
+from sparring.agents.llm.models.load import check_packages, load_model
+from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.run.folder import RunFolder
+from sparring.configs.core.errors import InputError
+from sparring.configs.language import LanguageModelConfig
+from sparring.eval.chess.options import ChessOptions
+from sparring.eval.chess.players import ModelPlayer
+from sparring.eval.diplomacy.settings import config_of, has_config, run_of
+from sparring.eval.players import ADAPTER, Player, content_of, display_name, is_server
+
+TOKENS = 128
+"""Most tokens of an answer of a model whose training does not say."""
+
+
+def load_player(found: Player, options: ChessOptions, device: str) -> ModelPlayer:
+    """Load a model, ready to play; raises `InputError` for files that hold none."""
+    if isinstance(found, str):
+        if is_server(found):
+            raise InputError(f"--ckpt {found}: models on servers do not play chess yet; give a run or a model's folder")
+        return _player(found, options, {}, *_plain(LanguageModelConfig(name=found), device))
+    run = run_of(found)
+    config = config_of(run) if has_config(run) else LanguageModelConfig()
+    task = _analysis_options(run)
+    if found.is_dir():
+        return _player(found, options, task, *_plain(replace(config, name=str(found)), device))
+    check_packages()
+    content = content_of(found)
+    if content.get("format") != ADAPTER or not has_config(run):
+        raise InputError(f"{found}: is no adapter in the folder of its run; give a run that trained a language model")
+    model, tokenizer = load_model(config, device=device)
+    adapter = adapter_of(found, content, model)
+    adapters = Adapters(model, adapter.shape)
+    adapters.restore(adapter.weights)
+    playing = partial(adapters.playing, LEARNER)
+    return _player(found, options, task, config, adapters.model, tokenizer, playing)
+
+
+def _plain(config: LanguageModelConfig, device: str) -> tuple[LanguageModelConfig, Any, Any]:
+    return config, *load_model(config, device=device)
+
+
+def _player(
+    found: Player,
+    options: ChessOptions,
+    task: Mapping[str, Any],
+    config: LanguageModelConfig,
+    model: Any,
+    tokenizer: Any,
+    playing: Any = nullcontext,
+) -> ModelPlayer:
+    how: dict[str, AbstractContextManager[Any]] = {"playing": playing}
+    decoding = replace(config, temperature=options.temperature)
+    backend = TransformersBackend.of(decoding, model, tokenizer, constraint=None, **how)
+    tokens = options.tokens or int(task.get("max_tokens", TOKENS))
+    return ModelPlayer(display_name(found), backend, bool(task.get("padded", True)), tokens)
+
+
+def _analysis_options(run: Path) -> Mapping[str, Any]:
+    """Return the options of the P task with which a run trained, empty if it does not say."""
+    if not has_config(run):
+        return {}
+    tasks = RunFolder(run).read_config().get("tasks")
+    found = tasks.get("analysis") if isinstance(tasks, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,77 @@
+"""Players of a chess evaluation: each answers many positions at once with a move in UCI, or with text that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+import chess
+from sparring.agents.llm.backend import Backend
+from sparring.envs.chess.analysis_text import analysis_prompt, read_analysis
+from sparring.envs.chess.engines.engine import Engine
+from sparring.envs.chess.positions import collapse
+from sparring.envs.chess.random_games import random_move
+from sparring.envs.text import FreeText, Prompt
+
+
+@dataclass(frozen=True)
+class MoveRequest:
+    """A position with a legal move, and the seed of its draws."""
+
+    board: chess.Board
+    seed: int
+
+
+class ChessPlayer(Protocol):
+    """A player; its answer to a request does not depend on the other requests."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables, with version and depth of an engine."""
+
+    def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
+        """Return a move in UCI for each request; it may be illegal, and empty if there is none."""
+
+
+@dataclass(frozen=True)
+class RandomPlayer:
+    """Plays every legal move with equal probability."""
+
+    name: str = "random"
+
+    def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
+        """Return a random legal move for each request."""
+        moves = (random_move(one.board, np.random.default_rng(one.seed)) for one in requests)
+        return [move.uci() if move else "" for move in moves]
+
+
+@dataclass(frozen=True)
+class EnginePlayer:
+    """Plays an engine's best move."""
+
+    name: str
+    engine: Engine
+
+    def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
+        """Return the best moves; the engine's processes search in parallel."""
+        return [lines[0][0] for lines in self.engine.batch_top_moves([one.board for one in requests], 1)]
+
+
+@dataclass(frozen=True)
+class ModelPlayer:
+    """Plays the best move `B:` that a language model writes as an answer to the P task."""
+
+    name: str
+    backend: Backend
+    padded: bool
+    tokens: int
+    """Most tokens of an answer."""
+
+    def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
+        """Return the best moves of the model's analyses."""
+        menu = FreeText(self.tokens, self.name)
+        prompts = [Prompt(analysis_prompt(one.board.fen(), padded=self.padded), menu, one.seed) for one in requests]
+        return [read_analysis(collapse(decision.text)).best for decision in self.backend.decide(prompts)]

@@ -1,0 +1,131 @@
+"""`eval/run.py` for chess: which game, files, names of engines, language models, failures and bad input."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import chess.pgn
+import pytest
+import yaml
+
+from sparring.envs.chess import ENV_ID
+from sparring.envs.chess.engines import uci_process
+from sparring.eval import players
+from sparring.eval.chess.command import main
+from sparring.eval.run import env_of
+from tests.agents.grpo.toy_folder import toy_folder
+from tests.envs.chess.engines.uci_programs import write_puppet
+from tests.eval.diplomacy.language_players import make_run
+
+ROOT = Path(__file__).resolve().parents[3]
+QUICK = ("--games", "2", "--plies", "30", "--quiet")
+
+
+def evaluate(folder, *arguments):
+    """The results of a command line, written to a folder."""
+    assert main([*arguments, *QUICK, "--out", str(folder)]) == 0
+    return json.loads((folder / "chess.json").read_text())
+
+
+def test_bots_play_and_files_are_written(tmp_path):
+    files = ("--pgn", str(tmp_path / "games.pgn"), "--replay", str(tmp_path / "game.html"))
+    content = evaluate(tmp_path, "--ckpt", "bot:builtin", "--opponents", "random,self", *files)
+    random, itself = content["opponents"]
+    assert content["player"] == "builtin (built-in search 1 (material and mobility), depth 2)"
+    assert (random["opponent"], itself["opponent"]) == ("random", "self")
+    assert random["illegal"]["count"] == 0
+    pgn = io.StringIO((tmp_path / "games.pgn").read_text())
+    assert sum(1 for _ in iter(lambda: chess.pgn.read_game(pgn), None)) == 4
+    assert (tmp_path / "game.html").read_text().count('"positions"') == 4
+    assert "| self" in (tmp_path / "chess.md").read_text()
+    first = (tmp_path / "chess.json").read_bytes()
+    evaluate(tmp_path, "--ckpt", "bot:builtin", "--opponents", "random,self", *files)
+    assert (tmp_path / "chess.json").read_bytes() == first
+
+
+def test_a_stand_in_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(uci_process, "PLACES", ("no-such-program",))
+    content = evaluate(tmp_path, "--ckpt", "bot:random", "--opponents", "stockfish:3")
+    name = "stockfish:3 (built-in search 1 (material and mobility), depth 2)"
+    assert content["opponents"][0]["name"] == name
+    assert f"| {name} " in (tmp_path / "chess.md").read_text()
+    assert "stands in" in capsys.readouterr().err
+
+
+def test_the_script_finds_python_chess_beside_its_own_folder_chess(tmp_path):
+    command = [sys.executable, str(ROOT / "eval" / "run.py"), "--env", "chess", "--ckpt", "bot:builtin"]
+    command += ["--opponents", "random", *QUICK, "--out", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_model_that_knows_no_chess_loses_by_illegal_moves(tmp_path):
+    model = toy_folder(tmp_path / "model")
+    arguments = ("--ckpt", str(model), "--opponents", "random", "--tokens", "8", "--device", "cpu")
+    content = evaluate(tmp_path, *arguments)
+    (result,) = content["opponents"]
+    assert (result["lost"]["games"], result["endings"]) == (2, {"illegal move": 2})
+    assert (result["illegal"]["share"], result["legal_half_moves"]["mean"]) == (1.0, 0.0)
+    content = evaluate(tmp_path, *arguments, "--illegal", "random")
+    assert content["opponents"][0]["illegal"]["share"] == 1.0
+    assert "illegal move" not in content["opponents"][0]["endings"]
+
+
+def test_an_adapter_of_a_run_plays(tmp_path):
+    adapter = make_run(tmp_path)
+    arguments = ("--ckpt", str(adapter), "--opponents", "random", "--tokens", "8", "--device", "cpu")
+    assert evaluate(tmp_path / "out", *arguments)["opponents"][0]["illegal"]["answers"] == 2
+
+
+def test_the_game_is_that_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path)
+    for name, file in (("supervised", "final/config.json"), ("adapter", "final.pt")):
+        (tmp_path / name / file).parent.mkdir(parents=True)
+        (tmp_path / name / file).touch()
+        (tmp_path / name / "config.yaml").write_text(yaml.safe_dump({"env": {"id": ENV_ID}}))
+        assert env_of(["--ckpt", name, "--opponents", "random,stockfish:1"]) == "chess"
+    assert env_of(["--ckpt", "bot:stockfish"]) == "chess"
+    assert env_of(["--env", "chess", "--help"]) == "chess"
+
+
+def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):
+    program, _ = write_puppet(tmp_path, fatal="fen", times=2)
+    arguments = ["--ckpt", "bot:random", "--opponents", "builtin", "stockfish:2", "--engine", program]
+    assert main([*arguments, *QUICK, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "failed twice at the position" in error
+    assert error.count("\n") == 1
+    partial = json.loads((tmp_path / "chess.partial.json").read_text())
+    assert [result["opponent"] for result in partial["opponents"]] == ["builtin"]
+    assert not (tmp_path / "chess.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "--ckpt is missing"),
+        (
+            "--ckpt bot:random --opponents fish",
+            "unknown chess player 'fish': choose from random, builtin, stockfish, self",
+        ),
+        ("--ckpt bot:stokfish", "did you mean 'stockfish'"),
+        ("--ckpt bot:random --opponents stockfish:0", "depth of stockfish 0: must be in [1, 60]"),
+        ("--ckpt bot:random --opponents stockfish:x", "give a depth to Stockfish only"),
+        ("--ckpt bot:random --opponents random:2", "give a depth to Stockfish only"),
+        ("--ckpt bot:random --games 3", "--games 3: must be even"),
+        ("--ckpt bot:random --plies 0", "--plies 0: must be in [1, 10000]"),
+        ("--ckpt bot:random --plies 4", "--plies 4: must be more than --opening-plies 4"),
+        ("--ckpt bot:random --illegal win", "unknown --illegal 'win'"),
+        ("--ckpt bot:random --opponents stockfish:1 --engine /no/engine", "engine '/no/engine': is no program"),
+        ("--ckpt no-such-run", "no checkpoint 'no-such-run'"),
+        ("--ckpt http://127.0.0.1:1/v1", "models on servers do not play chess yet"),
+        ("--ckpt bot:random --game 2", "unknown option '--game'"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, capsys):
+    assert main(["--device", "cpu", "--quiet", *arguments.split()]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
