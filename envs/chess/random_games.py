@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import chess
+import numpy as np
 
 
 def random_move(board: chess.Board, draw: np.random.Generator) -> chess.Move | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import chess
 import numpy as np
 
-import chess
 from sparring.envs.chess.positions import read_legal_move
 from sparring.envs.chess.random_games import random_move, random_position
 from sparring.envs.text import mix

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.llm.models.adapter_file import adapter_of
+from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.llm.models.adapters import LEARNER, Adapters
 from sparring.agents.llm.models.load import check_packages, load_model
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -41,7 +41,7 @@ def load_player(found: Player, options: ChessOptions, device: str) -> ModelPlaye
     if content.get("format") != ADAPTER or not has_config(run):
         raise InputError(f"{found}: is no adapter in the folder of its run; give a run that trained a language model")
     model, tokenizer = load_model(config, device=device)
-    adapter = adapter_of(found, content, model)
+    adapter = load_adapter(found, model)
     adapters = Adapters(model, adapter.shape)
     adapters.restore(adapter.weights)
     playing = partial(adapters.playing, LEARNER)

@@ -14,6 +14,7 @@ from typing import Any
 
 import chess
 import chess.svg
+
 from sparring.eval.chess.games import ChessGame
 
 TEMPLATE = Path(__file__).with_name("replay.html")

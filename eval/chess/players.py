@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import chess
 import numpy as np
 
-import chess
 from sparring.agents.llm.backend import Backend
 from sparring.envs.chess.analysis_text import analysis_prompt, read_analysis
 from sparring.envs.chess.engines.engine import Engine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import chess.pgn
+
 from sparring.eval.chess.games import ChessGame
 
 EVENT = "Sparring evaluation"

@@ -8,6 +8,7 @@ source of labels.
 from __future__ import annotations
 
 import chess
+
 from sparring.envs.chess.engines.lines import MATE_SCORE, Line
 
 DEPTH = 2

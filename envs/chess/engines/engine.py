@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from types import TracebackType
 
 import chess
+
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
 from sparring.envs.chess.engines.builtin_search import DEPTH, VERSION, BuiltInSearch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import chess
+
 from sparring.configs.core.errors import InputError
 
 Line = tuple[str, float]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import chess
 import chess.engine
+
 from sparring.configs.core.errors import InputError
 from sparring.envs.chess.engines.lines import MATE_SCORE, Line
 

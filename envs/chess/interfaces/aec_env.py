@@ -9,12 +9,12 @@ from __future__ import annotations
 import string
 from typing import Any
 
+import chess
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict, Text
 from pettingzoo import AECEnv
 
-import chess
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.chess import ENV_ID
 from sparring.envs.chess.positions import read_legal_move, read_position
@@ -26,6 +26,7 @@ LONGEST_FEN, LONGEST_MOVES = 128, 1536
 """Characters; no position has more than 218 legal moves, of at most five characters and a space."""
 LONGEST_ACTION = 64
 MOST_PLIES = 10000
+RENDER_MODES = ("ansi",)
 Observation = dict[str, str]
 CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
 
@@ -101,17 +102,18 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
     | v0 | first release |
     """
 
-    metadata = {"name": ENV_ID, "render_modes": ["ansi"], "is_parallelizable": False}  # noqa: RUF012
+    metadata = {"name": ENV_ID, "render_modes": list(RENDER_MODES), "is_parallelizable": False}  # noqa: RUF012
 
     def __init__(self, *, illegal: str = "lose", max_plies: int = 1000, render_mode: str | None = None) -> None:
         super().__init__()
         if not 1 <= max_plies <= MOST_PLIES:
             raise InputError(f"max_plies={max_plies}: must be in [1, {MOST_PLIES}]")
         if render_mode is not None:
-            choose("render_mode", render_mode, self.metadata["render_modes"])
+            choose("render_mode", render_mode, RENDER_MODES)
         self._replace = choose("illegal", illegal, ILLEGAL) == "random"
         self.max_plies, self.render_mode = max_plies, render_mode
-        self.possible_agents, self.agents = list(AGENTS), []
+        self.possible_agents = list(AGENTS)
+        self.agents: list[str] = []
         self.observation_spaces = {agent: _observation_space() for agent in AGENTS}
         self.action_spaces = {agent: Text(LONGEST_ACTION, min_length=0, charset=CHARACTERS) for agent in AGENTS}
         self.board, self._draw = chess.Board(), np.random.default_rng()
