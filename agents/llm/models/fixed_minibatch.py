@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sparring.agents.llm.decoding.dropout import without_dropout
-from sparring.agents.llm.decoding.output_layer import all_logits, backbone, plain
+from sparring.agents.llm.decoding.output_layer import all_logits, backbone, plain, without_dropout
 from sparring.agents.run.fidelity.minibatch import minibatch_sha256
 
 ROWS, TOKENS, SCORED = 2, 32, 4

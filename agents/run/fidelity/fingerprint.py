@@ -110,4 +110,8 @@ def _settings(names: tuple[str, ...]) -> str:
 
 def _gpu(device: torch.device) -> dict[str, str]:
     libraries = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
-    return {"gpu": torch.cuda.get_device_name(device), "cuda": libraries, "gpu_settings": _settings(GPU_SETTINGS)}
+    return {
+        "gpu": torch.cuda.get_device_name(device),
+        "cuda_libraries": libraries,
+        "gpu_settings": _settings(GPU_SETTINGS),
+    }

@@ -62,7 +62,7 @@ SEAMS = {
     "a log-probability": of_rollout("log_prob"),
     "a value": of_rollout("value"),
     "an action": of_rollout("actions"),
-    "a log-probability while learning": (ActorCritic, "evaluate", 1, lambda _, pair, value: pair[0][3].fill_(value)),
+    "a log-probability while learning": (ActorCritic, "evaluate", 3, lambda _, pair, value: pair[0][3].fill_(value)),
     "a gradient of the actor": of_gradient("actor"),
     "a gradient of the critic": of_gradient("critic"),
     "a first moment": of_moment("exp_avg"),

@@ -29,7 +29,7 @@ def played(tmp_path_factory):
             temperature=0.8,
         ),
     )
-    batch = rollouts.play(plan_of(config, folder=tmp_path_factory.mktemp("league")))
+    batch = rollouts.play(plan_of(config))
     rollouts.close()
     return batch.turns
 

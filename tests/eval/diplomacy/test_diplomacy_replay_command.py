@@ -137,7 +137,7 @@ def test_it_is_said_that_kernels_are_compiled_while_they_are(monkeypatch, capsys
     for quiet in ([], ["--quiet"]):
         loaded.clear()
         assert main(["--log", str(tmp_path / "a"), "--last-year", "1901", *quiet]) == 0
-        assert loaded == [(module, (COMPILING, not quiet)) for module in ("phase", "simple", "dumbbot")]
+        assert loaded == [(module, (COMPILING, not quiet)) for module in ("phase", "simple", "dumbbot", "seed_bots")]
 
 
 def test_policies_and_bots_play_and_what_is_saved_shows_the_same_again(capsys, tmp_path, checkpoint):

@@ -140,7 +140,7 @@ def test_games_of_a_group_that_failed_before_the_fork_are_counted(tmp_path):
 def test_the_players_of_the_games_may_play_before_the_fork(tmp_path):
     """The learner, the hero's, is asked; all other seats are bots', and the base model is never asked."""
     config = small_config("grpo.rollout_warmup_player=players", "grpo.rollout_no_warmup_chance=0")
-    plan = plan_of(config, folder=tmp_path)
+    plan = plan_of(config)
     masters = DiplomacyBatch(len(plan.groups), last_year=1910, threads=1)
     backends = Noting()
     warmup = Warmup("players", PromptRules(), partial(decide_all, backends))

@@ -269,7 +269,7 @@ def test_backends_of_several_adapters_share_a_model():
 
 def test_alpha_is_twice_the_rank_unless_it_is_given():
     shapes = [LoraShape.of(LanguageModelConfig(**options)) for options in ({"lora_rank": 8}, {"lora_alpha": 3.0})]
-    assert [(shape.rank, shape.alpha) for shape in shapes] == [(8, 16.0), (16, 3.0)]
+    assert [(shape.rank, shape.alpha) for shape in shapes] == [(8, 16.0), (32, 3.0)]
 
 
 def test_gradients_reach_the_adapter_through_scores():
