@@ -1,12 +1,14 @@
 """Parsing of a server's answer; every field is checked, since it may be missing or of the wrong type.
 
+Only texts that passed `hide`, the filter of the key, and numbers are taken from it.
+
 vLLM adds token ids (`return_token_ids`) and names the alternatives of every token by their ids
 (`return_tokens_as_token_ids`); an alternative forbidden by its mask has log-probability -9999.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +18,15 @@ FORBIDDEN = -9000.0
 """Log-probabilities below this are minus infinity."""
 CUT = "length"
 LARGEST_ID = 1 << 31
+Hide = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class Answer:
     """One completion.
 
-    Attributes: `text`; `finish`, the server's finish reason; `prompt_ids` and `token_ids`, if returned; `alternatives`,
-    for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`, `completion_tokens` and
+    Attributes: `text`, without the key; `finish`, `CUT` or empty; `prompt_ids` and `token_ids`, if returned;
+    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`, `completion_tokens` and
     `cached_tokens`, 0 if not returned.
 
     """
@@ -38,7 +41,7 @@ class Answer:
     cached_tokens: int = 0
 
 
-def read_answer(data: Mapping[str, Any]) -> Answer:
+def read_answer(data: Mapping[str, Any], hide: Hide) -> Answer:
     """Parse the result of /completions or /chat/completions; raises `EndpointError` if it has no text."""
     choices = data.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -49,8 +52,8 @@ def read_answer(data: Mapping[str, Any]) -> Answer:
         raise EndpointError("malformed", f"the answer's text is of type {type(text).__name__}")
     tokens = _ids(choice.get("token_ids"))
     return Answer(
-        text or "",
-        str(choice.get("finish_reason")),
+        hide(text or ""),
+        CUT if choice.get("finish_reason") == CUT else "",
         _ids(choice.get("prompt_token_ids")),
         tokens,
         _alternatives(_of(choice, "logprobs", "top_logprobs"), tokens),
@@ -60,11 +63,16 @@ def read_answer(data: Mapping[str, Any]) -> Answer:
     )
 
 
-def model_names(data: Mapping[str, Any]) -> list[str]:
-    """Return the names of the models listed by /models."""
+def model_names(data: Mapping[str, Any], hide: Hide) -> list[str]:
+    """Return the names of the models listed by /models; raises `EndpointError` for one that holds the key."""
     listed = data.get("data")
     names = [_of(model, "id") for model in listed] if isinstance(listed, list) else []
-    return [name for name in names if isinstance(name, str)]
+    texts = [name for name in names if isinstance(name, str)]
+    if any(hide(name) != name for name in texts):
+        raise EndpointError(
+            "malformed", "the key is the name of a model; give the model's as endpoint.model", again=False
+        )
+    return texts
 
 
 def _of(value: Any, *path: str) -> Any:
@@ -97,6 +105,10 @@ def _step(step: Any) -> dict[int, float] | None:
     if not isinstance(step, Mapping):
         return None
     named = {str(name).removeprefix("token_id:"): value for name, value in step.items()}
-    if not all(name.isascii() and name.isdigit() and isinstance(value, int | float) for name, value in named.items()):
+    if not all(_is_id(name) and isinstance(value, int | float) for name, value in named.items()):
         return None
     return {int(name): float(value) for name, value in named.items() if value > FORBIDDEN}
+
+
+def _is_id(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= len(str(LARGEST_ID)) and int(name) < LARGEST_ID

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sparring.agents.llm.endpoint.answer import Answer, model_names, read_answer
@@ -43,12 +44,11 @@ class Asker:
         """If no model is named, use the server's only one; raises `InputError` if it has none or several."""
         if self.model:
             return
-        listing = self._persistence.ask(lambda left: self._client.ask("/models", None, left), seed=0, until=until)
-        names = model_names(listing)
+        read = partial(model_names, hide=self._client.hide)
+        names = self._persistence.ask(lambda left: self._client.ask("/models", None, left, read), seed=0, until=until)
         if len(names) != 1:
-            raise InputError(
-                f"endpoint.model: {self._config.url} has {len(names)} models: {', '.join(names)}; name one"
-            )
+            text = f"endpoint.model: {self._config.url} has {len(names)} models: {', '.join(names)}; name one"
+            raise InputError(self._client.hide(text))
         self.model = names[0]
 
     def ask(self, question: Question, *, temperature: float, by_id: bool, until: float) -> Answer:
@@ -56,7 +56,7 @@ class Asker:
         body, path = self._body(question, temperature, by_id), PATHS[self._config.api]
 
         def once(seconds: float) -> Answer:
-            return read_answer(self._client.ask(path, body, seconds))
+            return self._client.ask(path, body, seconds, partial(read_answer, hide=self._client.hide))
 
         answer = self._persistence.ask(once, seed=question.seed, until=until)
         for count in ("prompt_tokens", "completion_tokens", "cached_tokens"):

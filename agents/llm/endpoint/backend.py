@@ -76,6 +76,7 @@ class EndpointBackend:
             self._open(tokenizer)
         except EndpointError as error:
             raise InputError(f"endpoint: {error}") from error
+        self._judge.reason = self._client.hide(self._judge.reason)  # may quote several answers
         self.why_inexact, self.exact = self._judge.reason, not self._judge.reason
         self.name = f"{self._asker.model} at {config.url}"
         self.policy_version = 0

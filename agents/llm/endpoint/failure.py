@@ -30,6 +30,10 @@ class EndpointError(Exception):
         super().__init__(text)
         self.kind, self.again, self.after, self.unusable = kind, again, after, unusable
 
+    def told(self, text: str) -> EndpointError:
+        """Return the same error with another text, and without its cause and traceback."""
+        return EndpointError(self.kind, text, again=self.again, after=self.after, unusable=self.unusable)
+
 
 def of_status(status: int, text: str, retry_after: str | None) -> EndpointError:
     """Return the error for a status other than 200; `text` holds the address and the server's message."""

@@ -3,18 +3,20 @@
 Socket timeouts only limit the time between bytes, so a slow server could exceed any total; a timer therefore shuts the
 connection when the time is up. `http.client` follows no redirects and uses no proxy, so the key reaches only the host
 of `endpoint.url`. Every request opens a new connection, so none is stale.
+
+An error leaves here only as new text without the key, and with no cause, whose text would be the server's own.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import Event, Timer
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from sparring.agents.llm.endpoint.failure import EndpointError, of_status
@@ -25,6 +27,9 @@ LARGEST = 8 << 20
 """Bytes of an answer; a longer one is rejected before it is read completely."""
 QUOTED = 300
 """Characters of a server's message that are quoted in errors."""
+DIGITS = 20
+"""Of a whole number in an answer; ids and counts have fewer, and Python reads none of more than 4,300."""
+Read = TypeVar("Read")
 
 
 class Client:
@@ -38,16 +43,35 @@ class Client:
         self._key, self._largest = key, largest
         self._under_way: dict[socket.socket, Event] = {}
 
-    def ask(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
-        """POST `body` as JSON, or GET without one, and return the JSON object; raises `EndpointError`."""
+    def ask(
+        self, path: str, body: Mapping[str, Any] | None, seconds: float, read: Callable[[Mapping[str, Any]], Read]
+    ) -> Read:
+        """POST `body` as JSON, or GET without one, and return what `read` makes of the JSON object of the answer.
+
+        Raises `EndpointError`, also that of `read`, without the key.
+        """
+        try:
+            return read(self._answer(path, body, seconds))
+        except EndpointError as error:
+            failure = error
+        raise failure.told(self.hide(str(failure)))  # outside of `except`, for an error without a context
+
+    def hide(self, text: str) -> str:
+        """Return the text without the key."""
+        return self._key.hide(text)
+
+    def _answer(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
         response, content = self._exchange(path, body, seconds)
         where = f"{self._url}{path}"
         if response.status != 200:
-            said = self._key.hide(f"{response.reason} {content[: 8 * QUOTED].decode('utf-8', 'replace')}")
-            text = f"{where} answers {response.status} {one_line(said)[:QUOTED]}"
+            # Hidden before it is cut, for a part of the key would be left at the end.
+            said = self.hide(" ".join(f"{response.reason} {content.decode('utf-8', 'replace')}".split()))
+            text = f"{where} answers {response.status} {one_line(said[: 8 * QUOTED])[:QUOTED]}"
             raise of_status(response.status, text, response.getheader("Retry-After"))
         try:
-            answer = json.loads(content.decode("utf-8"))
+            answer = json.loads(content.decode("utf-8"), parse_int=_whole)
+        except _NumberError as error:
+            raise EndpointError("malformed", f"{where} sends {error}") from None
         except (ValueError, RecursionError) as error:
             raise EndpointError("malformed", f"{where} sends what is no JSON ({type(error).__name__})") from None
         if not isinstance(answer, dict):
@@ -68,12 +92,12 @@ class Client:
                     return self._send(connection, path, body, where)
             except (OSError, HTTPException, ValueError, EndpointError) as error:
                 if cut.is_set() or isinstance(error, TimeoutError):
-                    raise EndpointError("timeout", f"{where} has not answered after {seconds:.3g} s") from error
+                    raise EndpointError("timeout", f"{where} has not answered after {seconds:.3g} s") from None
                 if isinstance(error, EndpointError):
                     raise
                 reason = str(error) or type(error).__name__
                 text = f"{where}: {reason}; start the server, or give its address as endpoint.url"
-                raise EndpointError("connection", text) from error
+                raise EndpointError("connection", text) from None
 
     @contextmanager
     def _cut_after(self, seconds: float, sock: socket.socket, cut: Event) -> Iterator[None]:
@@ -103,6 +127,16 @@ class Client:
             if response.length:
                 raise EndpointError("connection", f"{where} hangs up {response.length} bytes before the end")
             return response, received
+
+
+class _NumberError(ValueError):
+    """A number in an answer with too many digits."""
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > DIGITS:
+        raise _NumberError(f"a number of {len(digits)} digits; at most {DIGITS} are read")
+    return int(digits)
 
 
 def _shut(sock: socket.socket, cut: Event) -> None:

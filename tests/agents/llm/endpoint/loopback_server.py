@@ -27,6 +27,7 @@ class Loopback:
     faults: list = field(default_factory=list)
     always: str = ""
     key: str = ""
+    told: str = ""
     names: tuple = ("toy",)
     delay: float = 0.0
     most_logprobs: int = 64
@@ -113,6 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _text(self, text, finish="stop"):
         self._reply(200, {"choices": [{"text": text, "finish_reason": finish}], "usage": {"prompt_tokens": 7}})
 
+    def _line(self, line, content=b""):
+        """A reply by hand: its first line, a length and the content."""
+        self.wfile.write(line.encode("latin-1") + b"\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
+        self.close_connection = True
+
     # The faults, by name.
 
     def _busy(self, _):
@@ -135,6 +141,48 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _telling(self, _):
         self._reply(401, {"error": f"wrong key: {self.headers['Authorization']}"})
+
+    # The key as the server may repeat it, `told`, in every place.
+
+    def _key_in_status(self, _):
+        self._line(f"HTTP/1.1 401 no {self.loopback.told}")
+
+    def _key_as_protocol(self, _):
+        self._line(f"{self.loopback.told} 200 OK")
+
+    def _key_in_headers(self, _):
+        told = self.loopback.told
+        self._reply(302, {"error": "elsewhere"}, [("Location", f"/{told}"), ("Retry-After", told), (told, told)])
+
+    def _key_in_long_header(self, _):
+        self._line(f"HTTP/1.1 200 OK\r\nX-Key: {self.loopback.told * 5000}")
+
+    def _key_in_error(self, _):
+        self._reply(400, {"error": {"message": f"wrong key {self.loopback.told}", self.loopback.told: 1}})
+
+    def _key_at_the_cut(self, _):
+        self._reply(500, f"{' ' * 3000}{'x' * 270}{self.loopback.told}".encode())
+
+    def _key_many_times(self, _):
+        self._reply(500, (self.loopback.told * 40).encode())
+
+    def _key_as_name(self, _):
+        self._reply(200, {self.loopback.told: {}, "error": {}})
+
+    def _key_as_text(self, _):
+        self._text(self.loopback.told)
+
+    def _key_as_finish(self, _):
+        self._text("A PAR H", self.loopback.told)
+
+    def _key_as_type(self, _):
+        self._reply(200, {"choices": [{"text": {self.loopback.told: 1}}]})
+
+    def _key_as_token(self, body):
+        answer = self.loopback.model.complete(body)
+        for choice in answer["choices"]:
+            choice["logprobs"] = {"tokens": [self.loopback.told], "top_logprobs": [{self.loopback.told: -0.5}]}
+        self._reply(200, answer)
 
     def _silent(self, _):
         time.sleep(SILENCE)
@@ -183,6 +231,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _deep(self, _):
         self._reply(200, b'{"choices":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+    def _of_4000_digits(self, body):
+        self._with_number(body, b"7" * 4000)
+
+    def _of_9000_digits(self, body):
+        self._with_number(body, b"7" * 9000)
+
+    def _with_number(self, body, digits):
+        content = json.dumps(self.loopback.model.complete(body)).encode()
+        self._reply(200, b'{"created": ' + digits + b", " + content[1:])
 
     def _illegal(self, _):
         self._text("A MOS - WAR\nA XYZ H\n")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sparring.agents.llm.endpoint.answer import Answer, model_names, read_answer
+from sparring.agents.llm.endpoint.answer import Answer, model_names
+from sparring.agents.llm.endpoint.answer import read_answer as read_and_hide
 from sparring.agents.llm.endpoint.failure import EndpointError
 
 WHOLE = {
@@ -24,12 +25,16 @@ WHOLE = {
 }
 
 
+def read_answer(data):
+    return read_and_hide(data, str)
+
+
 def with_choice(**changes):
     return {**WHOLE, "choices": [{**WHOLE["choices"][0], **changes}]}
 
 
 def test_everything_there_is():
-    assert read_answer(WHOLE) == Answer("A PAR H\n", "stop", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
+    assert read_answer(WHOLE) == Answer("A PAR H\n", "", (4, 5), (7, 0), ({7: -0.5, 8: -0.9}, {0: 0.0}), 2, 2, 1)
 
 
 def test_a_conversation():
@@ -67,6 +72,7 @@ def test_token_ids_that_are_none_are_missing(ids):
     [
         *(None, "x", {"token_id:7": 1}, [], [None, None], [{"token_id:7": -0.5}]),
         *([first, {"token_id:0": 0.0}] for first in ({" PAR": -0.5}, {"token_id:7": "-1"}, {"token_id:٣": 0.0})),
+        *([{f"token_id:{name}": -0.5}, {"token_id:0": 0.0}] for name in ("9" * 5000, str(1 << 31))),
     ],
 )
 def test_alternatives_not_named_by_id_or_not_one_for_each_token_are_missing(shown):
@@ -82,5 +88,5 @@ def test_tokens_that_are_no_count_are_not_counted(usage):
 
 
 def test_models():
-    assert model_names({"data": [{"id": "a"}, {"id": 5}, "b", {}, {"id": "c"}]}) == ["a", "c"]
-    assert model_names({}) == model_names({"data": 5}) == []
+    assert model_names({"data": [{"id": "a"}, {"id": 5}, "b", {}, {"id": "c"}]}, str) == ["a", "c"]
+    assert model_names({}, str) == model_names({"data": 5}, str) == []

@@ -17,7 +17,7 @@ BODY = {"model": "toy", "prompt": "<orders>\n", "max_tokens": 3, "temperature": 
 
 def failure(fault, *, seconds=5.0, **options):
     with server(faults=[fault]) as host, client(host, **options) as asking, pytest.raises(EndpointError) as caught:
-        asking.ask("/completions", BODY, seconds)
+        asking.ask("/completions", BODY, seconds, dict)
     return caught.value
 
 
@@ -35,6 +35,8 @@ def failure(fault, *, seconds=5.0, **options):
         ("not_utf8", "malformed", True, "UnicodeDecodeError"),
         ("deep", "malformed", True, "RecursionError"),
         ("a_list", "malformed", True, "no object"),
+        ("of_4000_digits", "malformed", True, "a number of 4000 digits; at most 20 are read"),
+        ("of_9000_digits", "malformed", True, "a number of 9000 digits; at most 20 are read"),
     ],
 )
 def test_each_fault_has_its_name_and_says_whether_to_try_again(fault, kind, again, said):
@@ -45,8 +47,8 @@ def test_each_fault_has_its_name_and_says_whether_to_try_again(fault, kind, agai
 
 def test_an_answer_is_its_json():
     with server() as host, client(host) as asking:
-        assert len(asking.ask("/completions", BODY, 5.0)["choices"]) == 1
-        assert asking.ask("/models", None, 5.0)["data"][0]["id"] == "toy"
+        assert len(asking.ask("/completions", BODY, 5.0, dict)["choices"]) == 1
+        assert asking.ask("/models", None, 5.0, dict)["data"][0]["id"] == "toy"
 
 
 @pytest.mark.parametrize("fault", ["silent", "dripping", "dripping_without_end"])
@@ -70,13 +72,13 @@ def test_no_server_at_the_address():
         taken.bind(("127.0.0.1", 0))  # bound, and not listening
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with pytest.raises(EndpointError, match=r"refused; start the server, .* endpoint\.url$") as caught:
-            Client(url, Key("")).ask("/models", None, 1.0)
+            Client(url, Key("")).ask("/models", None, 1.0, dict)
     assert caught.value.kind == "connection"
 
 
 def test_no_such_host():
     with pytest.raises(EndpointError) as caught:
-        Client("http://no-such-host.invalid/v1", Key("")).ask("/models", None, 2.0)
+        Client("http://no-such-host.invalid/v1", Key("")).ask("/models", None, 2.0, dict)
     assert caught.value.kind == "connection"
 
 
@@ -85,7 +87,7 @@ def test_what_is_no_http_at_all():
         answering = threading.Thread(target=lambda: listening.accept()[0].sendall(b"220 mail.example ESMTP\r\n"))
         answering.start()
         with pytest.raises(EndpointError) as caught:
-            Client(f"http://127.0.0.1:{listening.getsockname()[1]}", Key("")).ask("/models", None, 2.0)
+            Client(f"http://127.0.0.1:{listening.getsockname()[1]}", Key("")).ask("/models", None, 2.0, dict)
         answering.join()
     assert caught.value.kind in ("connection", "malformed")
 
@@ -96,7 +98,7 @@ def test_closing_ends_what_is_under_way():
 
         def ask():
             try:
-                asking.ask("/completions", BODY, 20.0)
+                asking.ask("/completions", BODY, 20.0, dict)
             except EndpointError as error:
                 errors.append(error.kind)
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def wait_for(url, server, log):
     client, end = Client(url, Key("")), time.monotonic() + READY
     while time.monotonic() < end and server.poll() is None:
         try:
-            return client.ask("/models", None, 5.0)
+            return client.ask("/models", None, 5.0, dict)
         except EndpointError:
             time.sleep(2.0)
     raise AssertionError(f"vLLM does not start:\n{log.read_text(errors='replace')[-3000:]}")
@@ -139,7 +140,8 @@ def test_a_mask_over_text_is_that_of_its_engine_at_the_temperature(url, model, s
     for seed in range(5):
         asked = {"max_tokens": 60, "temperature": temperature, "seed": seed, "logprobs": 40}
         body = {"model": "toy", "prompt": prompt, "structured_outputs": structured, **asked}
-        answer = read_answer(Client(url, Key("")).ask("/completions", {**body, **WHOLE_DISTRIBUTION, **BY_ID}, 300.0))
+        asked = {**body, **WHOLE_DISTRIBUTION, **BY_ID}
+        answer = Client(url, Key("")).ask("/completions", asked, 300.0, partial(read_answer, hide=str))
         mask = GuidanceMask(byte_tokenizer(), structured)
         for place, token in enumerate(answer.token_ids[:-1]):
             expected = distribution(model, [*prompt, *answer.token_ids[:place]], mask.allowed(), temperature)
