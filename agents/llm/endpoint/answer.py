@@ -26,8 +26,8 @@ class Answer:
     """One completion.
 
     Attributes: `text`, without the key; `finish`, `CUT` or empty; `prompt_ids` and `token_ids`, if returned;
-    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`, `completion_tokens` and
-    `cached_tokens`, 0 if not returned.
+    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`,
+    `completion_tokens` and `cached_tokens`, 0 if not returned.
 
     """
 
