@@ -3,6 +3,7 @@
 PYTHON ?= python3
 GAMES ?= 400
 DEMO_ARGS ?=
+DEMO_RUN ?= demo-$(shell date +%Y%m%d-%H%M%S)
 PYTEST_ARGS ?= -n 2
 REPLAY ?= checkpoints/demo.html
 GPU_ARGS ?=
@@ -47,9 +48,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(STAMP)
 	@echo "Installed. To use it in this shell: source .venv/bin/activate"
 
+# Each demo is a run of its own: under one fixed name, the second would find the first one finished.
+demo: DEMO_RUN := $(DEMO_RUN)
 demo: setup
-	$(BIN)/python train.py +run=quickstart $(DEMO_ARGS)
-	$(BIN)/python eval/run.py --ckpt final.pt --games $(GAMES) --replay $(REPLAY)
+	$(BIN)/python train.py +run=quickstart name=$(DEMO_RUN) $(DEMO_ARGS)
+	$(BIN)/python eval/run.py --ckpt $(DEMO_RUN) --games $(GAMES) --replay $(REPLAY)
 	@echo "Watch the replay: open $(REPLAY) in a browser."
 	@echo "For the commands of README.md, in this shell: source .venv/bin/activate"
 

@@ -27,7 +27,7 @@ from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.signals import stopping_at_once
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.status import LOADING, say
+from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 from sparring.configs.help import help_text
 from sparring.configs.load import load
 from sparring.configs.schema import RunConfig
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
     try:
         with stopping_at_once():
-            return _run(sys.argv[1:] if arguments is None else arguments)
+            return quiet_on_closed_pipe(lambda: _run(sys.argv[1:] if arguments is None else arguments))
     except InputError as error:
         if _first():
             print(f"train.py: {error}", file=sys.stderr)

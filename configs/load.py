@@ -7,6 +7,7 @@ schema. Nothing here makes folders, changes the working directory, configures lo
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.core.errors import ConfigError, choose, listed
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.kinds import declared
 from sparring.configs.migrations import from_stored
@@ -33,7 +34,8 @@ from sparring.configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent
 ROOTS = tuple(dict.fromkeys(key.split(".")[0] for kind in RUNS for key in declared(kind)))
-GYMNASIUM = "gymnasium"
+RUN_OF_ENV = {"gymnasium": "gymnasium", "dogfight": "quickstart", "diplomacy": "diplomacy_ppo"}
+"""Run file of `env=NAME` where no run is named."""
 LONGEST_OVERRIDE = 4000
 RUN_HELP = "`python train.py --help` describes them; env=gymnasium env.id=ID trains on an environment of Gymnasium"
 Run = TypeVar("Run", bound=RunConfig)
@@ -49,7 +51,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
     `overrides` are `+run=NAME`, once, and any number of `key=value`, such as `env.num_envs=64` or
     `phases.0.updates=20`. Raises `InputError` with one line: the error and the fix.
     """
-    overrides = _kind_of_env(overrides)
+    overrides = _runs_of_paths(_kind_of_env(overrides))
     parsed = [_parse(text) for text in overrides]
     settings = [
         f"++{text.lstrip('+')}" for text, override in zip(overrides, parsed, strict=True) if not _names_run(override)
@@ -119,11 +121,38 @@ def _check_module_is_typed(config: RunConfig, parsed: Sequence[Override]) -> Non
 
 
 def _kind_of_env(overrides: Sequence[str]) -> list[str]:
-    """Replace `env=gymnasium` by the run `gymnasium`, which trains on the environment in `env.id`."""
-    asked = [text for text in overrides if text.lstrip("+") == "env=gymnasium"]
+    """Replace `env=NAME` by a run of this game; `env=gymnasium` trains on the environment in `env.id`.
+
+    Raises `ConfigError` for another name, and beside a named run, whose file has its game.
+    """
+    asked = [text for text in overrides if re.fullmatch(r"\+*env=[^{]*", text)]
     rest = [text for text in overrides if text not in asked]
-    named = any(text.lstrip("+").startswith(("run=", "resume=")) for text in rest)
-    return [f"+run={GYMNASIUM}", *rest] if asked and not named else rest
+    if not asked:
+        return rest
+    run = next((text for text in rest if text.lstrip("+").startswith(("run=", "resume="))), "")
+    if run:
+        raise ConfigError(f"{asked[-1]}: {run.lstrip('+')} has its game already; leave out one of the two")
+    return [f"+run={RUN_OF_ENV[choose('env', asked[-1].partition('=')[2], RUN_OF_ENV)]}", *rest]
+
+
+def _runs_of_paths(overrides: Sequence[str]) -> list[str]:
+    """Replace `resume=checkpoints/NAME/`, as a shell completes it, by `resume=NAME`.
+
+    Raises `ConfigError` for a path to another folder than that of all runs.
+    """
+    told = [text.partition("=")[2] for text in overrides if text.lstrip("+").startswith("checkpoint_dir=")]
+    root = os.path.abspath(CONFIG_DIR.parent / (told[-1] if told else RunConfig.checkpoint_dir))
+
+    def shortened(text: str) -> str:
+        key, _, path = text.partition("=")
+        folder, slash, name = path.rstrip("/").rpartition("/")
+        if key.lstrip("+") != "resume" or "/" not in path or not name:
+            return text
+        if slash and root not in (os.path.abspath(place) for place in (folder or "/", CONFIG_DIR.parent / folder)):
+            raise ConfigError(f"{text}: is no run in {root}; give resume={name} checkpoint_dir={folder or '/'}")
+        return f"{key}={name}"
+
+    return [shortened(text) for text in overrides]
 
 
 def runs() -> dict[str, str]:
@@ -194,7 +223,7 @@ def _run_name(parsed: Sequence[Override]) -> str:
     names = [str(override.value()) for override in parsed if _names_run(override)]
     if len(names) != 1:
         given = "no run is named" if not names else f"{len(names)} runs are named ({', '.join(names)})"
-        raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {', '.join(runs())}; {RUN_HELP}")
+        raise ConfigError(f"{given}: give one +run=NAME, where NAME is one of {listed(list(runs()))}; {RUN_HELP}")
     return choose("run", names[0], runs())
 
 

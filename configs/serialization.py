@@ -28,7 +28,7 @@ from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
 from sparring.configs.core.allowed import Form, complaint, describe
-from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.configs.core.errors import ConfigError, choices, nearest
 from sparring.configs.kinds import bare, belongs_elsewhere, declared, members, owners, run_kind, siblings
 from sparring.configs.schema import RUNS, RunConfig
 
@@ -115,8 +115,8 @@ def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
     everywhere = [*known, *(option for kind in RUNS for option in declared(kind))]
     section, _, name = key.rpartition(".")
     meant = ELSEWHERE.get(name) if section in ("", "ppo", "env") else None
-    hint = f"; did you mean {meant!r}?" if meant else suggestion(key, everywhere, likeness=0.65)
-    return ConfigError(f"unknown key {key!r}: choose from {', '.join(known)}{hint}")
+    near = meant or nearest(key, everywhere, likeness=0.65) or ""
+    return ConfigError(f"unknown key {key!r}: {choices(key, known, near=near)}")
 
 
 @cache

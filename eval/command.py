@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.status import LOADING, say
+from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -29,7 +29,7 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
     `arguments` default to those of the process.
     """
     try:
-        return command(sys.argv[1:] if arguments is None else arguments)
+        return quiet_on_closed_pipe(lambda: command(sys.argv[1:] if arguments is None else arguments))
     except InputError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return BAD_INPUT

@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from sparring.configs.core.allowed import complaint
-from sparring.configs.core.errors import InputError, UnknownNameError, choose, nearest
+from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, nearest
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
@@ -177,11 +177,17 @@ def check_number(option: str, value: float, allowed: str) -> None:
         raise InputError(f"{option} {value}: {wrong}")
 
 
+def check_page(path: Path | None, instead: str = "") -> None:
+    """Raise `InputError` unless the path of --replay, if any, is that of a page; `instead` offers another output."""
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--replay {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
+
+
 def _refuse_option(name: str, flags: Sequence[str]) -> NoReturn:
     """Raise for an unknown option. The dashes are left out of the search, which every option would share."""
     near = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in flags])
-    hint = f"; did you mean '--{near}'?" if near and f"--{near}" in flags else ""
-    raise UnknownNameError(f"unknown option {name!r}: choose from {', '.join(flags)}{hint}")
+    hint = f"--{near}" if near and f"--{near}" in flags else ""
+    raise UnknownNameError(f"unknown option {name!r}: {choices(name, flags, near=hint)}")
 
 
 def _check_conditions(values: dict[str, Any]) -> None:
@@ -189,9 +195,9 @@ def _check_conditions(values: dict[str, Any]) -> None:
     check_machine(values)
     if values["games"] % 2:
         raise InputError(f"--games {values['games']}: must be even, since every match is played from both seats")
-    for name, choices in {"rules": RULES, "bot_rate": BOT_RATES}.items():
+    for name, known in {"rules": RULES, "bot_rate": BOT_RATES}.items():
         if values[name] is not None:
-            choose(name, values[name], choices)
+            choose(name, values[name], known)
 
 
 def _regimes(words: Sequence[str]) -> tuple[str, ...]:

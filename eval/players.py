@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import FINAL
-from sparring.configs.core.errors import UnknownNameError, choose, suggestion
+from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
 from sparring.envs.game import Game, games
 from sparring.eval.suggestions import BOT_PREFIX, MODEL_FILE, MODEL_FOLDER, NAMED_MODELS, RELEASED, not_found
@@ -20,6 +20,8 @@ ADAPTER = "sparring-adapter"
 """Format entry of an adapter file. Repeated here, as `agents.llm.models.adapter_file` needs more packages."""
 ONNX = ".onnx"
 """File suffix of an ONNX agent."""
+POLICIES = (".pt", ONNX, ".zip")
+"""Suffixes of policies: this project's, ONNX agents, Stable-Baselines3's."""
 
 Player = str | Path
 """Text: a bot, one of `NAMED_MODELS` or a server's address. Path: a policy file, an adapter or a model folder."""
@@ -62,6 +64,8 @@ def find_checkpoint(text: str, game: Game | None = None) -> Path:
         found = _newest_final()
     if found is None:
         raise UnknownNameError(not_found(text, game, CHECKPOINTS, _others_of_run(text)))
+    if found.suffix not in POLICIES:
+        raise InputError(f"{text}: is no policy ({', '.join(POLICIES)}); give one, a run's name, or {FINAL}")
     return found.resolve()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import FINAL
-from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.kinds import run_kind
 from sparring.configs.retired import RETIRED
@@ -32,7 +32,7 @@ def not_found(text: str, game: Game | None, checkpoints: Path, others: Sequence[
     if any(text in one.bots for one in _choices(game)):
         return f"no checkpoint {text!r}: write {BOT_PREFIX}{text} for the bot"
     if others:
-        return f"no checkpoint {text!r}: choose from {', '.join(others)}{suggestion(text, others)}"
+        return f"no checkpoint {text!r}: {choices(text, others)}"
     runs = runs_of(game, checkpoints)
     known = [*(NAMED_MODELS if _models(game) else ()), *released_of(game, checkpoints)]
     start = f"train one first (python train.py +run={_choices(game)[0].first_run})"
@@ -41,8 +41,8 @@ def not_found(text: str, game: Game | None, checkpoints: Path, others: Sequence[
     if text == FINAL and not runs:
         nowhere = f"no run in {checkpoints} has saved one"
         return f"no checkpoint {text!r}: {nowhere}; {start} or choose from {', '.join(known)}"
-    choices = [FINAL, *runs, *known] if runs else known
-    return f"no checkpoint {text!r}: give a path or choose from {', '.join(choices)}{suggestion(text, choices)}"
+    names = [FINAL, *runs, *known] if runs else known
+    return f"no checkpoint {text!r}: give a path or {choices(text, names)}"
 
 
 def runs_of(game: Game | None, checkpoints: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """The command line: exit codes, one line for bad input, help, and independence of the working directory."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import yaml
 
 from sparring import train
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.status import LOADING
+from sparring.configs.core.status import CLOSED_PIPE, LOADING
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_plain, to_plain
 
@@ -147,3 +148,30 @@ def test_bad_input_is_answered_before_torch_and_warp_load():
     code = "import sys, train; train.main(['+run=quickstart', 'seed=x']); print({'torch', 'warp'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=SCRIPT.parent, capture_output=True, text=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("train.py --help", 0),
+        ("train.py +run=quickstart --cfg", CLOSED_PIPE),
+        ("eval/run.py --help", 0),
+        ("eval/run.py --env diplomacy -h", 0),
+        ("eval/seeds.py --help", 0),
+        ("eval/curves.py --help", 0),
+        ("eval/export.py --help", 0),
+        ("eval/payoff.py --help", 0),
+        ("eval/diplomacy_replay.py --help", 0),
+        ("benchmarks/gpu.py --help", 0),
+    ],
+)
+def test_a_reader_that_has_gone_ends_a_command_quietly(command, code):
+    """As `| head -1` does after its line; here it has gone before the first."""
+    script, *arguments = command.split()
+    gone, pipe = os.pipe()
+    os.close(gone)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT.parent / script), *arguments], stdout=pipe, stderr=subprocess.PIPE, check=False
+    )
+    os.close(pipe)
+    assert (done.returncode, done.stderr) == (code, b"")

@@ -26,6 +26,7 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
 from sparring.agents.ppo.tasks.spaces import flat_actions
 from sparring.agents.ppo.trainer import PPOTrainer, anneal
+from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.timer import Timer
 from sparring.configs.schema import EventConfig, PPOConfig
@@ -158,7 +159,7 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     failed = session.save_final(trainer.final, lambda: curriculum.save(trainer.final))
     if failed:
         raise failed
-    session.say(f"done after {trainer.updates_done} updates: {trainer.final}")
+    session.say(f"done after {counted(trainer.updates_done, 'update')}: {trainer.final}")
     return trainer.final
 
 

@@ -35,6 +35,7 @@ from sparring.agents.run.fidelity.fingerprint import machine
 from sparring.agents.run.fit import save
 from sparring.agents.run.guard import GuardVerdict
 from sparring.agents.run.preflight import check_sources
+from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.configs.core.device import choose_device
@@ -126,7 +127,7 @@ class GRPOTrainer:
 
     def nothing_left(self) -> str:
         """Return why no step is left, and which option allows more."""
-        line = f"nothing left to do: {self.updates_done} steps are done, {self.updates} were asked for"
+        line = f"nothing left to do: {counted(self.updates_done, 'step')} done, {self.updates} asked for"
         if self.updates_done < self.grpo.steps:
             return f"{line} by max_updates, and grpo.steps={self.grpo.steps} allows more"
         moving = moving_shares(self.config.league)
@@ -141,9 +142,9 @@ class GRPOTrainer:
         """Yield one line with the sizes, the model and the machine."""
         trained = sum(parameter.numel() for parameter in self.learner.parameters.values())
         yield (
-            f"{self.session.folder.path}: {self.updates} steps of {self.grpo.groups} groups x "
+            f"{self.session.folder.path}: {counted(self.updates, 'step')} of {self.grpo.groups} groups x "
             f"{self.grpo.samples_per_group} games, {self.config.model.name} with {trained:,} trained weights, "
-            f"{self.device}, {self.threads} threads"
+            f"{self.device}, {counted(self.threads, 'thread')}"
         )
 
     def update(self) -> dict[str, float]:

@@ -113,13 +113,14 @@ def save_checkpoint(
         raise CheckpointError(str(error)) from error
 
 
-def load_checkpoint(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
-    """Read, verify and rebuild the policy in `path` on `device`.
+def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Checkpoint:
+    """Read, verify and rebuild the policy in the file `path` on `device`.
 
     A policy of an old version of its environment is read as well; `agents.policies.env_version` decides if it can play.
     Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
     weights, shape and contract do not match.
     """
+    path = Path(path)
     content = _read(path, device)
     version = content.get("format_version")
     if content.get("format") != FORMAT or type(version) is not int or version < 1:

@@ -58,7 +58,7 @@ class Policy:
         self.reseed(seed)
 
     @classmethod
-    def load(cls, path: Path, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Policy:
+    def load(cls, path: str | Path, device: str | torch.device = "cpu", *, deterministic: bool = True) -> Policy:
         """Read a checkpoint; raises `CheckpointError` if it cannot be used. The policy is named after its file."""
         checkpoint = load_checkpoint(path, device)
         return cls(checkpoint.network, checkpoint.contract, name=str(path), deterministic=deterministic)

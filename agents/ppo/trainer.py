@@ -31,7 +31,7 @@ from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout
 from sparring.agents.ppo.tasks.task import make_task
 from sparring.agents.run.fidelity.fingerprint import machine
-from sparring.agents.run.progress import forecast
+from sparring.agents.run.progress import counted, forecast
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.agents.run.timer import Timer
@@ -151,9 +151,9 @@ class PPOTrainer:
         done, total, phases = self.updates_done, self.schedule.total_updates, self.config.phases
         if self.position is None and done < total:
             name = self.session.folder.name
-            line = f"nothing left to do: {done} updates are done, and the schedule of at most {total} has ended"
+            line = f"nothing left to do: {counted(done, 'update')} done, and the schedule of at most {total} has ended"
             return f"{line} on success; to train on, begin another run with init_from={name}"
-        line = f"nothing left to do: {done} updates are done, {self.updates} were asked for"
+        line = f"nothing left to do: {counted(done, 'update')} done, {self.updates} asked for"
         if done < total:
             return f"{line} by max_updates; raise it, or give max_updates=0 for all {total} of the schedule"
         limit = self.config.max_updates
@@ -165,8 +165,9 @@ class PPOTrainer:
         """Yield lines on sizes, the machine, and the estimated duration."""
         network, weights = self.config.network, sum(p.numel() for p in self.network.parameters())
         yield (
-            f"{self.session.folder.path}: {self.updates} updates, {self.updates * self.steps_per_update:,} env steps, "
-            f"network {network.hidden}h/{network.blocks}b ({weights:,} weights), {self.device}, {self.threads} threads"
+            f"{self.session.folder.path}: {counted(self.updates, 'update')}, "
+            f"{self.updates * self.steps_per_update:,} env steps, network {network.hidden}h/{network.blocks}b "
+            f"({weights:,} weights), {self.device}, {counted(self.threads, 'thread')}"
         )
         if self.autocast.note:
             yield self.autocast.note

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sparring.agents.run.guard import GAVE_UP, GuardVerdict
 from sparring.agents.run.peer_loss import saving_on_peer_loss
+from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
 from sparring.agents.run.states import reading
@@ -105,6 +106,7 @@ def _finish(trainer: Trainer, session: RunSession) -> None:
         raise failed
     if not saved:
         raise InputError(f"{session.folder.state}: the last training state cannot be written; free some space, resume")
-    session.say(f"{'interrupted' if stopped else 'done'} after {trainer.updates_done} {session.unit}s: {trainer.final}")
+    done = counted(trainer.updates_done, session.unit)
+    session.say(f"{'interrupted' if stopped else 'done'} after {done}: {trainer.final}")
     if stopped:
         session.say(session.hint)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from sparring.agents.distributed.processes import ProcessLostError
 from sparring.agents.run.folder import RunLock, RunLockedError
+from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.trainer import Trainer
 from sparring.configs.core.errors import InputError
@@ -46,7 +47,7 @@ def _save_policy(trainer: Trainer) -> None:
     except (OSError, InputError) as error:
         print(f"{trainer.final}: cannot be written ({getattr(error, 'strerror', error)})", flush=True)
         return
-    print(f"the policy after {trainer.updates_done} updates is saved: {trainer.final}", flush=True)
+    print(f"the policy after {counted(trainer.updates_done, 'update')} is saved: {trainer.final}", flush=True)
 
 
 def _take_over(trainer: Trainer, session: RunSession, lost_at: float) -> bool:

@@ -1,26 +1,82 @@
-"""Console output of a run: a line about the run, a bar with ETA, and lines about events."""
+"""Console output of a run: a line about the run, a bar with ETA, and lines about events.
+
+The speed is the median over the updates of the last minutes, so that one slow update, such as one with an evaluation,
+does not move the ETA. Where stderr is no terminal, a plain line now and then replaces the bar.
+"""
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
+from collections import deque
 
 from tqdm import tqdm
 
 WORTH_SAYING = 5.0
+LINE_SECONDS = 30.0
+"""Between plain lines."""
+MEMORY_SECONDS, FEWEST, MOST = 600.0, 8, 512
+"""The speed is that of the updates of so much time, but at least of the last 8 and at most of the last 512."""
+OUTLIER = 3.0
+"""An update counts at most this many times the median of those remembered."""
+BAR = "{{l_bar}}{{bar}}| {{n_fmt}}/{{total_fmt}} [{{elapsed}}<{left}{speed}{{postfix}}]"
+
+
+class Pace:
+    """Seconds of recent updates, and from them an estimate of the time left."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=MOST)
+        self._last: float | None = None
+
+    def restart(self) -> None:
+        """Leave out the time until the next update, which is spent on something else."""
+        self._last = None
+
+    def tick(self, now: float) -> None:
+        """Record the end of an update at `now`, in seconds; the first one only starts the clock."""
+        if self._last is not None:
+            self._seconds.append(now - self._last)
+        self._last = now
+        # By the median, for one slow update must not displace all others.
+        while len(self._seconds) > FEWEST and len(self._seconds) * statistics.median(self._seconds) > MEMORY_SECONDS:
+            self._seconds.popleft()
+
+    def per_update(self) -> float | None:
+        """Return the mean seconds of an update, slow ones cut to `OUTLIER` medians; None if unknown."""
+        if not self._seconds:
+            return None
+        most = OUTLIER * statistics.median(self._seconds)
+        return statistics.fmean(min(seconds, most) for seconds in self._seconds)
 
 
 class Progress:
-    """A bar over `updates` on stderr, or none if `shown` is false; lines go to stdout either way."""
+    """Progress of a run of `updates`, or none if `shown` is false; lines of `say` go to stdout either way.
+
+    On a terminal it is a bar on stderr. If stdout or stderr is none, as in a log, it is a line on stdout every
+    `LINE_SECONDS`, and one at the end; there is no bar unless stderr is a terminal.
+    """
 
     def __init__(self, updates: int, *, shown: bool, unit: str = "update") -> None:
-        self._bar = tqdm(total=updates, unit=unit, file=sys.stderr, disable=not shown, dynamic_ncols=True)
+        self._bar = tqdm(
+            total=updates,
+            unit=unit,
+            file=sys.stderr,
+            disable=not (shown and sys.stderr.isatty()),
+            dynamic_ncols=True,
+            bar_format=BAR.format(left="?", speed=""),
+        )
+        self._lines = shown and not (sys.stdout.isatty() and sys.stderr.isatty())
+        self._updates, self._unit, self._done, self._pace = updates, unit, 0, Pace()
+        self._said_at, self._unsaid = time.monotonic(), ""
 
     def skip(self, updates: int) -> None:
         """Move the bar forward or back to `updates` done; these do not count for the speed."""
         bar = self._bar
-        bar.n = bar.last_print_n = bar.initial = updates
+        self._done = bar.n = bar.last_print_n = bar.initial = updates
         bar.start_t = bar.last_print_t = time.time()
+        self._pace.restart()
         bar.refresh()
 
     def say(self, text: str) -> None:
@@ -30,13 +86,38 @@ class Progress:
 
     def advance(self, name: str, headline: str) -> None:
         """Move the bar by one and show `name` and `headline`."""
+        self._done += 1
+        self._pace.tick(time.monotonic())
+        seconds = self._pace.per_update()
+        left = None if seconds is None else seconds * max(0, self._updates - self._done)
+        speed = "" if seconds is None else f", {_speed(seconds, self._unit)}"
+        self._bar.bar_format = BAR.format(left="?" if left is None else tqdm.format_interval(left), speed=speed)
         self._bar.set_description_str(name, refresh=False)
         self._bar.set_postfix_str(headline, refresh=False)
         self._bar.update()
+        ahead = f", about {duration(left)} left" if left else ""
+        self._unsaid = f"{self._done} of {counted(self._updates, self._unit)}{ahead}; {name}: {headline}"
+        if time.monotonic() - self._said_at >= LINE_SECONDS:
+            self._say_line()
 
     def close(self) -> None:
-        """Close the bar and leave it on the screen."""
+        """Close the bar and leave it on the screen; say the last line."""
         self._bar.close()
+        self._say_line()
+
+    def _say_line(self) -> None:
+        if self._lines and self._unsaid:
+            self.say(self._unsaid)
+        self._said_at, self._unsaid = time.monotonic(), ""
+
+
+def _speed(seconds: float, unit: str) -> str:
+    return f"{seconds:,.1f} s/{unit}" if seconds >= 1 else f"{1 / max(seconds, 1e-6):,.1f} {unit}s/s"
+
+
+def counted(number: int, unit: str) -> str:
+    """Return a count with its unit: 1 update, 20,000 updates."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def forecast(seconds: float) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.configs.core.errors import nearest, suggestion
+from sparring.configs.core.errors import choices, nearest
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ def describe(allowed: Allowed) -> str:
 def complaint(value: Any, allowed: Allowed) -> str | None:
     """Return why `value` is refused, None if it is allowed."""
     if isinstance(allowed, tuple):
-        hint = suggestion(value, allowed)
-        return None if value in allowed else f"choose from {describe(allowed)}{hint}"
+        return None if value in allowed else choices(value, allowed)
     if isinstance(allowed, Form):
         fits = isinstance(value, str) and re.fullmatch(allowed.pattern, value)
         return None if fits else f"must be {allowed.text}{allowed.hint(value)}"

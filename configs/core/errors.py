@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 LONGEST = 2000
+MOST_NAMES = 12
+"""Names listed in full; of more, the nearest comes first and the rest are counted."""
 
 
 class InputError(ValueError):
@@ -47,9 +49,29 @@ def suggestion(name: object, choices: Iterable[str], *, likeness: float = 0.5) -
     return f"; did you mean {found!r}?" if found else ""
 
 
-def choose(kind: str, name: str, choices: Iterable[str]) -> str:
-    """Return `name` if it is one of `choices`, else raise `UnknownNameError` naming it, them and the nearest."""
-    known = list(choices)
+def listed(names: Sequence[str]) -> str:
+    """Return "a, b", or of more than `MOST_NAMES` names "a, b ... and 30 more"."""
+    more = f" ... and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
+
+
+def choices(name: object, known: Iterable[str], *, near: str | None = None) -> str:
+    """Return "choose from a, b; did you mean 'b'?" for a wrong `name`.
+
+    Of more than `MOST_NAMES` known names, the suggestion comes first and the list is cut: "did you mean 'b'? choose
+    from a, b ... and 30 more". `near` is the name to suggest, empty for none, if it is known already.
+    """
+    names = list(known)
+    near = nearest(str(name), names) if near is None else near
+    hint = f"; did you mean {near!r}?" if near else ""
+    if len(names) <= MOST_NAMES:
+        return f"choose from {listed(names)}{hint}"
+    return f"{hint} choose from {listed(names)}".removeprefix("; ").strip()
+
+
+def choose(kind: str, name: str, among: Iterable[str]) -> str:
+    """Return `name` if it is one of `among`, else raise `UnknownNameError` naming it, them and the nearest."""
+    known = list(among)
     if name in known:
         return name
-    raise UnknownNameError(f"unknown {kind} {name!r}: choose from {', '.join(known)}{suggestion(name, known)}")
+    raise UnknownNameError(f"unknown {kind} {name!r}: {choices(name, known)}")

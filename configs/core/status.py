@@ -1,19 +1,25 @@
-"""Status lines during long starts: torch loads for seconds, a first compilation takes minutes.
+"""Output of commands: status lines during long starts, and a quiet end where a pipe is closed.
 
-They go to stderr, like progress bars, and only where bars are on.
+Torch loads for seconds, a first compilation takes minutes. These lines go to stderr, like progress bars, and only where
+bars are on.
 """
 
 from __future__ import annotations
 
+import os
+import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
+from typing import TextIO
 
 LOADING = "loading torch and the simulator ..."
 COMPILING = "still loading: the first time on a machine Warp compiles the simulator, which can take minutes ..."
 PATIENCE = 5.0
 """Seconds, longer than loading compiled kernels."""
+CLOSED_PIPE = 141
+"""Exit code of a command whose reader has gone, as of any that ends by SIGPIPE."""
 
 
 def say(text: str, *, shown: bool = True) -> None:
@@ -33,3 +39,30 @@ def said_if_long(text: str, *, shown: bool) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def quiet_on_closed_pipe(command: Callable[[], int]) -> int:
+    """Return the exit code of `command`, or `CLOSED_PIPE` if the reader of its output has gone, as in `| head -1`.
+
+    Python would print a traceback. The exit code of --help is 0, however much of it is read.
+    """
+    try:
+        return command()
+    except BrokenPipeError:
+        if not _has_no_reader(sys.stdout):
+            raise  # of another connection
+        return 0 if {"--help", "-h"} & set(sys.argv) else CLOSED_PIPE
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if _has_no_reader(stream):  # what is left in its buffer goes nowhere, and the interpreter says nothing
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _has_no_reader(stream: TextIO) -> bool:
+    """Return whether a stream is a pipe whose other end is closed."""
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (OSError, ValueError, AttributeError):  # closed, replaced by a test, or a system without poll
+        return False

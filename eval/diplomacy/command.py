@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
@@ -128,6 +128,6 @@ def _read_league(text: str) -> tuple[str, League]:
     folder = find_folder(text, holding=LEAGUE)
     if folder is None:
         runs = runs_with(LEAGUE)
-        choices = f"choose from {', '.join(runs)}" if runs else f"no run in {CHECKPOINTS} has one yet"
-        raise InputError(f"--league {text!r}: no {LEAGUE} there or in checkpoints/{text}; {choices}")
+        known = choices(text, runs) if runs else f"no run in {CHECKPOINTS} has one yet"
+        raise InputError(f"--league {text!r}: no {LEAGUE} there or in checkpoints/{text}; {known}")
     return folder.name, LeagueFile(folder).read()

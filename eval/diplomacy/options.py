@@ -17,6 +17,7 @@ from sparring.eval.parser import (
     add_results,
     check_machine,
     check_number,
+    check_page,
     read_names,
 )
 from sparring.eval.suggestions import BOT_PREFIX
@@ -120,6 +121,7 @@ def read_options(arguments: Sequence[str]) -> DiplomacyOptions:
     for name, allowed in limits.items():
         check_number(f"--{name.replace('_', '-')}", values[name], allowed)
     check_machine(values)
+    check_page(options.replay)
     return options
 
 

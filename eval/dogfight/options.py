@@ -21,6 +21,7 @@ from sparring.eval.parser import (
     add_players,
     add_results,
     check_number,
+    check_page,
 )
 from sparring.eval.stats.requirements import Requirement
 from sparring.eval.stats.sprt import parse_hypotheses
@@ -65,6 +66,8 @@ def read_options(arguments: Sequence[str]) -> EvaluationOptions:
     """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read_play(arguments)
     check_number("--max-games", values["max_games"], GAMES)
+    picture = values["replay"]
+    check_page(picture, f", or --gif {picture} for a picture" if picture and picture.suffix.lower() == ".gif" else "")
     if values["gif"] is not None and values["gif"].suffix != ".gif":
         raise InputError(f"--gif {str(values['gif'])!r}: must end in .gif")
     if values["sprt"] is not None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sparring.agents.run.logger import EVENTS, METRICS
-from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.core.errors import InputError, choices, suggestion
 from sparring.configs.core.regular_file import read_regular
 from sparring.eval.players import find_folder, runs_with
 
@@ -145,8 +145,8 @@ def read_history(text: str, *, by_update: bool = False) -> RunHistory:
 
 def _not_found(text: str) -> str:
     runs = runs_with(METRICS)
-    choices = f"choose from {', '.join(runs)}{suggestion(text, runs)}" if runs else "train one first"
-    return f"no run {text!r}: no {METRICS} there or in checkpoints/{text}; give a folder or {choices}"
+    known = choices(text, runs) if runs else "train one first"
+    return f"no run {text!r}: no {METRICS} there or in checkpoints/{text}; give a folder or {known}"
 
 
 def _read_rows(path: Path) -> Iterator[Row]:

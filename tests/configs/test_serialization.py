@@ -62,9 +62,9 @@ def test_plain_data_shares_nothing_with_the_configuration():
     ],
 )
 def test_refusals(plain, message):
-    head, _, hint = message.partition("; did you mean")
+    head, _, hint = message.partition("; ")
     assert refusal(plain).startswith(head)
-    assert refusal(plain).endswith(hint)
+    assert hint in refusal(plain)
     assert "\n" not in refusal(plain)
 
 

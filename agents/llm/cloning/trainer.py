@@ -29,6 +29,7 @@ from sparring.agents.llm.models.saved_model import save_model
 from sparring.agents.llm.models.tiny import build_tiny
 from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.run.fidelity.fingerprint import machine
+from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.states import TrainingState
 from sparring.agents.run.timer import Timer
@@ -121,7 +122,7 @@ class CloneTrainer:
 
     def nothing_left(self) -> str:
         """Return the message of a run whose updates are all done."""
-        line = f"nothing left to do: {self.updates_done} updates are done, {self.updates} were asked for"
+        line = f"nothing left to do: {counted(self.updates_done, 'update')} done, {self.updates} asked for"
         total = self.config.clone.updates
         return f"{line}; give max_updates=N to train on (clone.updates={total})" if self.updates < total else line
 
@@ -130,9 +131,10 @@ class CloneTrainer:
         clone, weights = self.config.clone, sum(p.numel() for p in self.model.parameters())
         limit = f"at most {clone.minutes:g} minutes, " if clone.minutes else ""
         yield (
-            f"{self.session.folder.path}: {self.updates} updates, {limit}{clone.layers} layers of {clone.hidden} "
+            f"{self.session.folder.path}: {counted(self.updates, 'update')}, {limit}"
+            f"{clone.layers} layers of {clone.hidden} "
             f"({weights:,} weights), {self.dataset.games.source}, {self.device}, "
-            f"{self.threads} threads"
+            f"{counted(self.threads, 'thread')}"
         )
 
     def update(self) -> dict[str, float]:

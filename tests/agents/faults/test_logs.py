@@ -128,7 +128,5 @@ def test_a_state_of_an_earlier_version_has_lengths_only(tmp_path):
 
 def test_a_log_that_is_a_folder_is_refused_by_name(tmp_path):
     (tmp_path / METRICS).mkdir()
-    with pytest.raises(
-        LoggerError, match=r"metrics\.jsonl: cannot be opened \(is a folder, and must be a"
-    ):
+    with pytest.raises(LoggerError, match=r"metrics\.jsonl: cannot be opened \(is a folder, and must be a"):
         open_log(tmp_path)

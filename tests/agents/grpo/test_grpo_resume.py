@@ -133,14 +133,14 @@ def test_a_finished_run_says_what_asks_for_more_and_goes_on_with_that(toy, half,
     before = (half / "final.pt").read_bytes()
     (half / "final.pt").unlink()  # which the training state brings back
     assert resume(half, "max_updates=9") == 0
-    assert "nothing left to do: 2 steps are done, 2 were asked for by grpo.steps" in capsys.readouterr().out
+    assert "nothing left to do: 2 steps done, 2 asked for by grpo.steps" in capsys.readouterr().out
     assert (half / "final.pt").read_bytes() == before
     assert resume(half, "max_updates=0", "grpo.steps=3") == 0
     assert "option changed: grpo.steps was 2 and is 3" in events(half / "final.pt")
     whole = run(toy, half.parent, "whole", "grpo.steps=3")
     assert rows(half / "final.pt") == rows(whole)
     assert resume(half) == 0
-    assert "3 steps are done, 2 were asked for" in events(half / "final.pt")
+    assert "3 steps done, 2 asked for" in events(half / "final.pt")
 
 
 def test_a_run_from_when_some_values_of_its_base_were_hashed_is_continued_and_inherited_from(toy, half):

@@ -107,7 +107,7 @@ def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch
     assert (training["update"], training["interrupted"]) == (1, True)
     assert len(metrics(tmp_path)) == 1
     out = capsys.readouterr().out
-    assert f"interrupted after 1 updates: {tmp_path / 'small' / 'final.pt'}" in out
+    assert f"interrupted after 1 update: {tmp_path / 'small' / 'final.pt'}" in out
     assert "continue with: python train.py resume=small" in out
 
 
@@ -172,7 +172,7 @@ def test_max_updates_cuts_the_schedule(tmp_path, capsys):
     assert metrics(tmp_path)[1]["train/learning_rate"] == pytest.approx(1.65e-4)  # on its way as in the whole schedule
     introduction = capsys.readouterr().out.splitlines()
     assert introduction[0].endswith(
-        f"small: 2 updates, {2 * STEPS * ENVS} env steps, network 16h/0b (2,534 weights), cpu, 1 threads"
+        f"small: 2 updates, {2 * STEPS * ENVS} env steps, network 16h/0b (2,534 weights), cpu, 1 thread"
     )
     assert introduction[1].endswith("Ctrl-C stops it and keeps the policy")
 

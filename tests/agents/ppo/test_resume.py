@@ -62,7 +62,7 @@ def test_two_trainers_never_share_a_folder(whole):
 def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
     before = {path: path.read_bytes() for path in (whole / "small").glob("*.pt")}
     train(long(whole))
-    said = "nothing left to do: 8 updates are done, 8 were asked for by the schedule; to train on, give phases.2."
+    said = "nothing left to do: 8 updates done, 8 asked for by the schedule; to train on, give phases.2."
     assert said in capsys.readouterr().out
     assert {path: path.read_bytes() for path in (whole / "small").glob("*.pt")} == before
 
@@ -147,7 +147,7 @@ def test_options_that_change_what_is_learned_are_refused_by_name(half):
 
 def test_a_run_cut_by_max_updates_says_how_to_train_on(half, capsys):
     train(replace(long(half), max_updates=3))
-    said = "3 updates are done, 3 were asked for by max_updates; raise it, or give max_updates=0 for all 8 of"
+    said = "3 updates done, 3 asked for by max_updates; raise it, or give max_updates=0 for all 8 of"
     assert said in capsys.readouterr().out
 
 

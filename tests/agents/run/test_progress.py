@@ -1,8 +1,25 @@
 """What a person is told while a run trains."""
 
+import sys
+
 import pytest
 
-from sparring.agents.run.progress import Progress, duration, forecast
+from sparring.agents.run import progress as module
+from sparring.agents.run.progress import Pace, Progress, counted, duration, forecast
+
+
+def on_terminal(monkeypatch):
+    """Let the streams that `capsys` reads stand in for a terminal; called in the test, when these are in place."""
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only a test moves: `clock[0]` is its time in seconds."""
+    seconds = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+    return seconds
 
 
 @pytest.mark.parametrize(
@@ -26,7 +43,8 @@ def test_a_run_of_a_moment_is_not_forecast(seconds, text):
     assert forecast(seconds) == text
 
 
-def test_the_bar_shows_phase_opponents_win_rates_and_speed(capsys):
+def test_the_bar_shows_phase_opponents_win_rates_and_speed(monkeypatch, capsys):
+    on_terminal(monkeypatch)
     progress = Progress(5, shown=True)
     progress.advance("transition (none)", "ace 93% brawler selfplay 60%, 31,250 steps/s")
     progress.say("something happened")
@@ -47,8 +65,9 @@ def test_without_the_bar_only_lines_remain(capsys):
 
 
 @pytest.mark.parametrize("updates", [1, 4])
-def test_the_bar_goes_on_where_the_run_does(capsys, updates):
+def test_the_bar_goes_on_where_the_run_does(monkeypatch, capsys, updates):
     """After resuming it begins later than at 0, after the guard went back earlier than it was; the speed is of now."""
+    on_terminal(monkeypatch)
     progress = Progress(6, shown=True)
     for _ in range(2):
         progress.advance("transition", "ace, 1 steps/s")
@@ -60,3 +79,79 @@ def test_the_bar_goes_on_where_the_run_does(capsys, updates):
     assert f"{updates}/6" in states[1]
     assert f"{updates + 1}/6" in states[-1]
     assert not any("0/6" in state or "-" in state.split("[")[-1].split("ace")[0] for state in states)
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "text"),
+    [(1, "update", "1 update"), (0, "step", "0 steps"), (20_000, "bot", "20,000 bots")],
+)
+def test_one_is_singular(number, unit, text):
+    assert counted(number, unit) == text
+
+
+def pace_of(seconds):
+    pace, now = Pace(), 100.0
+    pace.tick(now)
+    for one in seconds:
+        now += one
+        pace.tick(now)
+    return pace.per_update()
+
+
+def test_one_slow_update_hardly_moves_the_pace():
+    """Of 59 updates of 1 s and one of 600 s, the mean is 11 s; the slow one counts as three."""
+    assert pace_of([1.0] * 59 + [600.0]) == pytest.approx(62 / 60)
+
+
+def test_the_pace_follows_a_lasting_change():
+    """600 s of updates of 2 s are remembered, and none of those of 1 s before."""
+    assert pace_of([1.0] * 500 + [2.0] * 300) == 2.0
+
+
+def test_the_pace_of_slow_updates_is_that_of_the_last_eight():
+    assert pace_of([100.0] * 5 + [900.0] * 8) == 900.0
+
+
+def test_the_pace_is_unknown_before_the_second_update_and_leaves_out_a_restart():
+    pace = Pace()
+    pace.tick(5.0)
+    assert pace.per_update() is None
+    pace.tick(6.0)
+    pace.restart()
+    pace.tick(1000.0)
+    assert pace.per_update() == 1.0
+
+
+def test_the_bar_shows_the_time_left(clock, monkeypatch, capsys):
+    """100 updates of 4 s, of which 20 are done: 320 s are left, although one of them took a minute."""
+    on_terminal(monkeypatch)
+    progress = Progress(100, shown=True)
+    for update in range(20):
+        clock[0] += 60.0 if update == 10 else 4.0
+        progress.advance("transition", "ace")
+        progress._bar.refresh()
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert "20/100 [" in last
+    assert "<05:53, 4.4 s/update" in last  # (18 x 4 + 12) / 19 = 4.42 s, times 80
+    progress.close()
+
+
+@pytest.mark.parametrize("stream", [None, "stdout", "stderr"])
+def test_a_log_gets_a_plain_line_every_half_minute_and_at_the_end(stream, clock, monkeypatch, capsys):
+    """`stream` is the only one that is a terminal; there is a bar only on stderr."""
+    if stream:
+        monkeypatch.setattr(getattr(sys, stream), "isatty", lambda: True)
+    progress = Progress(10, shown=True)
+    for _ in range(10):
+        clock[0] += 12.0
+        progress.advance("transition", "ace 93%")
+    progress.close()
+    progress.close()
+    out, bar = capsys.readouterr()
+    assert out.splitlines() == [
+        "3 of 10 updates, about 84 s left; transition: ace 93%",
+        "6 of 10 updates, about 48 s left; transition: ace 93%",
+        "9 of 10 updates, about 12 s left; transition: ace 93%",
+        "10 of 10 updates; transition: ace 93%",
+    ]
+    assert bool(bar) == (stream == "stderr")

@@ -1,6 +1,6 @@
 import pytest
 
-from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choose, suggestion
+from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, suggestion
 
 
 def test_choose_returns_what_is_known():
@@ -22,3 +22,11 @@ def test_bad_input_is_one_family():
     assert issubclass(UnknownNameError, InputError)
     assert issubclass(ConfigError, InputError)
     assert issubclass(InputError, ValueError)
+
+
+def test_a_long_list_is_cut_and_the_suggestion_comes_first():
+    names = [f"name{number}" for number in range(40)]
+    listed = ", ".join(names[:12])
+    assert choices("name39x", names) == f"did you mean 'name39'? choose from {listed} ... and 28 more"
+    assert choices("q", names) == f"choose from {listed} ... and 28 more"
+    assert choices("q", names[:12]) == f"choose from {listed}"

@@ -122,14 +122,14 @@ def test_a_signal_finishes_the_update_saves_and_says_how_to_go_on(whole, tmp_pat
 def test_a_run_cut_by_max_updates_says_how_to_train_on(tmp_path, capsys):
     train(replace(config(tmp_path), max_updates=1))
     train(replace(config(tmp_path), max_updates=1))
-    said = "nothing left to do: 1 updates are done, 1 were asked for; give max_updates=N to train on (clone.updates=5)"
+    said = "nothing left to do: 1 update done, 1 asked for; give max_updates=N to train on (clone.updates=5)"
     assert said in capsys.readouterr().out
 
 
 def test_a_finished_run_has_nothing_left_to_do(whole, capsys):
     before = weights(whole)
     train(config(whole))
-    assert "nothing left to do: 5 updates are done, 5 were asked for" in capsys.readouterr().out
+    assert "nothing left to do: 5 updates done, 5 asked for" in capsys.readouterr().out
     assert weights(whole) == before
 
 
