@@ -1,6 +1,7 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
-Composes and checks the configuration, claims the run's folder, then calls `agents.trainers.train`.
+`--help SECTION`, such as `--help ppo`, says what the options of a section mean. Otherwise it
+composes and checks the configuration, claims the run's folder, then calls `agents.trainers.train`.
 `--multirun +run=quickstart seed=1,2,3` trains one run per combination of values (agents/sweep.py).
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
 Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
@@ -28,7 +29,7 @@ from sparring.agents.run.signals import stopping_at_once
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
-from sparring.configs.help import help_text
+from sparring.configs.help import help_text, section_help
 from sparring.configs.load import load
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import to_plain
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     flags = {choose("flag", text, FLAGS) for text in arguments if text.startswith("-")}
     if flags & {"--help", "-h"}:
-        print(help_text())
+        sections = [text for text in arguments if text not in flags and "=" not in text]
+        print("\n\n".join(map(section_help, sections)) if sections else help_text())
         return 0
     arguments = [text for text in arguments if text not in flags]
     if flags & {"--multirun", "-m"}:

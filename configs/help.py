@@ -1,15 +1,22 @@
 """Text of `python train.py --help`: the runs with their purpose, every option with its default and range.
 
-Both are read from their definitions, the run files and the schema, so the text stays current.
+Both are read from their definitions, the run files and the schema, so the text stays current. `--help SECTION` prints
+the options of one section, each with its meaning, which is the docstring below it in the schema.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
-from dataclasses import MISSING
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, is_dataclass
+from functools import cache
 from textwrap import wrap
+from typing import Any, get_args, get_type_hints
 
 from sparring.configs.core.allowed import describe
+from sparring.configs.core.errors import choose
 from sparring.configs.kinds import declared, owners
 from sparring.configs.load import ROOTS, runs
 from sparring.configs.schema import RUNS
@@ -29,11 +36,13 @@ Trains the run NAME and writes a folder under checkpoints/. Every option below c
           rollout, minibatch, games of evaluations) by the root of S. Phases, stages, events and evaluations all still
           happen, in the same order. Learning rate, gamma, epochs, network and rewards stay, and options typed beside
           it hold as they are. docs/long_runs.md
-  --help  this text
+  --help  this text; --help SECTION, as in --help ppo: the options of a section with their meaning
   --cfg   print the configuration as YAML and stop
   --multirun  one run per combination of values, as in seed=1,2,3; docs/scaling.md
 """
-OPTIONS = "options: key=default, what it may be; configs/schema.py and configs/language.py say what each one means"
+OPTIONS = "options: key=default, what it may be; --help SECTION says what each one means, --help general the first ones"
+GENERAL = "general"
+"""Section of the options without one."""
 
 
 def help_text() -> str:
@@ -43,16 +52,77 @@ def help_text() -> str:
     return "\n".join([HEAD, "runs", *chosen, "", OPTIONS, *_option_lines()])
 
 
-def _option_lines() -> list[str]:
+def section_help(name: str) -> str:
+    """Return the options of a section, or one option, as text: default, allowed values, meaning.
+
+    Raises `UnknownNameError` for an unknown section.
+    """
+    keys = _options()
+    parts = [key.split(".") for key in keys]
+    known = dict.fromkeys([GENERAL, *(".".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1))])
+    sections = [one for one in known if one not in keys]
+    asked = LISTS.sub(r"\1.", re.sub(r"\.\d+", "", name))
+    if asked not in known:
+        choose("section", name, sections)
+    chosen = [key for key in keys if _belongs(key, asked)]
+    return "\n".join(line for key in chosen for line in (*_option_line(key, keys[key]), *_meaning_lines(key)))
+
+
+def meaning(key: str) -> str:
+    """Return the docstring of an option by its bare key, such as `phases.floor`, on one line; empty without one."""
+    for kind in owners(key):
+        section: Any = kind
+        *sections, name = key.split(".")
+        for part in sections:
+            hint = get_type_hints(section)[part]
+            section = next(one for one in (hint, *get_args(hint)) if is_dataclass(one))
+        for owner in inspect.getmro(section):
+            if text := _docstrings(owner).get(name):
+                return text
+    return ""
+
+
+def _options() -> dict[str, Field[Any]]:
+    """Return the options of all kinds of run by bare key, in the order of their sections."""
     keys = {key: declared(owners(key)[0])[key] for kind in RUNS for key in declared(kind)}
-    lines = []
-    for key, option in sorted(keys.items(), key=lambda item: ROOTS.index(item[0].split(".")[0])):
-        allowed, value = option.metadata.get("allowed"), option.default
-        typed = LISTS.sub(r"\1.0.", key)
-        default = f"{typed}={'null' if value is None else '[]' if value is MISSING else value}"
-        text = f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}{_only(key)}".rstrip()
-        lines += wrap(text, WIDTH, subsequent_indent=" " * 44, drop_whitespace=True, break_on_hyphens=False)
-    return lines
+    return dict(sorted(keys.items(), key=lambda item: ROOTS.index(item[0].split(".")[0])))
+
+
+def _belongs(key: str, section: str) -> bool:
+    return "." not in key if section == GENERAL else f"{key}.".startswith(f"{section}.")
+
+
+@cache
+def _docstrings(owner: type) -> dict[str, str]:
+    """Return the docstrings under the fields of a dataclass, each on one line."""
+    if not is_dataclass(owner):
+        return {}
+    (tree,) = ast.parse(inspect.getsource(owner)).body
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for field, after in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
+            found[field.target.id] = " ".join(str(ast.literal_eval(after.value)).split())
+    return found
+
+
+def _option_lines() -> list[str]:
+    return [line for key, option in _options().items() for line in _option_line(key, option)]
+
+
+def _option_line(key: str, option: Field[Any]) -> list[str]:
+    allowed, value = option.metadata.get("allowed"), option.default
+    typed = LISTS.sub(r"\1.0.", key)
+    default = f"{typed}={'null' if value is None else '[]' if value is MISSING else value}"
+    text = f"  {default:<40}  {describe(allowed) if allowed else 'True or False'}{_only(key)}".rstrip()
+    return wrap(text, WIDTH, subsequent_indent=" " * 44, drop_whitespace=True, break_on_hyphens=False)
+
+
+def _meaning_lines(key: str) -> Iterator[str]:
+    """Yield the lines below an option: its meaning, and what it needs to have an effect."""
+    needs = declared(owners(key)[0])[key].metadata.get("needs", ())
+    text = " ".join([*([meaning(key)] if meaning(key) else []), *([f"Needs {', '.join(needs)}."] if needs else [])])
+    yield from wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
 def _only(key: str) -> str:

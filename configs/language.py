@@ -57,16 +57,20 @@ class LanguageModelConfig:
     compact: bool = True
     """Short prompt, since the mask keeps orders legal. The full one adds instructions."""
     show_valid_moves: bool = False
+    """List the legal orders of each unit."""
     show_board_context: bool = True
+    """Show all units and centres, not only the own."""
     show_map_windows: bool = False
     """Per unit: its neighbours and its threats."""
     show_action_counts: bool = False
+    """Per unit: its number of legal orders."""
     temperature: float = option(0.8, "(0, 10]")
     max_prompt_tokens: int = option(2048, "[64, 1000000]")
     """A longer prompt is refused, not cut."""
     batch_size: int = option(128, "[1, 65536]")
     """Decisions sampled at once."""
     lora_rank: int = option(32, "[1, 1024]")
+    """Rank of the adapter that is trained."""
     lora_alpha: float = option(0.0, "[0, 10000]")
     """0 is twice the rank."""
     lora_targets: str = option("all", LORA_TARGETS)
@@ -78,6 +82,7 @@ class EndpointConfig:
     """vLLM, or another server that speaks OpenAI's protocol (`model.backend=endpoint`; docs/llm_endpoints.md)."""
 
     url: str = option("http://127.0.0.1:8000/v1", URL)
+    """Address of the server, often with /v1 at its end."""
     model: str = option("", RUN)
     """Model name on the server; empty takes its only model."""
     key_env: str = option("", VARIABLE)
@@ -96,6 +101,7 @@ class EndpointConfig:
     total_seconds: float = option(600.0, "(0, 86400]")
     """Per decision, with all its lines, retries and waits."""
     retries: int = option(4, "[0, 100]")
+    """Attempts after the first."""
 
 
 @dataclass
@@ -103,7 +109,9 @@ class CloneConfig:
     """Behaviour cloning of a bot (`trainer=clone`)."""
 
     bot: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS))
+    """Bot to imitate."""
     hidden: int = option(128, "[16, 8192]")
+    """Width of the new model."""
     layers: int = option(4, "[1, 100]")
     heads: int = option(4, "[1, 128]")
     games_per_update: int = option(16, "[1, 100000]")
@@ -111,6 +119,7 @@ class CloneConfig:
     minutes: float = option(0.0, "[0, 100000]")
     """Stop and anneal to the end in this time; 0 runs all updates."""
     batch_tokens: int = option(16384, "[64, 100000000]")
+    """Tokens per optimizer step."""
     learning_rate: float = option(1e-3, "(0, 1]")
 
 
@@ -122,10 +131,15 @@ class GRPOConfig:
     play: str = option("league", PLAYS)
     """league: one power learns, the others are drawn; self_play: all seven learn."""
     groups: int = option(16, "[1, 100000]")
+    """Forked positions per step."""
     samples_per_group: int = option(8, "[2, 10000]")
+    """Games played on from each fork."""
     rollout_horizon_years: int = option(4, "[1, 100]")
+    """Game years played after the fork."""
     rollout_long_horizon_years: int = option(6, "[1, 100]")
+    """The same for the long rollouts."""
     rollout_long_horizon_chance: float = option(0.2, PROBABILITY)
+    """Probability of a long rollout."""
     count_fork_year: bool = False
     """The year of the fork is the first of the horizon, however late in it the fork is; false adds its rest."""
     rollout_warmup_phases: int = option(8, "[0, 1000]")
@@ -137,35 +151,47 @@ class GRPOConfig:
     buffer_depth: int = option(3, "[0, 64]")
     """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
     workers: int = option(1, "[1, 1024]")
+    """Processes that play rollouts."""
     learning_rate: float = option(1e-5, "(0, 1]")
     max_grad_norm: float = option(10.0, "(0, 10000]")
     epochs: int = option(1, "[1, 100]")
+    """Passes over the samples of a step."""
     target_kl: float = option(0.2, "[0, 100]")
     """A step ends early at this KL from the policy that played, in nats per token; 0 never."""
     minibatch_samples: int = option(64, "[1, 1000000]")
     """Samples per optimizer step."""
     loss_type: str = option("grpo", LOSS_TYPES)
+    """grpo: a ratio per token; gspo: one per sample."""
     aggregation: str = option("grpo", AGGREGATIONS)
+    """grpo: mean per sample; dapo: mean over all tokens; dr_grpo: sum over a constant."""
     use_token_level_loss: bool = False
     """Weight samples by decision tokens, not equally."""
     use_ppo_clipping: bool = True
+    """Clip the ratio to 1 - ppo_epsilon_low ... 1 + ppo_epsilon_high."""
     ppo_epsilon_low: float = option(0.2, "[0, 1]")
     ppo_epsilon_high: float = option(0.5, "[0, 100]")
     ppo_delta: float = option(0.0, "[0, 1000]", needs=["grpo.use_ppo_clipping=true"])
     """Bound of the ratio where the advantage is negative, above 1 + ppo_epsilon_high; 0 is none."""
     entropy_coef: float = option(0.0, PROBABILITY)
+    """Weight of the entropy bonus."""
     kl_beta: float = option(0.04, "[0, 100]")
+    """Weight of the KL from the reference policy."""
     kl_beta_start_step: int = option(0, COUNT)
     """Beta is 0 for this many steps, then warms up."""
     kl_beta_warmup_steps: int = option(0, COUNT)
+    """Steps over which beta rises from 0."""
     kl_form: str = option("exact", KL_FORMS)
     """exact: over all allowed tokens; signed, squared: the drawn token's log-ratio, poor estimates."""
     kl_target: float = option(0.0, "[0, 100]")
     """Above 0 beta tracks the KL."""
     kl_horizon: int = option(10, POSITIVE)
+    """Steps over which the KL for kl_target is smoothed."""
     use_ema_reference: bool = option(False, needs=["grpo.kl_beta above 0"])
+    """Reference: a moving average of the adapter, not the base model."""
     ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
+    """Weight of the old average in each step."""
     min_group_size: int = option(2, "[2, 10000]")
+    """Smaller groups are skipped."""
     advantage_min_std: float = option(1e-8, "(0, 1000]")
     """Groups whose rewards have a smaller standard deviation are skipped."""
     min_reward_variance: float = option(0.0, "[0, 1000000]")
@@ -185,25 +211,34 @@ class GRPOConfig:
     importance_mask: bool = option(False, needs=["grpo.use_importance_correction=true"])
     """Drop such tokens instead."""
     use_state_stratified_groups: bool = False
+    """Group by step, power, similar number of centres and time, across forks."""
     use_elo_conditioned_rewards: bool = False
-    """In league games only."""
+    """Add a reward for ranks better than expected against these opponents, in league games only."""
     elo_scale: float = option(0.5, "[0, 100]", needs=["grpo.use_elo_conditioned_rewards=true"])
+    """Weight of that reward."""
     use_strategic_step_scoring: bool = option(False, needs=["grpo.use_trajectory_level_rewards=false"])
+    """Step scores of leading and balance, without the number of centres."""
     use_trajectory_level_rewards: bool = False
+    """Each decision's reward is the final score of its game."""
     use_position_scoring: bool = True
+    """Final scores count the place among the powers."""
     win_bonus: float = option(50.0, "[0, 1000]")
+    """Added to the final score of the winner."""
     winner_threshold_sc: int = option(5, "[1, 34]")
-    """Of a sole leader, without position scoring and for `game/win_bonus_rate`."""
+    """Centres of a sole leader for the bonus without position scoring, and for `game/win_bonus_rate`."""
     solo_victory_sc: int = option(18, "[1, 34]")
-    """With position scoring."""
+    """The same with position scoring."""
     reward_discount_gamma: float = option(0.0, PROBABILITY)
+    """Discount of later step scores; 0 counts only the next."""
     reward_discount_per: str = option("phase", DISCOUNTS)
     """decision: phases in which a power has nothing to order neither discount nor contribute."""
     step_reward_weight: float = option(0.8, "[0, 1000]")
     final_reward_weight: float = option(0.2, "[0, 1000]")
     leader_gap_penalty_weight: float = option(0.3, "[0, 1000]")
+    """Weight of the centres behind the leader, beyond leader_gap_threshold."""
     leader_gap_threshold: int = option(3, "[0, 34]")
     balance_bonus_weight: float = option(0.2, "[0, 1000]")
+    """Weight of the evenness of all powers' centres."""
 
 
 @dataclass
@@ -228,6 +263,7 @@ class LeagueConfig:
     win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])
     """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
     win_rate_power: float = option(2.0, "[0, 20]", needs=["league.matchmaking=win_rate", "league.win_rate_form=hard"])
+    """Above 1 prefers opponents that are hard to beat."""
     peer_elo: float = option(100.0, "(0, 10000]")
     """A checkpoint this near is a peer."""
     rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
@@ -243,7 +279,7 @@ class LeagueConfig:
     checkpoint_schedule: str = option("even", CHECKPOINT_SCHEDULES)
     """thinning: after the first step, then every 5 steps below 50, every 10 below 200, every 20 after."""
     initial_elo: float = option(1000.0, "[-10000, 10000]")
-    """Of the learner."""
+    """Rating of the learner."""
     starting_ratings: str = option("measured", STARTING_RATINGS)
     """Of the bots (`league.py`)."""
     inherit: str = option("", RUN)

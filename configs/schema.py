@@ -78,14 +78,23 @@ class RewardConfig:
     """Reward weights of the dogfight; see `envs/dogfight/kernels/reward.py` for each term."""
 
     damage_dealt: float = option(3.0, WEIGHT)
+    """For each hp taken from the opponent."""
     damage_taken: float = option(1.0, WEIGHT)
+    """Subtracted for each hp lost."""
     win: float = option(5.0, WEIGHT)
+    """At the end of a won match."""
     lose: float = option(5.0, WEIGHT)
+    """Subtracted at the end of a lost match."""
     draw: float = option(0.0, WEIGHT)
+    """At the end of a drawn match."""
     approach: float = option(0.0001, WEIGHT)
+    """For each metre by which the distance shrank."""
     alive: float = option(0.0, WEIGHT)
+    """For each step survived."""
     proximity: float = option(0.001, WEIGHT)
+    """For each step that ends within 250 m of the opponent."""
     facing: float = option(0.0005, WEIGHT)
+    """For each step that ends within 300 m of the opponent, with the nose at most 30 degrees off it."""
     shaping: float = option(0.0, WEIGHT)
     """Weight of the potential-based term, gamma * phi' - phi."""
     exposure: float = option(0.0, PROBABILITY)
@@ -99,6 +108,7 @@ class EnvConfig:
     id: str = option(DOGFIGHT, ENV_ID)
     """The dogfight, Diplomacy, or any Gymnasium environment (`env=gymnasium env.id=CartPole-v1`)."""
     num_envs: int = option(256, "[1, 1000000]")
+    """Matches or copies played at once."""
 
 
 @dataclass
@@ -145,7 +155,9 @@ class NetworkConfig:
     """The "256h/0b" family: separate actor and critic of hidden width / pre-norm residual blocks."""
 
     hidden: int = option(256, "[1, 8192]")
+    """Width of the hidden layers."""
     blocks: int = option(0, "[0, 64]")
+    """Residual blocks of the actor and of the critic."""
     activation: str = option("relu", ACTIVATIONS)
     log_std_init: float = option(-1.0, "[-20, 5]")
     """Logarithm of the standard deviation of continuous actions at the start; the next two are its bounds."""
@@ -163,14 +175,18 @@ class PPOConfig:
     rollout_steps: int = option(2048, "[1, 1000000]")
     """Steps of each of the `env.num_envs` matches in an update."""
     epochs: int = option(4, "[1, 1000]")
+    """Passes over the samples of an update."""
     minibatch_size: int = option(4096, "[1, 1000000000]")
     """Samples of a minibatch, out of rollout_steps x num_envs."""
     learning_rate: float = option(3e-4, "(0, 1]")
     final_learning_rate_fraction: float = option(0.1, PROBABILITY)
     """The learning rate falls linearly to this fraction of it at the end of the schedule."""
     gamma: float = option(0.999, PROBABILITY)
+    """Discount of rewards per step."""
     gae_lambda: float = option(0.95, PROBABILITY)
+    """Lambda of generalized advantage estimation."""
     clip: float = option(0.2, "(0, 1]")
+    """Bound on the change of the probability ratio, 1 - clip to 1 + clip."""
     value_clip: float = option(0.2, "[0, 1000]")
     """0 disables value clipping."""
     value_coefficient: float = option(0.5, "[0, 1000]")
@@ -178,6 +194,7 @@ class PPOConfig:
     final_entropy_fraction: float = option(1.0, PROBABILITY)
     """The entropy coefficient falls linearly to this fraction of it."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
+    """Gradients with a larger norm are scaled down to it."""
     target_kl: float = option(0.05, "[0, 100]")
     """An update ends early once its KL is above this; 0 disables the stop."""
     adaptive_kl: float = option(0.0, "[0, 100]")
@@ -220,7 +237,9 @@ class EventConfig:
 
     at: int = option(0, COUNT)
     snapshot: str = option("", SNAPSHOT)
+    """Name of a policy to save; empty saves none."""
     log_std: float | None = option(None, "[-20, 5]")
+    """Value to which the log standard deviation is reset; null keeps it."""
 
 
 @dataclass
@@ -229,11 +248,13 @@ class PhaseConfig:
 
     name: str = option("curriculum", LABEL)
     updates: int = option(100, POSITIVE)
+    """Length of the phase."""
     stages: list[StageConfig] = field(default_factory=list)
     """Before the first: the bots at the end of the previous phase."""
     floor: float = option(0.05, "[0, 0.2]")
     """Share of the scripted matches kept for each earlier bot that is not in the current stage (0 drops them)."""
     scripted_start: float = option(1.0, PROBABILITY)
+    """Share of matches against bots at the first update; the rest is self-play."""
     scripted_end: float = option(1.0, PROBABILITY)
     """Share of matches against bots at the phase's first and last update; the rest is self-play."""
     randomization: list[RandomizationConfig] = field(default_factory=list)
@@ -242,6 +263,7 @@ class PhaseConfig:
     advance: str = option("on_update", ADVANCES)
     """on_update, or on_success: a stage ends early once every current bot's win rate reaches `success`."""
     success: float = option(0.9, "(0, 1]")
+    """Win rate for advance=on_success."""
     adaptive: float = option(0.0, PROBABILITY)
     """Degree to which shares of a stage's bots follow measured loss rates (0 keeps its weights)."""
 
@@ -251,13 +273,16 @@ class SelfPlayConfig:
     """Pool of frozen snapshots and the draw of opponents from it."""
 
     snapshot_every: int = option(50, POSITIVE)
+    """Updates between snapshots."""
     promotion: str = option("always", PROMOTIONS)
     """always: a snapshot joins the pool when it is due. sprt: only if a sequential test of the learner against the
     newest snapshot finds it `promotion_elo` stronger; else due again `snapshot_every` updates later."""
     promotion_elo: float = option(50.0, "(0, 1000]")
+    """Advantage in Elo that promotion=sprt tests for."""
     promotion_games: int = option(400, "[2, 1000000]")
     """Upper limit; undecided by then is not promoted."""
     pool_size: int = option(30, "[1, 10000]")
+    """Largest number of snapshots."""
     eviction: str = option("oldest", EVICTIONS)
     """oldest, or weakest (lowest rating); the newest is never evicted."""
     sampling: str = option("hard", SAMPLINGS)
@@ -267,6 +292,7 @@ class SelfPlayConfig:
     deal_every: int = option(4, POSITIVE)
     """Updates between draws of opponents from the pool."""
     elo_k: float = option(32.0, "(0, 1000]")
+    """Largest change of a rating per match."""
 
 
 @dataclass
@@ -276,7 +302,9 @@ class EvaluationConfig:
     every: int = option(0, COUNT)
     """Updates between W/D/L evaluations against all bots met; 0 is never."""
     games: int = option(100, "[2, 1000000]")
+    """Games per opponent."""
     check_bot: str = option("brawler", BOTS)
+    """Opponent of the evaluations below."""
     check_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` alone; 0 is never."""
     check_alert: float = option(0.8, PROBABILITY)
@@ -290,6 +318,7 @@ class GuardConfig:
     """Response to an update that breaks the policy; steps are in `agents/run/guard.py`."""
 
     enabled: bool = True
+    """false lets broken updates stand."""
     restore_kl: float = option(10.0, "[1, 1000000]")
     """An update with KL above this many times `ppo.target_kl` is undone."""
     cut: float = option(0.5, "(0, 1]")
@@ -306,6 +335,7 @@ class LoggerConfig:
     """off, online or offline."""
     wandb_project: str = option("sparring", TEXT)
     progress: bool = True
+    """Show a bar, or a line every 30 s where the output is no terminal."""
 
 
 @dataclass
@@ -329,6 +359,7 @@ class RunConfig:
     name: str = option("", FOLDER)
     """Folder under checkpoints/; empty makes adjective-callsign-run."""
     checkpoint_dir: str = option("checkpoints", TEXT)
+    """Folder of all runs, relative to the repository."""
     trainer: str = option("ppo", TRAINERS)
     """ppo is built in; sb3 is Stable-Baselines3's PPO on the same matches and bots, a baseline. grpo trains a language
     model to play Diplomacy, clone first clones a bot into it."""

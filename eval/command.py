@@ -5,6 +5,7 @@ torch is imported late, so that errors on the command line are reported immediat
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -89,8 +90,27 @@ def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False
 
 
 def publish_results(folder: Path | None, name: str, text: str, data: str, *, quiet: bool = False) -> None:
-    """Print the table `text`, and write it and its JSON `data` into `folder` unless that is None."""
+    """Print the table `text`, and write it and its JSON `data` into `folder` unless that is None.
+
+    A larger evaluation that these replace is named on stderr.
+    """
+    if folder:
+        _warn_of_larger(folder / f"{name}.json", data)
     publish(text, {folder / f"{name}.json": data, folder / f"{name}.md": text} if folder else {}, quiet=quiet)
+
+
+def _warn_of_larger(path: Path, data: str) -> None:
+    """Print a line if the results in `path` are of more games or episodes than the new `data`."""
+    try:
+        old = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return  # there is none, or it is no result
+    new = json.loads(data)
+    for unit in ("games", "episodes"):
+        before, now = (found.get(unit) if isinstance(found, dict) else None for found in (old, new))
+        if isinstance(before, int) and isinstance(now, int) and before > now:
+            kept = "--out DIR would have kept them"
+            print(f"{path}: {before} {unit} are replaced by {now}; {kept}", file=sys.stderr)
 
 
 def write_asked(path: Path | None, writer: Callable[[Path], None], *, quiet: bool) -> None:

@@ -179,7 +179,7 @@ def check_number(option: str, value: float, allowed: str) -> None:
 
 def check_page(path: Path | None, instead: str = "") -> None:
     """Raise `InputError` unless the path of --replay, if any, is that of a page; `instead` offers another output."""
-    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+    if path is not None and path.suffix.lower() not in (".html", ".htm") and not path.is_dir():
         raise InputError(f"--replay {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
 
 

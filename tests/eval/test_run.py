@@ -299,3 +299,26 @@ def test_the_bar_of_a_sequential_test_promises_no_end(checkpoints, capsys):
 def test_options_that_do_not_go_together(arguments, words, capsys):
     assert main(["--ckpt", "bot:ace", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_smaller_evaluation_says_that_it_replaces_a_larger_one(make_checkpoint, capsys):
+    path = make_checkpoint()
+    for games, said in (("4", False), ("2", True), ("2", False), ("4", False)):
+        assert main(["--ckpt", "pupil", "--opponents", "ace", *QUICK[2:], "--games", games, "--quiet"]) == 0
+        line = f"{path.parent / 'eval.json'}: 4 games are replaced by 2; --out DIR would have kept them\n"
+        assert (line in capsys.readouterr().err) is said
+
+
+@pytest.mark.parametrize("game", ["dogfight", "diplomacy"])
+def test_a_replay_that_is_no_page_is_refused_before_anything_is_played(game, capsys):
+    assert main(["--env", game, "--ckpt", "final.pt", "--replay", "match.gif"]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "--replay 'match.gif': is a page for a browser; give a name that ends in .html" in line
+    assert ("--gif match.gif" in line) is (game == "dogfight")
+
+
+def test_a_file_that_is_no_policy_is_refused_by_its_name(tmp_path, capsys):
+    (tmp_path / "README.md").write_text("# Read me")
+    assert main(["--ckpt", str(tmp_path / "README.md")]) == 2
+    assert "README.md: is no policy (.pt, .onnx, .zip); give one" in capsys.readouterr().err

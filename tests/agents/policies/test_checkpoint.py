@@ -196,3 +196,11 @@ def test_a_broken_manifest_is_named(tmp_path):
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(CheckpointError, match=r"manifest\.json: is not a manifest"):
         load_checkpoint(path)
+
+
+def test_a_path_may_be_text(tmp_path):
+    path = saved(tmp_path / "final.pt")
+    assert Policy.load(str(path)).name == str(path)
+    assert load_checkpoint(str(path)).path == path
+    with pytest.raises(CheckpointError, match="no such checkpoint"):
+        Policy.load(str(tmp_path / "none.pt"))
