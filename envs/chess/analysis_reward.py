@@ -49,9 +49,9 @@ class AnalysisScore:
 
 
 def score_analysis(prompt: str, answer: str, truth: Truth) -> AnalysisScore:
-    """Score an answer to a prompt; never raises for any text."""
+    """Score an answer to a prompt; never raises for any text. No engine is asked about an impossible position."""
     board = read_position(read_analysis_prompt(prompt))
-    if board is None:
+    if board is None or not board.is_valid():
         return AnalysisScore(BAD_PROMPT)
     found = read_analysis(collapse(answer))
     top = [move for move, _ in truth.top_moves(board, MOST_MOVES)]

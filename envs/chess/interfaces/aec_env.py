@@ -22,6 +22,7 @@ from sparring.envs.chess.random_games import random_move
 
 AGENTS = ("white", "black")
 ILLEGAL = ("lose", "random")
+RENDER_MODES = ["ansi"]
 LONGEST_FEN, LONGEST_MOVES = 128, 1536
 """Characters; no position has more than 218 legal moves, of at most five characters and a space."""
 LONGEST_ACTION = 64
