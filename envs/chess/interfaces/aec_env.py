@@ -27,7 +27,6 @@ LONGEST_FEN, LONGEST_MOVES = 128, 1536
 """Characters; no position has more than 218 legal moves, of at most five characters and a space."""
 LONGEST_ACTION = 64
 MOST_PLIES = 10000
-RENDER_MODES = ("ansi",)
 Observation = dict[str, str]
 CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
 
