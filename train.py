@@ -31,7 +31,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 from sparring.configs.help import help_text, section_help
 from sparring.configs.load import load
-from sparring.configs.schema import RunConfig
+from sparring.configs.schema import LanguageRunConfig, RunConfig
 from sparring.configs.serialization import to_plain
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
@@ -66,6 +66,11 @@ def _run(arguments: Sequence[str]) -> int:
     config = load(arguments)
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
+        return 0
+    if isinstance(config, LanguageRunConfig) and config.dry_run:
+        from sparring.agents.llm.preview import preview
+
+        print("\n".join(preview(config)))
         return 0
     with _claim(config) as claim:  # refuses bad input before torch and Warp load
         say(LOADING, shown=config.logger.progress and _first())

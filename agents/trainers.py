@@ -18,7 +18,7 @@ from sparring.configs.schema import RunConfig
 FIT = "sparring.agents.run.fit:fit"
 PLACES = {
     "ppo": ("sparring.agents.ppo.trainer:PPOTrainer", FIT),
-    "grpo": ("sparring.agents.grpo.trainer:GRPOTrainer", FIT),
+    "grpo": ("sparring.agents.grpo.trainer:GRPOTrainer", "sparring.agents.grpo.overfit.fit:fit"),
     "clone": ("sparring.agents.llm.cloning.trainer:CloneTrainer", FIT),
     "sb3": ("sparring.agents.ppo.trainer:PPOTrainer", "sparring.agents.baselines.sb3:fit"),
 }

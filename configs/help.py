@@ -133,4 +133,4 @@ def _only(key: str) -> str:
         return "" if len(kinds) == len(RUNS) else "; ppo and sb3 only"
     if any(kind in policies for kind in kinds):
         return f"; {' and '.join(dict.fromkeys(kind.title for kind in kinds))} only"
-    return f"; {' and '.join(trainer for kind in kinds for trainer in kind.trainers)} only"
+    return f"; {' and '.join(dict.fromkeys(trainer for kind in kinds for trainer in kind.trainers))} only"

@@ -241,6 +241,40 @@ class GRPOConfig:
     """Weight of the evenness of all powers' centres."""
 
 
+NEEDS_OPPONENTS = tuple(
+    f"grpo.{name}"
+    for name in (
+        "play", "rollout_horizon_years", "rollout_long_horizon_years", "rollout_long_horizon_chance",
+        "rollout_warmup_phases", "rollout_warmup_player", "rollout_no_warmup_chance", "use_state_stratified_groups",
+        "use_elo_conditioned_rewards", "elo_scale", "use_strategic_step_scoring", "use_trajectory_level_rewards",
+        "use_position_scoring", "win_bonus", "winner_threshold_sc", "reward_discount_gamma",
+    )
+)  # fmt: skip
+"""Options of games with opponents and several decisions."""
+
+
+@dataclass
+class OverfitConfig:
+    """Check of GRPO's health: train on one batch, and judge the trend (docs/chess_training.md)."""
+
+    enabled: bool = False
+    """Every step plays the prompts of the first. The run ends with PASS, or with FAIL and exit code 1."""
+    window: int = option(20, "[2, 100000]")
+    """Steps of the moving averages."""
+    max_kl_share: float = option(0.7, PROBABILITY)
+    """Largest share of the KL term in the loss over a window, but for `persistent` of the steps."""
+    persistent: float = option(0.5, PROBABILITY)
+    """Part of the steps above `max_kl_share` from which on the KL counts as dominant."""
+    max_norm_growth: float = option(10.0, "[1, 1000000]")
+    """Largest ratio of a window's mean gradient norm to the median of all steps."""
+    max_skipped: float = option(0.5, PROBABILITY)
+    """Largest part of the samples in groups of equal rewards, which teach nothing."""
+    greedy: bool = option(True)
+    """Measure the reward with greedy decoding; false samples, which is noisy."""
+    label: str = option("", RUN)
+    """Name of the settings, for the log and the plot."""
+
+
 @dataclass
 class LeagueConfig:
     """Opponents of the learner, and ratings."""

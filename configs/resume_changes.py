@@ -19,7 +19,8 @@ from sparring.configs.serialization import options
 
 HARMLESS = (
     "name", "run", "resume", "checkpoint_dir", "checkpoint_every", "checkpoint_minutes", "keep_states", "grace_seconds",
-    "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs", "logger", "evaluation",
+    "patience_seconds", "max_updates", "device", "deterministic", "threads", "env.num_envs",
+    "env.engine.processes", "env.engine.cache", "logger", "evaluation",
 )  # fmt: skip
 
 NAMES = ("name", "run", "resume", "checkpoint_dir")

@@ -10,18 +10,22 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
+from sparring.configs.games.chess import NOT_IN_CHESS, NOT_SAMPLED, ChessDataConfig, ChessTasksConfig, EngineConfig
 from sparring.configs.language import (
     DIPLOMACY_BOTS,
+    NEEDS_OPPONENTS,
     SEED_BOTS,
     CloneConfig,
     EndpointConfig,
     GRPOConfig,
     LanguageModelConfig,
     LeagueConfig,
+    OverfitConfig,
 )
 
 DOGFIGHT = "sparring/Dogfight-v1"
 DIPLOMACY = "sparring/Diplomacy-v0"
+CHESS = "sparring/Chess-v0"
 GYMNASIUM = "Gymnasium's environments"
 RULES = ("classic", "challenge")
 BOT_RATES = ("tick", "agent")
@@ -29,15 +33,8 @@ SPAWNS = ("random", "fixed")
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
 LEVELS = ("none", "narrow", "full")
 REGIMES = (
-    "default",
-    "high_gravity",
-    "low_gravity",
-    "glass_cannon",
-    "tank_fight",
-    "knife_fight",
-    "energy_fighter",
-    "sniper",
-)
+    "default", "high_gravity", "low_gravity", "glass_cannon", "tank_fight", "knife_fight", "energy_fighter", "sniper",
+)  # fmt: skip
 PRECISIONS = ("auto", "fp32", "fp16", "bf16")
 ADVANCES = ("on_update", "on_success")
 EVICTIONS = ("oldest", "weakest")
@@ -137,6 +134,15 @@ class DiplomacyEnvConfig(EnvConfig):
     id: str = option(DIPLOMACY, ENV_ID)
     last_year: int = option(1910, "[1901, 30000]")
     """A game of Diplomacy ends with it."""
+
+
+@dataclass
+class ChessEnvConfig(EnvConfig):
+    """Chess as text tasks: the engine that is the truth, and the positions."""
+
+    id: str = option(CHESS, ENV_ID)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    data: ChessDataConfig = field(default_factory=ChessDataConfig)
 
 
 @dataclass
@@ -362,7 +368,7 @@ class RunConfig:
     """Folder of all runs, relative to the repository."""
     trainer: str = option("ppo", TRAINERS)
     """ppo is built in; sb3 is Stable-Baselines3's PPO on the same matches and bots, a baseline. grpo trains a language
-    model to play Diplomacy, clone first clones a bot into it."""
+    model, clone makes a small one by imitation first."""
     seed: int = option(1, "[0, 2147483647]")
     device: str = option("auto", DEVICE)
     """auto (cuda if available), cpu, cuda, cuda:1 ..."""
@@ -447,12 +453,12 @@ class GymnasiumRunConfig(PPORunConfig):
 
 @dataclass
 class LanguageRunConfig(RunConfig):
-    """A language model in Diplomacy."""
+    """A language model in a game."""
 
-    game, title, seats = DIPLOMACY, "Diplomacy", 7
     lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS)
 
-    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+    dry_run: bool = False
+    """Print the data, the schedule and the rewards of reference answers, and stop: no model is loaded."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
     model: LanguageModelConfig = field(default_factory=LanguageModelConfig)
@@ -461,18 +467,19 @@ class LanguageRunConfig(RunConfig):
 
 @dataclass
 class GRPORunConfig(LanguageRunConfig):
-    """GRPO trains a language model to play."""
+    """GRPO trains a language model."""
 
     trainers = ("grpo",)
 
     trainer: str = option("grpo", TRAINERS)
     grpo: GRPOConfig = field(default_factory=GRPOConfig)
     league: LeagueConfig = field(default_factory=LeagueConfig)
+    overfit: OverfitConfig = field(default_factory=OverfitConfig)
 
 
 @dataclass
 class CloneRunConfig(LanguageRunConfig):
-    """A language model clones a bot."""
+    """A small language model imitates given answers."""
 
     trainers = ("clone",)
     lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, "guard")
@@ -481,4 +488,49 @@ class CloneRunConfig(LanguageRunConfig):
     clone: CloneConfig = field(default_factory=CloneConfig)
 
 
-RUNS = (DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, GRPORunConfig, CloneRunConfig)
+@dataclass
+class DiplomacyGRPORunConfig(GRPORunConfig):
+    """GRPO trains a language model to play Diplomacy."""
+
+    game, title, seats = DIPLOMACY, "Diplomacy", 7
+    lacks = (*GRPORunConfig.lacks, "dry_run", "overfit")
+
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+
+
+@dataclass
+class DiplomacyCloneRunConfig(CloneRunConfig):
+    """A language model clones a bot of Diplomacy."""
+
+    game, title, seats = DIPLOMACY, "Diplomacy", 7
+    lacks = (*CloneRunConfig.lacks, "dry_run")
+
+    env: DiplomacyEnvConfig = field(default_factory=DiplomacyEnvConfig)
+
+
+@dataclass
+class ChessGRPORunConfig(GRPORunConfig):
+    """GRPO trains a language model on the text tasks of chess, one answer to a prompt."""
+
+    game, title, seats = CHESS, "chess", 1
+    lacks = (*GRPORunConfig.lacks, *NOT_IN_CHESS, *NEEDS_OPPONENTS, "league")
+
+    env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
+    tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
+
+
+@dataclass
+class ChessCloneRunConfig(CloneRunConfig):
+    """A small language model learns the text tasks of chess from the rules and from the engine's analyses."""
+
+    game, title, seats = CHESS, "chess", 1
+    lacks = (*CloneRunConfig.lacks, *NOT_IN_CHESS, *NOT_SAMPLED, "clone.bot", "tasks.mixed")
+
+    env: ChessEnvConfig = field(default_factory=ChessEnvConfig)
+    tasks: ChessTasksConfig = field(default_factory=ChessTasksConfig)
+
+
+RUNS = (
+    DogfightRunConfig, DiplomacyRunConfig, GymnasiumRunConfig, DiplomacyGRPORunConfig, DiplomacyCloneRunConfig,
+    ChessGRPORunConfig, ChessCloneRunConfig,
+)  # fmt: skip

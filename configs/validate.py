@@ -37,6 +37,7 @@ def validate(config: RunConfig, *, started: bool = False) -> None:
         raise ConfigError(id_message(config.env.id))
     if config.env.id.lower().startswith("sparring/"):
         choose("env.id", config.env.id, [game for game in games(RUNS) if game != GYMNASIUM])
+        _check_trainer(config)
     from_plain(to_plain(config))
     if isinstance(config, PPORunConfig | GRPORunConfig):
         _check_games(config.env.id, config.evaluation)
@@ -46,6 +47,15 @@ def validate(config: RunConfig, *, started: bool = False) -> None:
             check_idle(config)
     if isinstance(config, PPORunConfig):
         _check_policies(config)
+
+
+def _check_trainer(config: RunConfig) -> None:
+    """Refuse a trainer that the game does not have."""
+    able = [name for kind in RUNS if kind.game == config.env.id for name in kind.trainers]
+    if config.trainer not in able:
+        raise ConfigError(
+            f"trainer={config.trainer}: does not train env.id={config.env.id}; choose {' or '.join(able)}"
+        )
 
 
 def _check_policies(config: PPORunConfig) -> None:

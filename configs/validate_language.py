@@ -6,17 +6,26 @@ from functools import reduce
 from typing import Any
 
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.games.chess import GAME_SHARES, ChessDataConfig
 from sparring.configs.kinds import declared
 from sparring.configs.language import SHARED, CloneConfig, EndpointConfig, GRPOConfig, LeagueConfig
-from sparring.configs.schema import DIPLOMACY, CloneRunConfig, GRPORunConfig, LanguageRunConfig
+from sparring.configs.schema import (
+    ChessCloneRunConfig,
+    ChessGRPORunConfig,
+    CloneRunConfig,
+    GRPORunConfig,
+    LanguageRunConfig,
+)
 
 
 def check_language(config: LanguageRunConfig) -> None:
     """Refuse an impossible language-model run; raises `ConfigError` with one line."""
-    if config.env.id != DIPLOMACY:
-        raise ConfigError(f"trainer={config.trainer}: plays {DIPLOMACY}, not env.id={config.env.id}; give that")
     if isinstance(config, CloneRunConfig):
         _check_clone(config.clone)
+    if isinstance(config, ChessGRPORunConfig | ChessCloneRunConfig):
+        _check_chess_data(config.env.data)
+    if isinstance(config, ChessGRPORunConfig):
+        _check_one_batch(config)
     _check_backend(config)
     if isinstance(config, GRPORunConfig):
         _check_grpo(config.grpo)
@@ -97,6 +106,25 @@ def _check_grpo(grpo: GRPOConfig) -> None:
         raise ConfigError(
             f"grpo.rollout_long_horizon_years={grpo.rollout_long_horizon_years}: must be at least "
             f"grpo.rollout_horizon_years, {grpo.rollout_horizon_years}"
+        )
+
+
+def _check_chess_data(data: ChessDataConfig) -> None:
+    shares = {f"env.data.{name}": getattr(data, name) for name in GAME_SHARES}
+    if abs(sum(shares.values()) - 1.0) > 1e-6:
+        raise ConfigError(
+            f"{', '.join(shares)}: are {list(shares.values())}, which sum to {sum(shares.values()):g}; they must sum"
+            " to 1"
+        )
+
+
+def _check_one_batch(config: ChessGRPORunConfig) -> None:
+    """Refuse a check on one batch whose task changes in training."""
+    share, mixed = config.tasks.analysis_share, config.tasks.mixed
+    if config.overfit.enabled and not mixed and share not in (0.0, 1.0):
+        raise ConfigError(
+            f"tasks.analysis_share={share}: overfit.enabled=true trains on one batch, but its task would change; give"
+            " 0, 1 or tasks.mixed=true"
         )
 
 

@@ -331,6 +331,7 @@ class TextGame:
         bot_answers: `bot_answers(name, prompts, threads=)` returns a scripted player's choice for each prompt.
         headline: metrics in the progress line, by name, such as {"centres": "game/avg_sc_count"}.
         pieces: regular expression of a tokenizer of its own: how text is cut into tokens; empty: into words.
+        preview: `preview(config, count_tokens)` yields the lines of `dry_run=true`; None if the game has none.
 
     """
 
@@ -342,6 +343,7 @@ class TextGame:
     bot_answers: Callable[..., list[tuple[Option, ...]]]
     headline: Mapping[str, str] = field(default_factory=dict)
     pieces: str = ""
+    preview: Callable[..., Iterator[str]] | None = None
 
 
 def mix(*numbers: int) -> int:

@@ -10,7 +10,7 @@ from sparring.agents.trainers import train as train_by_grpo
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.schema import (
     CloneConfig,
-    CloneRunConfig,
+    DiplomacyCloneRunConfig,
     DiplomacyEnvConfig,
     DiplomacyRunConfig,
     DogfightEnvConfig,
@@ -113,7 +113,7 @@ def diplomacy_rows(tmp_path_factory):
 def clone_rows(tmp_path_factory):
     pytest.importorskip("transformers")
     return trained(
-        CloneRunConfig,
+        DiplomacyCloneRunConfig,
         tmp_path_factory.mktemp("clone"),
         env=DiplomacyEnvConfig(last_year=1902),
         clone=CloneConfig(hidden=16, layers=1, heads=1, games_per_update=2, updates=2),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from sparring.agents.distributed.threads import keep_freed_memory, make_determin
 from sparring.agents.grpo.evaluation import ReferenceEvaluation, ReferenceResult
 from sparring.agents.grpo.learner import GRPOLearner
 from sparring.agents.grpo.objective.importance import DisagreementError
+from sparring.agents.grpo.overfit.check import OverfitCheck
 from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
 from sparring.agents.grpo.rollouts.plan import draw_plan
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch
@@ -84,6 +86,7 @@ class GRPOTrainer:
             without_adapters=lambda: self.adapters.playing(BASE),
             seed=config.seed,
         )
+        self.overfit = OverfitCheck(config, self.adapters, tokenizer) if config.overfit.enabled else None
         self.players: InProcess | Workers | None = None
 
     def _start_from(self, path: Path) -> None:
@@ -124,6 +127,8 @@ class GRPOTrainer:
             check_sources(self.config)
             self.league = self._first_league()
             self._open_players()
+            if self.overfit:
+                self.overfit.measure(self._plan(0))
 
     def nothing_left(self) -> str:
         """Return why no step is left, and which option allows more."""
@@ -146,6 +151,8 @@ class GRPOTrainer:
             f"{self.grpo.samples_per_group} games, {self.config.model.name} with {trained:,} trained weights, "
             f"{self.device}, {counted(self.threads, 'thread')}"
         )
+        if self.overfit:
+            yield from self.overfit.banner()
 
     def update(self) -> dict[str, float]:
         """Learn from the oldest batch, and record its results in the league.
@@ -168,6 +175,8 @@ class GRPOTrainer:
         self.guard.after(self.updates_done, metrics)
         metrics |= self._results(batch)
         metrics["benchmark/pipeline_overlap_s"] = max(batch.seconds - waited, 0.0)
+        if self.overfit:
+            metrics |= self.overfit.add(batch.plan, batch, metrics)
         self.updates_done += 1
         return metrics
 
@@ -183,9 +192,11 @@ class GRPOTrainer:
 
     def advance(self) -> None:
         """Enter the learner into the league, if due, and log and print the evaluation's table."""
-        league = self.config.league
-        if is_due(self.updates_done, league.checkpoint_every, league.checkpoint_schedule):
+        league, seats = self.config.league, self.config.seats
+        if seats > 1 and is_due(self.updates_done, league.checkpoint_every, league.checkpoint_schedule):
             self._join_league()
+        if self.overfit:
+            self.session.progress.say(self.overfit.last_line())
         if self._evaluation:
             self.session.logger.event(self._evaluation.table, kind="eval/summary_table")
             for line in self._evaluation.table.splitlines():
@@ -213,6 +224,7 @@ class GRPOTrainer:
             "learner": self.learner.state_dict(),
             "league": write_league(self.league),
             "tasks": write_jobs(self.players.tasks if self.players else []),
+            **({"overfit": self.overfit.state_dict()} if self.overfit else {}),
         }
 
     def load_state_dict(self, state: TrainingState) -> None:
@@ -224,12 +236,15 @@ class GRPOTrainer:
             self.session.alert(f"{damaged}, and the league of {state.path.name} is used")
         with within("learner"):
             self.learner.load_state_dict(self.learner.check(found["learner"]))
+        if self.overfit:
+            with within("overfit"):
+                self.overfit.load_state_dict(found.get("overfit"))
         with within("league"):
             self.league = read_league(found["league"])
         jobs = read_jobs(
             found["tasks"],
             grpo=self.grpo,
-            seats=self.game.seats,
+            seats=self.config.seats,
             step=found["done"],
             league=self.league,
             parameters=self.adapters.parameters(),
@@ -253,6 +268,8 @@ class GRPOTrainer:
         """Stop the workers."""
         if self.players:
             self.players.close()
+        if self.overfit:
+            self.overfit.close()
 
     # ---- the parts of a step
 
@@ -262,7 +279,8 @@ class GRPOTrainer:
 
     def _open_players(self) -> InProcess | Workers:
         """Start idle workers in place of the present ones."""
-        self.close()
+        if self.players:
+            self.players.close()
         self.players = self._new_players()
         return self.players
 
@@ -280,16 +298,18 @@ class GRPOTrainer:
             self.players.submit(RolloutJob(self._plan(step), pack(self.adapters.weights())))
 
     def _plan(self, step: int) -> RolloutPlan:
-        league, options = self.league, self.config.league
-        return draw_plan(
+        """Return the plan of a step; in an overfit check every step has the groups of the first."""
+        league, options, first = self.league, self.config.league, 0 if self.overfit else step
+        plan = draw_plan(
             self.grpo,
-            seats=self.game.seats,
-            step=step,
+            seats=self.config.seats,
+            step=first,
             policy_version=self.learner.version,
             seed=self.config.seed,
-            draw=lambda rng: draw_opponents(league, options, step=step, steps=self.grpo.steps, rng=rng),
+            draw=lambda rng: draw_opponents(league, options, step=first, steps=self.grpo.steps, rng=rng),
             league=league,
         )
+        return replace(plan, step=step)
 
     def _learn(self, job: RolloutJob, batch: RolloutBatch) -> dict[str, float]:
         """Learn from the batch of `job`; end the run if trainer and sampler disagree."""

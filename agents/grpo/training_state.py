@@ -32,6 +32,7 @@ class GRPOState(TypedDict):
     learner: dict[str, Any]
     league: dict[str, Any]
     tasks: list[Any]
+    overfit: NotRequired[Any]
 
 
 class StoredJob(TypedDict):

@@ -25,7 +25,7 @@ from sparring.agents.llm.models.adapters import BASE, Adapters
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.language import DIPLOMACY_BOTS
 from sparring.configs.load import load_kind
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.curriculum.league.league import new_league
 from sparring.curriculum.league.matchmaking import Opponents
 from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
@@ -177,16 +177,16 @@ class Clock:
             self._inside = False
 
 
-def _config(size: Size) -> GRPORunConfig:
+def _config(size: Size) -> DiplomacyGRPORunConfig:
     batch = size.groups * size.samples
     years = ["grpo.rollout_horizon_years=1", "grpo.rollout_long_horizon_years=1", f"env.last_year={LAST_YEAR}"]
     model = [f"model.temperature={TEMPERATURE}", f"model.batch_size={batch}", f"grpo.minibatch_samples={batch}"]
     games = [f"grpo.groups={size.groups}", f"grpo.samples_per_group={size.samples}", "grpo.buffer_depth=0"]
     loss = [f"grpo.kl_beta={BETA}", f"grpo.learning_rate={RATE}", "grpo.target_kl=0"]
-    return load_kind(GRPORunConfig, ["+run=diplomacy_exp1_quick", *years, *model, *games, *loss])
+    return load_kind(DiplomacyGRPORunConfig, ["+run=diplomacy_exp1_quick", *years, *model, *games, *loss])
 
 
-def _plan(config: GRPORunConfig, *, step: int) -> RolloutPlan:
+def _plan(config: DiplomacyGRPORunConfig, *, step: int) -> RolloutPlan:
     league = new_league(DIPLOMACY_BOTS, "benchmark")
     draw = {"step": step, "policy_version": 0, "seed": config.seed}
     return draw_plan(config.grpo, seats=7, **draw, draw=_bots, league=league)

@@ -16,7 +16,7 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.migrations import from_stored
-from sparring.configs.schema import GRPORunConfig, LanguageRunConfig
+from sparring.configs.schema import DiplomacyGRPORunConfig, LanguageRunConfig
 from sparring.configs.serialization import from_plain, read_yaml
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
@@ -43,11 +43,11 @@ def read_settings(words: Sequence[str]) -> Settings:
     return found
 
 
-def configured(settings: Settings) -> GRPORunConfig:
+def configured(settings: Settings) -> DiplomacyGRPORunConfig:
     """Build a configuration from settings; raises `InputError` for unknown options and wrong values."""
     config = from_plain({"trainer": "grpo", "env": {"id": ENV_ID}, **settings})
     validate(config)
-    assert isinstance(config, GRPORunConfig)
+    assert isinstance(config, DiplomacyGRPORunConfig)
     return config
 
 

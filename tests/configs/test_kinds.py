@@ -11,12 +11,15 @@ from sparring.configs.kinds import declared, knows, owners, run_kind
 from sparring.configs.load import load, runs
 from sparring.configs.migrations import from_stored, migrate
 from sparring.configs.schema import (
+    CHESS,
     DIPLOMACY,
     RUNS,
-    CloneRunConfig,
+    ChessCloneRunConfig,
+    ChessGRPORunConfig,
+    DiplomacyCloneRunConfig,
+    DiplomacyGRPORunConfig,
     DiplomacyRunConfig,
     DogfightRunConfig,
-    GRPORunConfig,
     GymnasiumRunConfig,
 )
 from sparring.configs.serialization import to_plain
@@ -31,8 +34,10 @@ from sparring.configs.validate import validate
         ({"env": {"id": DIPLOMACY}}, DiplomacyRunConfig),
         ({"env": {"id": "CartPole-v1"}}, GymnasiumRunConfig),
         ({"env": {"id": "sparring:sparring/Dogfight-v0"}}, DogfightRunConfig),
-        ({"trainer": "grpo"}, GRPORunConfig),
-        ({"trainer": "clone", "env": {"id": DIPLOMACY}}, CloneRunConfig),
+        ({"trainer": "grpo"}, DiplomacyGRPORunConfig),
+        ({"trainer": "clone", "env": {"id": DIPLOMACY}}, DiplomacyCloneRunConfig),
+        ({"trainer": "grpo", "env": {"id": CHESS}}, ChessGRPORunConfig),
+        ({"trainer": "clone", "env": {"id": CHESS}}, ChessCloneRunConfig),
         ({"trainer": ["grpo"], "env": 3}, DogfightRunConfig),
     ],
 )
@@ -73,7 +78,7 @@ def test_help_says_whose_an_option_is():
     assert "env.reward.win=5.0 [-1000, 1000]; the dogfight only" in text
     assert "env.last_year=1910 [1901, 30000]; Diplomacy only" in text
     assert "env.normalize_obs=False True or False; Gymnasium only" in text
-    assert "evaluation.every=0 [0, 10000000]; the dogfight and Diplomacy only" in text
+    assert "evaluation.every=0 [0, 10000000]; the dogfight and Diplomacy and chess only" in text
     assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
     assert "env.num_envs=256 [1, 1000000]; ppo and sb3 only env.rules" in text
     assert "grpo.steps=200 [1, 10000000]; grpo only" in text

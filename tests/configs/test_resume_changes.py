@@ -8,12 +8,18 @@ from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import GRPOConfig, LeagueConfig
 from sparring.configs.migrations import from_stored
 from sparring.configs.resume_changes import drift
-from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig, GRPORunConfig, LoggerConfig, PPOConfig
+from sparring.configs.schema import (
+    DiplomacyGRPORunConfig,
+    DogfightEnvConfig,
+    DogfightRunConfig,
+    LoggerConfig,
+    PPOConfig,
+)
 from sparring.configs.serialization import to_plain
 
 
 def grpo(**options):
-    return GRPORunConfig(**options)
+    return DiplomacyGRPORunConfig(**options)
 
 
 def test_nothing_changed():

@@ -33,7 +33,8 @@ from sparring.configs.language import GRPOConfig
 class Terms:
     """Loss of a micro-batch and its terms [N] without gradient.
 
-    `policy` and `penalty` are the sums of the surrogate and of beta KL in the loss.
+    `policy` and `penalty` are the sums of -w A log pi and of beta KL. The first has the surrogate's gradient at ratio
+    1, where the surrogate itself is the mean advantage, 0 in every group, and says nothing.
     `ratio` is r_t or s_i; `cut` is true where clipping left no gradient.
     """
 
@@ -61,14 +62,14 @@ def policy_loss(tokens: Tokens, totals: Totals, config: GRPOConfig, *, beta: flo
     token_loss = -_surrogate(ratio, advantage, config)
     if tokens.weight is not None:
         token_loss = tokens.weight.detach() * token_loss  # w_t
-    surrogate = token_loss.detach()
+    drawn = -advantage * logp.detach() * (1.0 if tokens.weight is None else tokens.weight)
     if beta:
         token_loss = token_loss + beta * tokens.kl  # + beta KL_t
     if config.entropy_coef:
         token_loss = token_loss - config.entropy_coef * tokens.entropy  # - c H_t
     scale = _scale(count_per_part(sample, samples).to(logp.dtype), totals, config)
     loss = (scale[sample] * token_loss).sum()  # sum_t c_i l_t
-    policy, penalty = ((scale[sample] * part).sum() for part in (surrogate, beta * tokens.kl.detach()))
+    policy, penalty = ((scale[sample] * part).sum() for part in (drawn, beta * tokens.kl.detach()))
     cut = _cut(ratio, advantage, config)
     return Terms(loss, ratio.detach(), cut, tokens.entropy.detach(), tokens.kl.detach(), policy, penalty)
 

@@ -32,19 +32,20 @@ def draw_plan(
 ) -> RolloutPlan:
     """Draw the plan of step number `step`; equal arguments give equal plans. Heroes rotate over the seats.
 
-    `seats` is the number of seats in a game. Paths of checkpoints stay relative to the league's folder, so that a plan
-    in a training state is valid wherever its run lies.
+    `seats` is the number of seats in a game; with one there is no opponent to draw. Paths of checkpoints stay relative
+    to the league's folder, so that a plan in a training state is valid wherever its run lies.
     """
     rng = np.random.default_rng([seed, step])
+    against_others = config.play == "league" and seats > 1
     groups = []
     for number in range(config.groups):
         hero = (step * config.groups + number) % seats
-        if config.play == "league":
+        if against_others:
             met = draw(rng)
             players = (*met.names[:hero], CHALLENGER, *met.names[hero:])
         else:
             met, players = SELF_PLAY, (CHALLENGER,) * seats
-        heroes = (hero,) if config.play == "league" else tuple(range(seats))
+        heroes = (hero,) if against_others else tuple(range(seats))
         ratings = tuple(float(league[name].elo) for name in players)
         groups.append(GroupPlan(players, heroes, met.categories, ratings, **_course(config, rng)))
     names = sorted({name for group in groups for name in group.players})

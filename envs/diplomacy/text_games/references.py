@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.rewards.scoring import count_centres, solos
@@ -21,7 +21,7 @@ COLUMNS = {"win_rate": "solos", "survival_rate": "survived", "avg_centers": "cen
 
 
 def references(
-    config: GRPORunConfig, models: Mapping[str, TextPlayer], *, learner: str, base: str, threads: int
+    config: DiplomacyGRPORunConfig, models: Mapping[str, TextPlayer], *, learner: str, base: str, threads: int
 ) -> ReferenceTable:
     """Play `config.evaluation.games` games against each opponent, every power in turn.
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from sparring.configs.language import GRPOConfig
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.diplomacy.rewards.reward_rules import RewardRules
@@ -23,7 +23,7 @@ from sparring.envs.text import Answered, DecidePrompts, GameEnding, Prompt, Roll
 class DiplomacyTextTask:
     """Forked games of `config.grpo`, plan after plan; see `envs.text.TextTask`."""
 
-    def __init__(self, config: GRPORunConfig, *, threads: int = 1) -> None:
+    def __init__(self, config: DiplomacyGRPORunConfig, *, threads: int = 1) -> None:
         grpo = config.grpo
         self._prompt_rules, self._warmup_player = PromptRules.of(config.model), grpo.rollout_warmup_player
         self.reward_rules, self._win_at = _reward_rules(grpo), grpo.winner_threshold_sc

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.configs.schema import CloneRunConfig
+from sparring.configs.schema import DiplomacyCloneRunConfig
 from sparring.envs.diplomacy.text.bot_answers import bot_answers
 from sparring.envs.diplomacy.text.prompts import PromptRules
 from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
@@ -13,7 +13,7 @@ from sparring.envs.diplomacy.text_games.task import DiplomacyTextTask
 from sparring.envs.text import TextGame
 
 
-def demonstrations(config: CloneRunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:
+def demonstrations(config: DiplomacyCloneRunConfig, *, games: int, seed: int, threads: int = 1) -> BotGames:
     """Return games of `config.clone.bot` against itself, with prompts by `config.model`."""
     rules, last_year = PromptRules.of(config.model), config.env.last_year
     return BotGames(games, bot=config.clone.bot, last_year=last_year, seed=seed, rules=rules, threads=threads)

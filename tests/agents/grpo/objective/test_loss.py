@@ -133,15 +133,19 @@ def test_loss_and_gradient_are_those_of_the_plain_one(loss_type, aggregation, cl
     assert tokens.logp.values.grad.tolist() == pytest.approx(expected, abs=1e-8)
 
 
+POLICY = -((LOGP[0] + LOGP[1]) / 2 + LOGP[2]) / 2
+"""-A log pi, a mean within each sample, then over both."""
+
+
 def test_metrics_by_hand():
     tokens = tokens_of(torch.tensor(LOGP), OLD, [0, 0, 1], [1.0, 1.0], entropy=[1.0, 2.0, 3.0], kl=[0.0, 0.5, 1.0])
     totals = totals_of(tokens, forced=3)
     metrics = loss_metrics([loss_of(tokens, totals=totals, beta=0.1)], totals)
     expected = {
         "processing/empty_batches": 0.0,
-        "loss/policy": -(1.25 + 0.5) / 2,  # ratios 2, 1 and 0.5, the first clipped to 1.5
+        "loss/policy": POLICY,
         "loss/kl": 0.1 * (0.25 + 1.0) / 2,
-        "loss/kl_share": 0.0625 / 0.9375,
+        "loss/kl_share": 0.0625 / (POLICY + 0.0625),
         "ppo/ratio_mean": 3.5 / 3,
         "ppo/ratio_std": math.sqrt((4 + 1 + 0.25) / 3 - (3.5 / 3) ** 2),
         "ppo/clip_fraction": 1 / 3,

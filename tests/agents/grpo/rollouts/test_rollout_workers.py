@@ -182,9 +182,10 @@ def test_the_first_worker_ignores_signals_like_the_others():
     """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
     looking = (
         "import multiprocessing; from pathlib import Path; from sparring.agents.grpo.rollouts.worker import Worker; "
-        "from sparring.configs.schema import GRPORunConfig; "
+        "from sparring.configs.schema import DiplomacyGRPORunConfig; "
         "from tests.agents.grpo.rollouts.test_rollout_workers import Patient; "
-        "workers = [Worker(multiprocessing.get_context('spawn'), GRPORunConfig(), Patient) for _ in range(2)]; "
+        "config, spawn = DiplomacyGRPORunConfig(), multiprocessing.get_context('spawn'); "
+        "workers = [Worker(spawn, config, Patient) for _ in range(2)]; "
         "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in workers]; "
         "print([line.split()[1] for text in texts for line in text.splitlines() if line.startswith('SigBlk')]); "
         "[worker.end() for worker in workers]"

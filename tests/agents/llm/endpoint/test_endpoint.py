@@ -12,7 +12,7 @@ from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.endpoint.backend import open_endpoint
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import EndpointConfig
-from sparring.configs.schema import GRPORunConfig
+from sparring.configs.schema import DiplomacyGRPORunConfig
 from sparring.envs.diplomacy.orders.choices import Choices
 from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from sparring.envs.text import Prompt
@@ -186,7 +186,7 @@ def test_a_prompt_that_is_too_long_is_refused_before_anything_is_asked():
 def test_a_run_opens_the_server_that_it_names(tmp_path):
     byte_tokenizer().save_pretrained(tmp_path)
     llama(byte_tokenizer(), layers=1).save_pretrained(tmp_path)
-    config = GRPORunConfig()
+    config = DiplomacyGRPORunConfig()
     config.model.name, config.model.temperature, config.model.max_prompt_tokens = str(tmp_path), 1.3, 64
     with server() as host:
         config.endpoint = EndpointConfig(url=host.url)

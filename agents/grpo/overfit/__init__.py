@@ -1,0 +1,1 @@
+"""Health check of GRPO on one batch, for any text game."""

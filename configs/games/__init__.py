@@ -1,0 +1,1 @@
+"""Sections of the configuration that one game owns."""

@@ -1,0 +1,109 @@
+"""Make positions for the chess tasks: `python -m sparring.envs.chess.data out=FOLDER train=20000 labelled=2000`.
+
+Options are those of `env.data` (seed, plies, random_share, engine_share, self_play_share, train, validation,
+held_out); `engine` is `env.engine.path`, and `depth`, `processes` and `cache` those beside it. The first `labelled`
+positions of each split get the engine's analysis, which trains and measures the P task. Equal options and engine give
+equal files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.games.chess import GAME_SHARES, ChessDataConfig
+from sparring.envs.chess.data.files import StoredPositions, write_positions
+from sparring.envs.chess.data.samples import label
+from sparring.envs.chess.data.splits import SPLITS, draw_positions, needs_engine
+from sparring.envs.chess.engines.engine import open_engine
+
+BAD_INPUT = 2
+USAGE = __doc__
+
+
+@dataclass(frozen=True)
+class DataCommand:
+    """Options of the command beside those of the data."""
+
+    out: str = ""
+    engine: str = ""
+    depth: int = 10
+    processes: int = 1
+    cache: str = ""
+    labelled: int = 0
+    data: ChessDataConfig = field(default_factory=ChessDataConfig)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return 0, or 2 for bad input."""
+    if {"--help", "-h"} & {*arguments}:
+        print(USAGE)
+        return 0
+    try:
+        command = read_command(arguments)
+        print("\n".join(make(command)))
+        return 0
+    except (InputError, OSError) as error:
+        print(f"sparring.envs.chess.data: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def make(command: DataCommand) -> list[str]:
+    """Play the games, label, and write the folder; return a summary. Raises `InputError` and `OSError`."""
+    with ExitStack() as stack:
+        engine = None
+        if command.labelled or needs_engine(command.data):
+            cache = Path(command.cache) if command.cache else None
+            sizes = {"depth": command.depth, "processes": command.processes}
+            engine = stack.enter_context(open_engine(command.engine, **sizes, cache=cache))
+        positions = draw_positions(command.data, engine)
+        chosen = [record for split in SPLITS for record in positions[split][: command.labelled]]
+        analyses = label(chosen, engine, seed=command.data.seed) if engine and chosen else []
+        named = {"engine": engine.name if engine else "", "data": asdict(command.data)}
+    by_fen = {record.fen: analysis for record, analysis in zip(chosen, analyses, strict=True)}
+    write_positions(Path(command.out), StoredPositions(positions, by_fen, named))
+    return [*positions.summary(), f"labelled by {named['engine'] or 'no engine'}: {len(by_fen)}", command.out]
+
+
+def read_command(arguments: Sequence[str]) -> DataCommand:
+    """Read `key=value` arguments; raises `InputError` naming the first that is wrong."""
+    given: dict[str, Any] = {}
+    own = {one.name: one.type for one in fields(DataCommand) if one.name != "data"}
+    data = {one.name: one for one in fields(ChessDataConfig) if one.name != "folder"}
+    for text in arguments:
+        key, equals, value = text.partition("=")
+        choose("option", key, [*own, *data])
+        given[key] = _read(key, value if equals else "", (data[key].type if key in data else own[key]))
+        allowed = data[key].metadata["allowed"] if key in data else None
+        if allowed and (wrong := complaint(given[key], allowed)):
+            raise InputError(f"{key}={value}: {wrong}")
+    if not given.get("out"):
+        raise InputError("out=: name the folder to write, such as out=checkpoints/chess_positions")
+    if given.get("labelled", 0) < 0:
+        raise InputError(f"labelled={given['labelled']}: must be at least 0")
+    config = ChessDataConfig(**{key: value for key, value in given.items() if key in data})
+    if abs(sum(getattr(config, name) for name in GAME_SHARES) - 1.0) > 1e-6:
+        raise InputError(f"{', '.join(GAME_SHARES)}: must sum to 1; with engine_share=0.5 give random_share=0.5")
+    return DataCommand(data=config, **{key: value for key, value in given.items() if key in own})
+
+
+def _read(key: str, text: str, kind: Any) -> Any:
+    try:
+        value = yaml.safe_load(text) if kind != "str" else text
+        if kind == "int" and not isinstance(value, int):
+            raise TypeError
+        return {"int": int, "float": float, "str": str}[str(kind)](value)
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise InputError(f"{key}={text}: must be {'a whole number' if kind == 'int' else 'a number'}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

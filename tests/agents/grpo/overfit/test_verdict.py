@@ -1,0 +1,77 @@
+"""Criteria of the overfit check, each on rows that break it alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparring.agents.grpo.overfit.report import banner, line, outcome
+from sparring.agents.grpo.overfit.verdict import OverfitRow, judge, moving_average, slope
+from sparring.configs.language import OverfitConfig
+from sparring.configs.schema import ChessGRPORunConfig
+
+STEPS = 60
+CONFIG = OverfitConfig(enabled=True, window=20)
+
+
+def row(step, **changed):
+    """A healthy step: the reward rises, the KL is a fifth of the loss."""
+    values = {"before": 0.1 + 0.001 * step, "after": 0.101 + 0.001 * step, "positive": 1.0, "policy_loss": 0.04}
+    values |= {"kl_term": 0.01, "kl_share": 0.2, "kl": 0.1, "entropy": 0.5, "advantage_range": 3.0}
+    values |= {"gradient_norm": 0.5, "beta": 0.005 if step > 20 else 0.0, "skipped": 0.0, "ended": 1.0, "seconds": 1.0}
+    return OverfitRow(step=step, **(values | changed))
+
+
+def rows(change=lambda one: one):
+    return [change(row(step)) for step in range(1, STEPS + 1)]
+
+
+def failed(made):
+    return [one.name for one in judge(made, CONFIG) if not one.held]
+
+
+def test_a_healthy_run_passes():
+    assert failed(rows()) == []
+    assert outcome(judge(rows(), CONFIG)).startswith("PASS (reward slope")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("reward slope", lambda one: replace(one, after=0.5)),
+        ("reward slope", lambda one: replace(one, after=1.0 - one.after)),
+        ("KL share", lambda one: replace(one, kl_share=0.8)),
+        ("gradient norm", lambda one: replace(one, gradient_norm=float("nan") if one.step == 30 else 0.5)),
+        ("gradient norm", lambda one: replace(one, gradient_norm=50.0 if 30 < one.step < 50 else 0.5)),
+        ("signal", lambda one: replace(one, skipped=0.75)),
+        ("reference", lambda one: replace(one, kl=0.0)),
+        ("end of text", lambda one: replace(one, ended=0.1)),
+    ],
+)
+def test_a_fault_fails_its_criterion_alone_and_is_named(name, change):
+    assert failed(rows(change)) == [name]
+    assert outcome(judge(rows(change), CONFIG)).startswith(f"FAIL ({name}: ")
+
+
+def test_a_high_share_that_passes_by_and_one_during_the_steps_without_beta_do_not_count():
+    assert failed(rows(lambda one: replace(one, kl_share=0.9 if one.step in (25, 30, 35) else 0.2))) == []
+    assert failed(rows(lambda one: replace(one, kl_share=0.9 if one.beta == 0 else 0.2))) == []
+
+
+def test_a_run_shorter_than_its_window_fails():
+    assert "reward slope" in failed(rows()[:20])
+    assert len(failed([])) >= 4
+
+
+def test_moving_average_and_slope_by_hand():
+    assert moving_average([1.0, 2.0, 3.0, 6.0], 3).tolist() == pytest.approx([2.0, 11 / 3])
+    assert moving_average([1.0], 2).tolist() == []
+    assert slope(np.array([1.0, 2.0, 6.0])) == pytest.approx(np.polyfit([0, 1, 2], [1.0, 2.0, 6.0], 1)[0])
+
+
+def test_banner_and_line():
+    config = ChessGRPORunConfig()
+    config.grpo.kl_beta_start_step, config.overfit.label = 20, "r4"
+    assert "r4" in banner(config)
+    assert "KL exact, beta 0.04 after 20 steps at 0" in banner(config)
+    assert line(row(3)).split()[:4] == ["3", "0.1030", "0.1040", "+0.0010"]
