@@ -78,8 +78,9 @@ def belongs_elsewhere(kind: type[RunConfig], key: str, plain: Mapping[str, Any])
     """Name the owner of the option `key`, given in `plain` but missing from its `kind`; empty if none."""
     others, trainer, env = owners(key), plain.get("trainer", "ppo"), plain.get("env")
     same_trainer = [one for one in others if trainer in one.trainers]
-    if same_trainer or (kind.game not in games(others) and knows(kind, key.split(".")[0])):
-        whose, name = games(same_trainer or others), env.get("id", kind.game) if isinstance(env, Mapping) else kind.game
+    game = env.get("id", kind.game) if isinstance(env, Mapping) else kind.game
+    if same_trainer or (not {kind.game, game} & {*games(others)} and knows(kind, key.split(".")[0])):
+        whose, name = games(same_trainer or others), game
     else:
         whose, name = list(dict.fromkeys(one for other in others for one in other.trainers)), f"trainer={trainer}"
     return f"is an option of {' and '.join(whose)}, not of {name}; leave it out" if others else ""

@@ -8,7 +8,6 @@ accepts any spacing, text around the fields, and fields that are missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparring.envs.chess.positions import FIELDS, UCI
@@ -71,12 +70,3 @@ def read_analysis_prompt(prompt: str) -> str:
     """Return the FEN of a prompt: the first six fields after `P:`, "" if there is no `P:`."""
     _, label, rest = prompt.partition("P:")
     return " ".join(rest.split()[:FIELDS]) if label else ""
-
-
-def analysis_of(lines: Sequence[tuple[str, float]]) -> Analysis:
-    """Return the analysis whose moves and evaluations in pawns are `lines`; the best move has the largest evaluation.
-
-    Raises `ValueError` without lines.
-    """
-    best = max(lines, key=lambda line: line[1])[0]
-    return Analysis(tuple(move for move, _ in lines), tuple(value for _, value in lines), best)

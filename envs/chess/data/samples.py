@@ -10,7 +10,7 @@ import chess
 import numpy as np
 
 from sparring.configs.core.errors import InputError
-from sparring.envs.chess.analysis_text import MOST_MOVES, Analysis, analysis_of, analysis_prompt, write_analysis
+from sparring.envs.chess.analysis_text import MOST_MOVES, Analysis, analysis_prompt, write_analysis
 from sparring.envs.chess.arbiter_text import ArbiterQuestion, arbiter_prompt, true_transition, write_transition
 from sparring.envs.chess.data.games import PositionRecord
 from sparring.envs.chess.positions import read_legal_move, read_position
@@ -57,7 +57,9 @@ def label(records: Sequence[PositionRecord], engine: Labeller, *, seed: int) -> 
     analyses = []
     for record, lines in zip(records, found, strict=True):
         order = np.random.default_rng([seed, record.game, record.ply]).permutation(len(lines))
-        analysis = analysis_of([lines[place] for place in order])
+        best = lines[0][0] if lines else ""  # of equal values the engine's first
+        shown = [lines[place] for place in order]
+        analysis = Analysis(tuple(move for move, _ in shown), tuple(value for _, value in shown), best)
         check_analysis(record.fen, analysis)
         analyses.append(analysis)
     return analyses

@@ -15,12 +15,12 @@ from sparring.envs.chess.data.samples import arbiter_sample
 from sparring.envs.chess.text_tasks.sources import positions_of
 
 PAY = {"a": 1.0, "b": 0.5, "c": 0.2}
-SHARES = {"a": 0.1, "b": 0.2, "c": 0.25, "d": 0.45}
+SHARES = {"a": 0.2, "b": 0.22, "c": 0.25, "d": 0.33}
 STEPS, WINDOW = 40, 10
 OPTIONS = (
     "tasks.analysis_share=0", "tasks.arbiter.max_tokens=3", "tasks.arbiter.temperature=1", "tasks.arbiter.top_p=1",
     f"grpo.steps={STEPS}", "grpo.groups=2", "grpo.samples_per_group=8", "grpo.minibatch_samples=16",
-    "grpo.learning_rate=3e-3", "grpo.kl_beta_start_step=2", f"overfit.window={WINDOW}", "model.lora_rank=4",
+    "grpo.learning_rate=1e-2", "grpo.kl_beta_start_step=2", f"overfit.window={WINDOW}", "model.lora_rank=4",
     "env.data.train=6", "env.data.validation=1", "env.data.held_out=4", "device=cpu", "threads=1",
     "logger.progress=false", "checkpoint_every=1000", "keep_states=1",
 )  # fmt: skip

@@ -46,7 +46,8 @@ def test_shuffled_rewards(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Rollouts, "play", shuffled)
     code, report = run_check(model, tmp_path, "shuffled")
-    assert (code, failures(report)) == (1, ["reward slope"])
+    assert code == 1
+    assert "reward slope" in failures(report)
 
 
 def test_a_reference_that_is_not_frozen(model, tmp_path, monkeypatch):

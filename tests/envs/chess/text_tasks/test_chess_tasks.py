@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.games.chess import ChessTasksConfig
 from sparring.configs.load import load
+from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig
+from sparring.configs.validate import validate
 from sparring.envs.chess.analysis_text import write_analysis
 from sparring.envs.chess.data.samples import arbiter_sample, label
 from sparring.envs.chess.data.splits import SPLITS
@@ -190,12 +192,19 @@ def test_the_dry_run_needs_no_engine(monkeypatch):
         (["env.data.engine_share=0.5"], "which sum to 1.5"),
         (["grpo.win_bonus=3"], "is an option of sparring/Diplomacy-v0, not of sparring/Chess-v0"),
         (["league.peer=0.3"], "is an option of sparring/Diplomacy-v0, not of sparring/Chess-v0"),
-        (["trainer=ppo"], "trainer=ppo: does not train env.id=sparring/Chess-v0; choose grpo or clone"),
+        (["trainer=ppo"], "is an option of grpo and clone, not of trainer=ppo"),
     ],
 )
 def test_impossible_options_are_refused_in_one_line(options, why):
     with pytest.raises(ConfigError, match=why):
         load(["+run=rookworld_overfit_r1", *options])
+
+
+def test_ppo_does_not_train_on_chess():
+    with pytest.raises(
+        ConfigError, match=r"trainer=ppo: does not train env\.id=sparring/Chess-v0; choose grpo or clone"
+    ):
+        validate(DogfightRunConfig(env=DogfightEnvConfig(id="sparring/Chess-v0")))
 
 
 def test_a_missing_model_is_named_with_the_fix():
