@@ -233,10 +233,13 @@ class GRPOConfig:
     reward_discount_per: str = option("phase", DISCOUNTS)
     """decision: phases in which a power has nothing to order neither discount nor contribute."""
     step_reward_weight: float = option(0.8, "[0, 1000]")
+    """Weight of the discounted step scores."""
     final_reward_weight: float = option(0.2, "[0, 1000]")
+    """Weight of the final score."""
     leader_gap_penalty_weight: float = option(0.3, "[0, 1000]")
     """Weight of the centres behind the leader, beyond leader_gap_threshold."""
     leader_gap_threshold: int = option(3, "[0, 34]")
+    """Centres behind the leader that cost nothing."""
     balance_bonus_weight: float = option(0.2, "[0, 1000]")
     """Weight of the evenness of all powers' centres."""
 

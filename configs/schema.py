@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from sparring.configs.core.allowed import Form, option
-from sparring.configs.games.chess import NOT_IN_CHESS, NOT_SAMPLED, ChessDataConfig, ChessTasksConfig, EngineConfig
+from sparring.configs.games.chess import NOT_IN_CHESS, NOT_SAMPLED, ChessTasksConfig
+from sparring.configs.games.environments import (
+    CHESS,
+    DIPLOMACY,
+    DOGFIGHT,
+    ChessEnvConfig,
+    DiplomacyEnvConfig,
+    DogfightEnvConfig,
+    EnvConfig,
+    GymnasiumEnvConfig,
+)
 from sparring.configs.language import (
     DIPLOMACY_BOTS,
     NEEDS_OPPONENTS,
@@ -23,13 +33,7 @@ from sparring.configs.language import (
     OverfitConfig,
 )
 
-DOGFIGHT = "sparring/Dogfight-v1"
-DIPLOMACY = "sparring/Diplomacy-v0"
-CHESS = "sparring/Chess-v0"
 GYMNASIUM = "Gymnasium's environments"
-RULES = ("classic", "challenge")
-BOT_RATES = ("tick", "agent")
-SPAWNS = ("random", "fixed")
 BOTS = ("do_nothing", "dogfighter", "chaser", "ace", "brawler")
 LEVELS = ("none", "narrow", "full")
 REGIMES = (
@@ -51,7 +55,6 @@ DOGFIGHT_CHECKS = (
     "evaluation.regimes_every",
 )
 
-WEIGHT = "[-1000, 1000]"
 PROBABILITY = "[0, 1]"
 COUNT = "[0, 10000000]"
 POSITIVE = "[1, 10000000]"
@@ -65,95 +68,8 @@ SNAPSHOT = Form(
     r"(?!final$|best$|step_)[A-Za-z][A-Za-z0-9_-]{0,63}",
     "letters, digits, '_', '-', but not 'final', 'best' or 'step_...'",
 )
-ENV_ID = Form(r"[A-Za-z0-9_][A-Za-z0-9_./:-]{0,99}", "an id known to Gymnasium, such as CartPole-v1")
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
-
-
-@dataclass
-class RewardConfig:
-    """Reward weights of the dogfight; see `envs/dogfight/kernels/reward.py` for each term."""
-
-    damage_dealt: float = option(3.0, WEIGHT)
-    """For each hp taken from the opponent."""
-    damage_taken: float = option(1.0, WEIGHT)
-    """Subtracted for each hp lost."""
-    win: float = option(5.0, WEIGHT)
-    """At the end of a won match."""
-    lose: float = option(5.0, WEIGHT)
-    """Subtracted at the end of a lost match."""
-    draw: float = option(0.0, WEIGHT)
-    """At the end of a drawn match."""
-    approach: float = option(0.0001, WEIGHT)
-    """For each metre by which the distance shrank."""
-    alive: float = option(0.0, WEIGHT)
-    """For each step survived."""
-    proximity: float = option(0.001, WEIGHT)
-    """For each step that ends within 250 m of the opponent."""
-    facing: float = option(0.0005, WEIGHT)
-    """For each step that ends within 300 m of the opponent, with the nose at most 30 degrees off it."""
-    shaping: float = option(0.0, WEIGHT)
-    """Weight of the potential-based term, gamma * phi' - phi."""
-    exposure: float = option(0.0, PROBABILITY)
-    """Part of the potential's aim that counts only where a shot would pass the rear armour."""
-
-
-@dataclass
-class EnvConfig:
-    """Environment, and number of copies."""
-
-    id: str = option(DOGFIGHT, ENV_ID)
-    """The dogfight, Diplomacy, or any Gymnasium environment (`env=gymnasium env.id=CartPole-v1`)."""
-    num_envs: int = option(256, "[1, 1000000]")
-    """Matches or copies played at once."""
-
-
-@dataclass
-class DogfightEnvConfig(EnvConfig):
-    """Matches of the dogfight."""
-
-    rules: str = option("classic", RULES)
-    """classic, or challenge: the observations and rules of the public challenge (docs/envs/dogfight.md)."""
-    action_repeat: int = option(10, "[1, 120]")
-    """Ticks of 1/120 s for which an action is held."""
-    bot_rate: str = option("tick", BOT_RATES)
-    """tick: bots decide 120 times a second; agent: once per step. Challenge rules always use agent."""
-    spawn: str = option("random", SPAWNS)
-    """Positions at the start of a match: drawn for each, or always the same."""
-    observe_physics: bool = True
-    """Append the 13 parameters of the match's physics to the observation."""
-    mirror: bool = False
-    """Show every match with the opponent on the right, mirrored where needed, so that less is learned twice."""
-    reward: RewardConfig = field(default_factory=RewardConfig)
-
-
-@dataclass
-class DiplomacyEnvConfig(EnvConfig):
-    """Games of Diplomacy."""
-
-    id: str = option(DIPLOMACY, ENV_ID)
-    last_year: int = option(1910, "[1901, 30000]")
-    """A game of Diplomacy ends with it."""
-
-
-@dataclass
-class ChessEnvConfig(EnvConfig):
-    """Chess as text tasks: the engine that is the truth, and the positions."""
-
-    id: str = option(CHESS, ENV_ID)
-    engine: EngineConfig = field(default_factory=EngineConfig)
-    data: ChessDataConfig = field(default_factory=ChessDataConfig)
-
-
-@dataclass
-class GymnasiumEnvConfig(EnvConfig):
-    """Copies of any Gymnasium environment, with values of any size."""
-
-    id: str = option("CartPole-v1", ENV_ID)
-    normalize_obs: bool = False
-    """Divide by a running standard deviation, after subtracting a running mean."""
-    normalize_reward: bool = False
-    """Divide by a running standard deviation of the discounted return."""
 
 
 @dataclass

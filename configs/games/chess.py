@@ -27,6 +27,7 @@ class EngineConfig:
     depth: int = option(10, "[1, 60]")
     """Search depth in half-moves."""
     processes: int = option(1, "[1, 256]")
+    """Engines that search at once."""
     cache: str = option("", PATH)
     """File with the engine's values, kept between runs; empty keeps them in memory."""
 
@@ -38,9 +39,11 @@ class ChessDataConfig:
     folder: str = option("", PATH)
     """Positions that `python -m sparring.envs.chess.data` wrote; empty plays the games when a run starts."""
     seed: int = option(42, "[0, 2147483647]")
+    """Seed of the games and of the split."""
     plies: int = option(8, "[4, 300]")
     """Half-moves of a game."""
     random_share: float = option(1.0, SHARE)
+    """Games of random moves."""
     engine_share: float = option(0.0, SHARE)
     """Games of the engine against random moves."""
     self_play_share: float = option(0.0, SHARE)
@@ -48,7 +51,9 @@ class ChessDataConfig:
     train: int = option(2000, "[1, 10000000]")
     """Positions to train on."""
     validation: int = option(200, "[1, 1000000]")
+    """Positions to measure on during training."""
     held_out: int = option(500, "[1, 1000000]")
+    """Positions to measure on afterwards."""
 
 
 @dataclass
@@ -56,6 +61,7 @@ class AnalysisConfig:
     """Answers to the P task."""
 
     temperature: float = option(0.5, "(0, 10]")
+    """Sampling temperature."""
     top_p: float = option(0.9, "(0, 1]")
     """Draw from the likeliest tokens with this total probability; 1 from all."""
     max_tokens: int = option(256, "[1, 100000]")
@@ -69,8 +75,11 @@ class ArbiterConfig:
     """Answers to the A task."""
 
     temperature: float = option(0.95, "(0, 10]")
+    """Sampling temperature."""
     top_p: float = option(0.95, "(0, 1]")
+    """As for the P task."""
     max_tokens: int = option(256, "[1, 100000]")
+    """Most tokens of an answer."""
 
 
 @dataclass
