@@ -198,14 +198,19 @@ class Pool:
 
     @staticmethod
     def put_aside_damaged(folder: Path) -> str:
-        """Rename an index that cannot be used to `.damaged`; return the problem and the new name, or ""."""
+        """Rename an index that cannot be used to `.damaged`; return the problem and the new name, or "".
+
+        Raises `PoolError` for one that the disk does not give, since it may be whole.
+        """
         index = folder / INDEX
         if not index.exists():
             return ""
         try:
             _read_index(index)
             return ""
-        except PoolError:
+        except PoolError as error:
+            if isinstance(error.__cause__, OSError):
+                raise
             aside = index.with_name(INDEX + ".damaged")
             index.replace(aside)
             return f"{index}: is no pool index; it is kept as {aside.name} and written again from the training state"

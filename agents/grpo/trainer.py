@@ -46,9 +46,9 @@ from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.core.typed import read, within
 from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import GRPORunConfig
-from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.league.file import LeagueError, LeagueFile
 from sparring.curriculum.league.inheritance import inherit
-from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league
+from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league, record
 from sparring.curriculum.league.matchmaking import draw_opponents
 from sparring.curriculum.league.serialization import read_league, write_league
 from sparring.envs.game import game_with_id, text_game
@@ -327,10 +327,8 @@ class GRPOTrainer:
         """Record the games in the league and return their metrics."""
         assert self.players is not None
         met = league_results(batch)
-        try:
-            self.league = self.league_file.record(met)
-        except OSError as error:
-            self.session.alert(f"the league is not saved ({error.strerror}); training goes on")
+        self.league = record(self.league, met)
+        self._save_league()
         self.decisions += len(batch.turns)
         self.years += batch.years
         self.slowest = max(self.slowest, batch.seconds)
@@ -349,9 +347,15 @@ class GRPOTrainer:
     def _enter(self, path: Path) -> None:
         self.save_policy(path)
         if f"checkpoint_{self.updates_done:06d}" not in self.league.agents:
-            self.league = self.league_file.change(
-                lambda league: enter_checkpoint(league, step=self.updates_done, path=path.name)
-            )
+            self.league = enter_checkpoint(self.league, step=self.updates_done, path=path.name)
+            self._save_league()
+
+    def _save_league(self) -> None:
+        """Write the league for readers outside the run; a failure is only an alert, since training states hold it."""
+        try:
+            self.league_file.restore(self.league)
+        except (OSError, LeagueError) as error:
+            self.session.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
 
     def _first_league(self) -> League:
         """Return the existing league, else a new one, which starts from another run's with `league.inherit`."""

@@ -27,7 +27,7 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
         restore(trainer, session)
     session.report_resume(trainer.updates_done, trainer.summary(), cannot_save=trainer.cannot_save)
     try:
-        with session.stop, saving_on_peer_loss(trainer, session):
+        with session.training(), session.stop, saving_on_peer_loss(trainer, session):
             if trainer.over:
                 _restore_final(trainer, session)
                 session.say(trainer.nothing_left())

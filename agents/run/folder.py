@@ -190,7 +190,8 @@ class RunFolder:
         return plain
 
     def clean(self) -> None:
-        """Remove partially written files of a killed process."""
+        """Remove partially written files of killed processes, also those of a start that was making this folder."""
+        remove_leftovers(self.path.parent, self.name)
         remove_leftovers(self.path)
         remove_leftovers(self.pool)
 
@@ -239,13 +240,14 @@ def _make(path: Path) -> bool:
     if os.path.lexists(path):
         return False
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    temporary.mkdir()
     try:
+        temporary.mkdir()
         (temporary / LOCK).touch()
         temporary.rename(path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+        # Another start has made it meanwhile, and may have removed `temporary` as a leftover.
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT) or not path.exists():
             raise
         return False
     return True

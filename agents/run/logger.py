@@ -205,8 +205,8 @@ class LinesFile:
     """
 
     def __init__(self, path: Path, size: int, expected: str | None) -> None:
-        missing = not path.exists()
         try:
+            missing = not path.exists()
             descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
             self._file = cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0))
             found = os.fstat(descriptor).st_size

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock
+from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock, RunLockedError
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError, suggestion
+from sparring.configs.core.files import naming_files
 from sparring.configs.core.paths import ROOT
 from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
@@ -33,7 +34,12 @@ class FolderClaim:
         if isinstance(config, PPORunConfig) and config.trainer == "sb3":
             check_sb3(config)
         self._config, self._root = config, ROOT / config.checkpoint_dir
-        self._folder = RunFolder.open(self._root, config.name)
+        with naming_files(self._root / config.name):
+            self._open()
+
+    def _open(self) -> None:
+        """Open and lock an existing folder, and check the options."""
+        self._folder = RunFolder.open(self._root, self._config.name)
         # The lock comes first: a start beside a running trainer hears of that, not of options that differ. In a folder
         # that never had a lock no process trains; it comes last there, so that a refused command leaves nothing.
         self._lock = RunLock(self._folder.path) if self._folder and self._folder.lock.exists() else None
@@ -67,9 +73,16 @@ class FolderClaim:
         if self._folder is None:
             try:
                 folder = RunFolder.create(self._root, self._config.name, self._config.run)
+                made = True
             except RunExistsError:
                 folder = RunFolder(self._root / self._config.name)
-            lock = RunLock(folder.path)
+                made = False
+            try:
+                lock = RunLock(folder.path)
+            except RunLockedError as error:
+                if made and isinstance(error.__cause__, OSError):  # not held by another process
+                    folder.remove_unused()
+                raise
             if folder.config.exists():  # written, and the lock released, since this process looked for the folder
                 lock.release()
                 raise RunExistsError(f"{folder.path}: was made by another start meanwhile; start again to go on")

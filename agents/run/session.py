@@ -7,8 +7,8 @@ the other processes print and write nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
 from sparring.agents.run.states import StateFolder, TrainingState, part, reading
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.typed import within
 from sparring.configs.resume_changes import moved_by_length
@@ -74,7 +75,7 @@ class RunSession:
         """Called after a state is published, to delete files that no kept state needs."""
         self._claim: FolderClaim | RunLock | None = claim
         try:
-            with _named(Path(config.checkpoint_dir, config.name)):
+            with naming_files(Path(config.checkpoint_dir, config.name)):
                 opened = processes.run_on_rank0(lambda: self._open_folder(claim or FolderClaim(config)))
             self.folder, self.existed, self.found = opened.folder, opened.existed, opened.found
             self.changed = opened.changed
@@ -83,7 +84,7 @@ class RunSession:
             if self.leads:
                 hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states have none
                 place, plain = self.folder, to_plain(config)
-                with reading(self.found):
+                with reading(self.found), self.starting():
                     logs = part(self.found, "logger") if self.found else None
                     self.logger = open_logger(config.logger, place.path, place.name, plain, logs, hashes)
                 self.states.alert = self.alert
@@ -120,7 +121,11 @@ class RunSession:
 
     def starting(self) -> AbstractContextManager[None]:
         """Turn an `OSError` at the start of a run into an `InputError` that names the file."""
-        return _named(self.folder.path)
+        return naming_files(self.folder.path)
+
+    def training(self) -> AbstractContextManager[None]:
+        """Turn an `OSError` of a file in the run's folder into an `InputError` that names it."""
+        return naming_files(self.folder.path, only_inside=True)
 
     def open_guard(self, config: GuardConfig, learner: Guarded, *, adaptive_kl: float = 0.0) -> Guard:
         """Create the guard of `learner`'s updates and restore it from the state found, if any."""
@@ -287,17 +292,6 @@ class RunSession:
 def _policies(found: TrainingState | None) -> dict[str, str]:
     """Return the SHA-256 of every policy at a training state, by file name; earlier states have none."""
     return dict(found.summary.get("policies", {})) if found else {}
-
-
-@contextmanager
-def _named(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"{error.filename or place}: {error.strerror or error}; make it readable and writable or free some space, "
-            "then start again"
-        ) from error
 
 
 def fresh_start(changed: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import discard, publish_folder, remove_leftovers
-from sparring.configs.core.regular_file import make_folder, read_regular, read_regular_text
+from sparring.configs.core.regular_file import IrregularFileError, make_folder, read_regular
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Positive, Text, naming, read
 
@@ -107,19 +107,23 @@ class StateFolder:
         return (self.folder / f"{PREFIX}{update:06d}").exists()
 
     def summaries(self) -> list[dict[str, Any]]:
-        """Return the summaries in the states' manifests, oldest first; unreadable ones are omitted."""
+        """Return the summaries in the states' manifests, oldest first, without those of damaged states.
+
+        Raises `StateError` for one that the disk does not give: it may be whole, and need files named there.
+        """
         found = []
         for path in self.paths():
             try:
                 found.append(_read_manifest(path)["summary"])
-            except StateError:
+            except DamagedStateError:
                 continue
         return found
 
     def latest(self) -> TrainingState | None:
         """Return the newest good state, or None if none was ever written; rename damaged ones with an alert.
 
-        Raises `StateError` if there are states and all of them are damaged, or if one has another format.
+        Raises `StateError` if there are states and all of them are damaged, if one has another format, or if the disk
+        does not give it: such a state may be whole.
         """
         paths = self.paths()
         for path in reversed(paths):
@@ -171,24 +175,40 @@ def part(found: TrainingState, name: str) -> dict[str, Any]:
 def read_state(path: Path) -> TrainingState:
     """Read and verify the state in the folder `path`.
 
-    Raises `DamagedStateError` if files are missing or altered, `StateError` for another format.
+    Raises `DamagedStateError` if files are missing or altered, `StateError` for another format, and for files that the
+    disk does not give.
     """
     manifest = _read_manifest(path)
+    data = _read_file(path / STATE)
     try:
-        data = read_regular(path / STATE)
         if sha256(data) != manifest["sha256"] or len(data) != manifest["bytes"]:
             raise DamagedStateError(f"{path}: is damaged, its SHA-256 is not the one in {MANIFEST}")
         return TrainingState(unpack(data), manifest["summary"], path)
-    except OSError as error:
-        raise DamagedStateError(f"{path / STATE}: cannot be read ({error.strerror})") from error
     except TensorFileError as error:
         raise DamagedStateError(f"{path / STATE}: {error}") from error
 
 
+def _read_file(path: Path) -> bytes:
+    """Return the content of a state's file.
+
+    One that is missing is damage. Any other error of the disk may pass, and the state be whole.
+    """
+    try:
+        return read_regular(path)
+    except (FileNotFoundError, IrregularFileError) as error:
+        raise DamagedStateError(f"{path}: cannot be read ({error.strerror})") from error
+    except OSError as error:
+        raise StateError(
+            f"{path}: cannot be read ({error.strerror}); make it readable, or remove {path.parent} to continue from "
+            "the state before it"
+        ) from error
+
+
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
+    data = _read_file(file)
     try:
-        manifest = json.loads(read_regular_text(file))
+        manifest = json.loads(data.decode())
         _check_version(path, manifest)
         found = read(StateManifest, manifest)
         if found["summary_sha256"] != _fingerprint(found["summary"]):
@@ -198,8 +218,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise
     except ContentError as error:
         raise DamagedStateError(f"{file}: is damaged, {error}") from error
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedStateError(f"{file}: is missing or damaged") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedStateError(f"{file}: is damaged") from error
     return dict(manifest)
 
 

@@ -6,12 +6,15 @@ synced last, so that the name itself survives a power cut.
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from sparring.configs.core.errors import InputError
 from sparring.configs.core.regular_file import check_folder
 
 
@@ -71,14 +74,32 @@ def discard(folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, of: str = "") -> None:
     """Remove partly written or partly removed files of killed processes in `folder`; links in it are removed as such.
 
-    Raises `IrregularFileError` if `folder` itself is a link.
+    With `of` only those of the file or folder of that name. Raises `IrregularFileError` if `folder` itself is a link.
     """
     check_folder(folder)
-    for path in folder.glob(".*.tmp"):
+    for path in folder.glob(f".{glob.escape(of)}.*.tmp" if of else ".*.tmp"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming_files(folder: Path, *, only_inside: bool = False) -> Iterator[None]:
+    """Raise an `OSError` in this context as an `InputError` of one line that names the file, or `folder`.
+
+    With `only_inside` errors of other files, and those that name none, pass unchanged.
+    """
+    try:
+        yield
+    except OSError as error:
+        elsewhere = only_inside and not Path(str(error.filename or "/")).is_relative_to(folder)
+        if elsewhere or isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{error.filename or folder}: {error.strerror or error}; make it readable and writable or free some space, "
+            "then start again"
+        ) from error

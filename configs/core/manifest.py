@@ -33,6 +33,10 @@ class ManifestError(InputError):
     """A file that is not the listed one, or a damaged manifest; the message is one line with the file."""
 
 
+class UnreadableManifestError(ManifestError):
+    """A manifest that the disk does not give; it may be whole."""
+
+
 def write_listed(path: Path, data: bytes) -> None:
     """Write `data` to `path`, and its entry to the folder's manifest.
 
@@ -71,12 +75,15 @@ def repair_manifest(folder: Path, known: Mapping[str, str]) -> str:
     """Rebuild a manifest that cannot be read from the hashes `known`, by file name; return what was done, or "".
 
     The damaged one is kept beside it. Files that are not as `known` are not listed, so only their own checksums are
-    verified when they are read. Raises `OSError` if the manifest cannot be replaced.
+    verified when they are read. Raises `OSError` if the manifest cannot be replaced, `UnreadableManifestError` if the
+    disk does not give it.
     """
     manifest = folder / MANIFEST
     try:
         _read(manifest)
         return ""
+    except UnreadableManifestError:
+        raise
     except ManifestError:
         aside = manifest.with_name(MANIFEST + DAMAGED)
     found = {name: read_regular(folder / name) for name in known if (folder / name).is_file()}
@@ -97,7 +104,7 @@ def _read(path: Path, *, follow: bool = False) -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ManifestError(f"{path}: cannot be read ({error.strerror})") from error
+        raise UnreadableManifestError(f"{path}: cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise ManifestError(f"{path}: is not a manifest ({error}); remove it to load files unverified") from error
 

@@ -85,13 +85,18 @@ class LeagueFile:
             self._write(league)
 
     def put_aside_damaged(self) -> str:
-        """Rename a league file that cannot be used; return the problem and the new name, or an empty string."""
+        """Rename a league file that cannot be used; return the problem and the new name, or an empty string.
+
+        Raises `LeagueError` for a file that the disk does not give, since it may be whole.
+        """
         with self._locked():
             try:
                 self.read()
             except LeagueError as error:
-                if not self.path.exists():
+                if isinstance(error.__cause__, FileNotFoundError):
                     return ""
+                if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, InputError):
+                    raise
                 aside = self.path.with_name(self.path.name + DAMAGED)
                 self.path.replace(aside)
                 return f"{self.path}: cannot be used ({error.__cause__}); it is kept as {aside.name}"

@@ -21,6 +21,7 @@ from sparring.agents.llm.models.saved_model import is_ours, verify_model
 from sparring.agents.llm.models.smollm2 import smollm2_folder
 from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import suggestion
+from sparring.configs.core.files import naming_files
 from sparring.configs.core.paths import CHECKPOINTS, SHIPPED
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.language import LanguageModelConfig
@@ -38,14 +39,16 @@ def load_model(config: LanguageModelConfig, *, device: str = "cpu") -> tuple[Any
     """Return the model `config.name`, in evaluation mode and float32, and its tokenizer.
 
     Raises `ModelError` if there is none or a package is missing, and for a model that needs code of its own, is pickled
-    or incomplete. Raises `SavedModelError` for one of ours with a file that differs from the one saved.
+    or incomplete, `SavedModelError` for one of ours with a file that differs from the one saved, and `InputError` for
+    files that the disk does not give.
     """
     folder = model_folder(config.name)
-    _check_folder(folder)
-    if is_ours(folder):
-        verify_model(folder)
-    check_sizes(folder)
-    model, tokenizer = read_model(folder), read_tokenizer(folder)
+    with naming_files(folder):
+        _check_folder(folder)
+        if is_ours(folder):
+            verify_model(folder)
+        check_sizes(folder)
+        model, tokenizer = read_model(folder), read_tokenizer(folder)
     if len(tokenizer) > (known := model.get_input_embeddings().num_embeddings):
         raise ModelError(f"model {folder}: knows {known} tokens, its tokenizer writes {len(tokenizer)}")
     return model.to(choose_device(device)), tokenizer

@@ -1,0 +1,59 @@
+"""Each file operation of a run fails once, or the process is killed before it, as SQLite tests its own.
+
+The session survives, with an alert where something is missing, or ends with one line and exit code 2. What was saved
+before is whole, and the next session ends as an undisturbed run does, bit for bit: states, rows and policies. Every
+test run samples the operations by the functions that lead to them; `make slow` takes all of them.
+"""
+
+import random
+from functools import cache
+
+import pytest
+
+from tests.agents.faults.disk.faulty_files import FAULTS
+from tests.agents.faults.disk.sessions import RUNS, SESSIONS, prepare
+
+SAMPLES = {"ppo": {"start": 16, "resume": 12, "finished": 4}, "grpo": {"start": 5, "resume": 3}, "clone": {"start": 4}}
+"""Cases in every test run, by run and session."""
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    return cache(lambda run: prepare(run, tmp_path_factory.mktemp(run)))
+
+
+def cases(bench, session, fault):
+    """Every operation of a session that the fault can hit, by its number."""
+    return {number: one for number, one in enumerate(bench.operations(session)) if one.name in FAULTS[fault]}
+
+
+def distinct(found):
+    """One operation for all that the same functions lead to."""
+    return dict({(one.name, one.callers): (number, one) for number, one in found.items()}.values())
+
+
+def check(bench, session, wanted):
+    """Try the `wanted`, triples of fault, number and operation; all that fail are reported together."""
+    tried = ((fault, at, one, bench.wrong(session, fault, at)) for fault, at, one in wanted)
+    wrong = [f"{session} {fault} {at} {tuple(one)}: {text}" for fault, at, one, text in tried if text]
+    assert not wrong, f"{len(wrong)} of {len(wanted)} cases:\n" + "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize(("run", "session"), [(run, session) for run in SAMPLES for session in SAMPLES[run]])
+def test_some_operations(bench, run, session):
+    rng, used = random.Random(f"{run} {session}"), bench(run)
+    number = SAMPLES[run][session]
+    found = {fault: list(distinct(cases(used, session, fault)).items()) for fault in FAULTS}
+    faults = [fault for fault in FAULTS if found[fault]]
+    drawn = [(faults[n % len(faults)], *rng.choice(found[faults[n % len(faults)]])) for n in range(number)]
+    check(used, session, drawn)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("session", SESSIONS)
+@pytest.mark.parametrize("run", RUNS)
+def test_every_operation(bench, run, session, fault):
+    found = cases(bench(run), session, fault)
+    chosen = found if run == "ppo" else distinct(found)
+    check(bench(run), session, [(fault, at, one) for at, one in chosen.items()])
