@@ -14,7 +14,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.eval import players
-from sparring.eval.episodes import play
+from sparring.eval.episodes import make_envs, play, write_video
 from sparring.eval.run import main
 
 QUICK = ["--threads", "1", "--device", "cpu"]
@@ -143,3 +143,35 @@ def test_what_cannot_be_drawn_is_said(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Countdown, "metadata", {"render_modes": []})
     assert main(["--ckpt", "count", "--episodes", "2", "--video", str(tmp_path / "a.gif"), *QUICK]) == 2
     assert "--video: Countdown-v0 cannot be drawn" in capsys.readouterr().err
+
+
+def test_an_evaluated_policy_does_not_sample(folder, tmp_path):
+    """Episodes and picture are the same whatever the state of torch's generator."""
+    cart, count = (load_checkpoint(folder / run / "final.pt") for run in ("cart", "count"))
+    played, pictures = [], []
+    for state in (0, 1):
+        torch.manual_seed(state)
+        played.append(play(cart, 4, 3).tolist())
+        pictures.append(actions_of_the_picture(count, tmp_path))
+    assert played[0] == played[1]
+    assert pictures[0] == pictures[1] != []
+
+
+def actions_of_the_picture(checkpoint, folder):
+    """Actions that a picture's episode took."""
+    taken, step = [], Countdown.step
+    try:
+        Countdown.step = lambda env, action: (taken.append(float(action[0])), step(env, action))[1]
+        write_video(folder / "count.gif", checkpoint, 3, "cpu")
+    finally:
+        Countdown.step = step
+    return taken
+
+
+def test_statistics_of_the_policy_are_constant_while_it_is_evaluated(folder):
+    checkpoint = load_checkpoint(folder / "count" / "final.pt")
+    envs = make_envs(checkpoint, 2, 0, "cpu")
+    for _ in range(40):
+        envs.step(torch.zeros(2, 1))
+    assert envs.contract["normalizer"] == checkpoint.contract["normalizer"]
+    envs.close()

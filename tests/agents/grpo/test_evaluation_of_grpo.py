@@ -1,6 +1,7 @@
 """Checks while GRPO trains: what they measure, by hand; that they repeat; and that they change nothing else."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,8 +14,10 @@ from sparring.agents.llm.models.lora import LoraShape
 from sparring.agents.trainers import train as train_run
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.text_games.references import measured
+from sparring.envs.text import Prompt, ReferenceTable
 from tests.agents.grpo.rollouts.small_games import small_config
 from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.llm.toys import random_choices
 
 CHECKED = ("evaluation.every=2", "evaluation.games=7", "env.last_year=1901")
 
@@ -76,3 +79,23 @@ def test_a_check_that_cannot_be_played_is_an_alert_and_training_goes_on(toy, tmp
     assert len(rows(final)) == 3
     alerts = [row["event"] for row in rows(final, "events.jsonl") if row["kind"] == "alert"]
     assert alerts == ["no check after step 2: the prompt is too long"]
+
+
+def test_an_evaluated_model_takes_the_likeliest_token_whatever_the_seed(toy):
+    """Learner and base model alike, although the run samples at temperature 5."""
+    config = small_config(f"model.name={toy}", "model.temperature=5", *CHECKED)
+    model, tokenizer = load_model(config.model)
+    evaluation = ReferenceEvaluation(config, Adapters(model, LoraShape.of(config.model)), tokenizer, threads=1)
+    given = {}
+
+    def note_models(config, models, **_):
+        given.update(models)
+        return ReferenceTable({}, {}, 0, heading="", prefix="")
+
+    evaluation._game = SimpleNamespace(references=note_models)
+    evaluation.check()
+    assert len(given) == 2
+    text, menu = max(random_choices(), key=lambda choice: choice[1].lines)
+    for player in given.values():
+        answers = {one.text for one in player.decide([Prompt(text, menu, seed=seed) for seed in range(20)])}
+        assert len(answers) == 1

@@ -39,6 +39,11 @@ def samples(advantage=1.0):
     ]
 
 
+def better():
+    """The same decisions, all with advantage 1."""
+    return [replace(one, advantage=1.0) for one in samples()]
+
+
 def weights(learner):
     return {name: parameter.detach().clone() for name, parameter in learner.parameters.items()}
 
@@ -123,3 +128,19 @@ def test_samples_are_learned_from_in_minibatches_as_often_as_said(epochs, miniba
     learner.learn(samples())
     assert {int(state["step"]) for state in learner.optimizer.state.values()} == {steps}
     assert learner.version == 1
+
+
+@pytest.mark.parametrize(("gap", "weight"), [(0.0, 1.0), (0.5, 1.6487213), (3.0, 4.0), (-3.0, 0.25)])
+def test_importance_weights_multiply_the_gradient(gap, weight):
+    """A sampler below the trainer by `gap` nats: w = exp(gap) within [1/4, 4], at a ratio of 1 to the trainer's own."""
+    options = ("grpo.kl_beta=0", "grpo.scale_advantages=false", "grpo.max_grad_norm=1e4", "grpo.aggregation=dapo")
+    plain = toy_learner(*WHOLE, *options).learn(better())
+    shifted = [
+        replace(one, decision=replace(one.decision, logprobs=one.decision.logprobs - np.float32(gap)))
+        for one in better()
+    ]
+    corrected = ("grpo.use_importance_correction=true", "grpo.importance_cap=4")
+    found = toy_learner(*WHOLE, *options, *corrected).learn(shifted)
+    assert plain["loss/policy"] == pytest.approx(-1.0, abs=1e-4)
+    assert found["loss/policy"] == pytest.approx(-weight, rel=1e-3)
+    assert found["benchmark/grad_norm"] == pytest.approx(weight * plain["benchmark/grad_norm"], rel=1e-3)

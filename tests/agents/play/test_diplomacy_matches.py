@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sparring.agents.play.diplomacy_matches import order_moves, play_seats
+from sparring.agents.play.diplomacy_matches import order_moves, play_against, play_seats
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.schema import NetworkConfig
@@ -14,6 +14,7 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.records.history import WatchedBatch
 
 FRANCE, GERMANY = POWERS.index("FRANCE"), POWERS.index("GERMANY")
@@ -90,3 +91,34 @@ def test_the_same_seed_plays_the_same_game(game):
     batch.close()
     assert len(again) == len(records)
     assert all(torch.equal(a.position["units"], b.position["units"]) for a, b in zip(again, records, strict=True))
+
+
+def hesitant(seed):
+    """An untrained network whose choices are nearly uniform, so that sampled orders would differ at once."""
+    return OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=seed).eval()
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["against six bots", "in any seats"])
+def test_an_evaluated_policy_does_not_sample(alone):
+    """The same games whatever the state of torch's generator, from which sampling without a generator draws."""
+    ends = []
+    for state in (0, 1):
+        torch.manual_seed(state)
+        batch = DiplomacyBatch(2, threads=1, last_year=1902)
+        if alone:
+            play_against(batch, hesitant(4), "defensive", seed=3)
+        else:
+            play_seats(batch, [hesitant(4), *["defensive"] * 6], fallback_bot="defensive", seed=3)
+        ends.append({name: values.clone() for name, values in batch.state.items()})
+        batch.close()
+    assert all(torch.equal(values, ends[1][name]) for name, values in ends[0].items())
+
+
+def test_sampled_orders_would_differ():
+    torch.manual_seed(0)
+    batch = DiplomacyBatch(2, threads=1, last_year=1902)
+    batch.reset()
+    obs = observe(batch.state, torch.zeros(2, dtype=torch.int64), last_year=1902).flatten(1)
+    batch.close()
+    first, again = (hesitant(4).act(obs)[0] for _ in range(2))
+    assert not torch.equal(first, again)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from sparring.agents.play.matches import MatchResults, MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -28,9 +29,10 @@ def played(monkeypatch):
 
     def play(left, right, **options):
         calls.append((right, options))
+        play.policies.append(left)
         return results(play.wins.pop(0) if play.wins else 5)
 
-    play.wins, play.calls = [], calls
+    play.wins, play.calls, play.policies = [], calls, []
     monkeypatch.setattr(module, "play", play)
     return play
 
@@ -105,3 +107,14 @@ def test_a_real_check():
     metrics = checks.after(0, network, batch.contract, ["do_nothing"])
     assert metrics["eval/do_nothing/length"] == 300.0
     assert metrics["eval/do_nothing/draw_rate"] == 1.0
+
+
+def test_the_policy_that_is_evaluated_does_not_sample(played):
+    """A policy of wide spread acts by its mean and its likelier side, the same on every call."""
+    after(make_checks(every=1, check_every=1, regimes_every=1), 0, bots=["ace"])
+    assert len(played.policies) == 2 + len(PHYSICS)
+    obs = torch.randn(64, 59, generator=torch.Generator().manual_seed(0))
+    for policy in played.policies:
+        mean = policy.network.actor(obs)
+        assert torch.equal(policy.act(obs)[:, :2], mean[:, :2])
+        assert torch.equal(policy.act(obs)[:, 2] > 0.5, mean[:, 2] > 0)

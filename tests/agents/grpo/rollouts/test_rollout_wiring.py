@@ -6,6 +6,7 @@ language model; what they should have been paid is then worked out from the reco
 
 from itertools import pairwise
 from types import SimpleNamespace
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -247,3 +248,22 @@ def test_forks_begin_from_one_position_and_part_by_their_own_draws(recorded):
     boards = [[board(state, game) for game in range(4)] for state in (start, after)]
     assert boards[0][0] == boards[0][1] != boards[0][2] == boards[0][3]
     assert len(set(boards[1])) == 4
+
+
+def test_groups_know_the_position_before_the_orders_and_not_what_came_of_it(recorded):
+    """Centres, year and units of every decision are those that its prompt showed, also where the phase changed them."""
+    batch = played(PLAIN, plan(group(0, 3, seed=1), group(3, 3, seed=2)))
+    before = [facts_of(recorded.phases[turn.step][0], turn) for turn in batch.turns]
+    after = [facts_of(recorded.phases[turn.step][1], turn) for turn in batch.turns]
+    assert [(turn.before.stratum, turn.before.position) for turn in batch.turns] == before
+    assert sum(old[0] != new[0] for old, new in zip(before, after, strict=True)) > 10  # so that a leak would show
+    assert sum(old[1] != new[1] for old, new in zip(before, after, strict=True)) > len(before) / 2
+
+
+def facts_of(positions, turn):
+    """Stratum of a decision's power, and checksum of the position, by hand."""
+    row = {name: values[turn.game].numpy() for name, values in positions.items()}
+    centres, year = int((row["owner"] == turn.seat).sum()), int(row["year"])
+    size = 0 if centres <= 3 else 1 if centres <= 5 else 2
+    age = 0 if year <= 1902 else 1 if year <= 1905 else 2
+    return (size, age), crc32(b"".join(row[name].tobytes() for name in ("units", "dislodged", "origin", "owner")))

@@ -7,7 +7,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, make_envs
+from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask, make_envs
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
@@ -126,3 +126,31 @@ def test_statistics_come_back_with_the_run(tmp_path):
     statistics = load_checkpoint(runs[1]).contract["normalizer"]
     assert statistics["count"] == 2 * (64 + 1)  # each sitting shows the beginning of its first episode
     assert len(statistics["mean"]) == 3
+
+
+def test_rewards_of_a_resumed_run_are_scaled_by_all_returns_seen_before():
+    whole, cut = task(normalize_reward=True), task(normalize_reward=True)
+    for _ in range(LENGTH):  # whole episodes, so that both go on at the beginning of one
+        whole.env.step(torch.zeros(3, 1))
+    cut.load_state_dict(whole.state_dict(), episodes=False)
+    for _ in range(2 * LENGTH):
+        _, expected, *_ = whole.env.step(torch.zeros(3, 1))
+        _, reward, *_ = cut.env.step(torch.zeros(3, 1))
+        assert torch.equal(reward, expected)
+
+
+def task(**options):
+    config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Clock-v0", num_envs=3, **options))
+    return GymnasiumTask(config, torch.device("cpu"), seeds={"env": 1})
+
+
+def test_given_statistics_stay_as_they_are():
+    """Those of a policy: a hundred steps of other observations change neither them nor what is shown."""
+    given = {"mean": [4.0, 2.0], "variance": [9.0, 4.0], "count": 10.0}
+    config = GymnasiumRunConfig(env=GymnasiumEnvConfig(id="test/Clock-v0", num_envs=3, normalize_obs=True))
+    clocks = GymnasiumEnvs(config, torch.device("cpu"), seed=1, statistics=given)
+    for step in range(1, 101):
+        obs, *_ = clocks.step(torch.zeros(3, 1))
+        shown = [(step // LENGTH - 4.0) / 3.0, (step % LENGTH - 2.0) / 2.0]
+        np.testing.assert_allclose(obs.numpy(), np.tile(shown, (3, 1)), rtol=1e-6, atol=1e-6)
+    assert clocks.contract["normalizer"] == given
