@@ -10,6 +10,7 @@ GPU_ARGS ?=
 BASE ?= HEAD
 PARTS ?=
 GOLDEN_ARGS ?=
+MUTATION_ARGS ?=
 
 # Waiting OpenMP threads must not spin: that slows every other process on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -18,7 +19,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help setup demo test slow lint bench gpu golden kernels
+.PHONY: help setup demo test slow lint bench gpu golden mutation kernels
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +31,7 @@ help:
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
 	@echo "make golden  compare all numbers of small runs with those of BASE=<commit>; PARTS=ppo,grpo selects; docs/golden_runs.md"
+	@echo "make mutation plant faults one by one and write how many the tests notice to docs/results/mutation.md"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
@@ -87,6 +89,10 @@ gpu: setup
 # Compares every state, metric, checkpoint and evaluation of small runs in the working tree with those in the commit BASE.
 golden: setup
 	$(BIN)/python -m tests.golden --base "$(BASE)" --parts "$(PARTS)" $(GOLDEN_ARGS)
+
+# Takes one core for an hour; MUTATION_ARGS="--results FILE" continues a run that was cut short.
+mutation: setup
+	$(BIN)/python -m tests.mutation --page docs/results/mutation.md $(MUTATION_ARGS)
 
 # Compile the simulators once into the shared cache, before several processes need them at the same time.
 kernels: setup
