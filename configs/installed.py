@@ -17,10 +17,12 @@ PACKAGES = {
     "pettingzoo": "pettingzoo",
     "pillow": "PIL",
     "pydantic": "pydantic",
+    "rich": "rich",
     "scipy": "scipy",
     "tensorboard": "tensorboard",
     "torch": "torch",
     "tqdm": "tqdm",
+    "typer": "typer",
     "warp-lang": "warp",
     "sparring": "sparring",
 }

@@ -1,0 +1,1 @@
+"""Recorded runs: four sources behind one protocol, and the commands that read them."""

@@ -1,0 +1,1 @@
+"""Commands of `eval/runs.py`, one module per group."""

@@ -1,0 +1,44 @@
+"""Exit codes of `eval/runs.py`, and the errors that lead to them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from sparring.configs.core.errors import InputError
+from sparring.eval.command import BAD_INPUT, INTERRUPTED
+from sparring.eval.experiments.record import RunNetworkError, RunNotFoundError, UnknownMetricError
+
+NOT_FOUND, DAMAGED, NETWORK = 3, 4, 5
+
+
+def run_app(name: str, app: typer.Typer, arguments: Sequence[str] | None) -> int:
+    """Return the exit code of a Typer app; errors are one line on stderr. A command may return its own exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = typer.main.get_command(app).main(words, prog_name=name, standalone_mode=False)
+    except click.exceptions.ClickException as error:
+        return _say(name, error.format_message(), BAD_INPUT)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except InputError as error:
+        return _say(name, str(error), code_of(error))
+    except BrokenPipeError:  # the reader, such as `head`, has enough
+        sys.stderr.close()
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def code_of(error: InputError) -> int:
+    """Return the exit code of an error."""
+    if isinstance(error, RunNotFoundError | UnknownMetricError):
+        return NOT_FOUND
+    return NETWORK if isinstance(error, RunNetworkError) else BAD_INPUT
+
+
+def _say(name: str, message: str, code: int) -> int:
+    print(f"{name}: {message}", file=sys.stderr)
+    return code

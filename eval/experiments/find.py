@@ -1,0 +1,30 @@
+"""Look-up of a run by name or path among several sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sparring.configs.core.errors import InputError
+from sparring.eval.experiments.record import RunRecord, RunSource, not_found
+from sparring.eval.experiments.sources.run_folders import RunFolders, is_run_folder
+
+
+def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource, RunRecord]:
+    """Return the first source that has the run, and its record with the values of the whole history.
+
+    A path to a run folder is read whatever the sources are. Raises `RunNotFoundError` with the nearest names.
+    """
+    if not name_or_path:
+        raise InputError("no run is named: give a run's name, its id in W&B, or a path")
+    path = Path(name_or_path)
+    if is_run_folder(path):
+        folders = RunFolders(path.resolve().parent)
+        return folders, folders.record(path.resolve().name)
+    known: list[str] = []
+    for source in sources:
+        names = [run.id for run in source.runs()]
+        if name_or_path in names:
+            return source, source.record(name_or_path)
+        known += names
+    raise not_found(name_or_path, known, " and ".join(source.name for source in sources) or "no source")

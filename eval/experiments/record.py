@@ -1,0 +1,131 @@
+"""What every source of runs returns: a record per run, its history, and the protocol of a source.
+
+N is the number of rows of a history, one per update. A value that is absent, null or not finite in the source is NaN
+in a column, so that the same run reads the same from every source.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError, choose, suggestion
+
+Status = Literal["running", "completed", "killed", "failed", "empty"]
+X_AXES = ("_step", "_timestamp", "env_steps")
+"""Row number, unix seconds, environment steps."""
+MOST_SHOWN = 12
+"""Names listed in an error message at most."""
+
+
+class RunNotFoundError(InputError):
+    """No run of that name in the sources that were asked; exit code 3."""
+
+
+class UnknownMetricError(InputError):
+    """No value of that metric in the run; exit code 3."""
+
+
+class RunNetworkError(InputError):
+    """The W&B server did not answer, or refused; exit code 5."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run, without its history."""
+
+    id: str
+    """Name of the run."""
+    source: str
+    """folder, wandb-offline, tensorboard or wandb."""
+    path: str
+    """Folder, file, or ENTITY/PROJECT/ID in the cloud."""
+    status: Status
+    created: float
+    """Unix seconds."""
+    updated: float
+    config: dict[str, Any] = field(default_factory=dict)
+    """Nested plain data."""
+    summary: dict[str, Any] = field(default_factory=dict)
+    """Last value of each metric; sizes, commit, command and device where known."""
+    tags: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+    """What could not be read, one line each."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Rows of one run, in the order of updates."""
+
+    step: np.ndarray
+    """Row number from 1, the update; W&B's own step for runs without env steps. int64 [N]."""
+    timestamp: np.ndarray
+    """Unix seconds, NaN where unknown. float64 [N]."""
+    env_steps: np.ndarray
+    """Environment steps, -1 where unknown. int64 [N]."""
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    """Values by metric, NaN where absent. float64 [N] each."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """Events between rows: env_steps, kind, event."""
+    damage: tuple[str, ...] = ()
+
+    def series(self, name: str, x_axis: str = "_step") -> tuple[np.ndarray, np.ndarray]:
+        """Return x and y, float64 [P] each, where the metric has a value and x is known.
+
+        Raises `UnknownMetricError` for a metric without values, `UnknownNameError` for an unknown axis.
+        """
+        column = self.columns.get(name)
+        if column is None or np.isnan(column).all():
+            raise UnknownMetricError(unknown_metric(name, self.columns))
+        axis = choose("x axis", x_axis, X_AXES)
+        if axis == "_step":
+            x = self.step.astype(np.float64)
+        elif axis == "_timestamp":
+            x = self.timestamp
+        else:
+            x = np.where(self.env_steps < 0, np.nan, self.env_steps.astype(np.float64))
+        known = ~np.isnan(column) & ~np.isnan(x)
+        return x[known], column[known]
+
+
+class RunSource(Protocol):
+    """One place that runs are read from."""
+
+    name: str
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, newest first."""
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run, its summary and damage from all of its files. Raises `RunNotFoundError`."""
+
+    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+        """Return a run's history, with only these metrics if given. Raises `RunNotFoundError`."""
+
+    def artifacts(self, id: str) -> list[dict[str, Any]]:
+        """Return files of a run: name, kind, bytes, sha256 (None if unknown), path. Raises `RunNotFoundError`."""
+
+
+def unknown_metric(name: str, known: Iterable[str]) -> str:
+    """Return the message for a metric without values: the keys of its group, else the groups, and the nearest."""
+    names = sorted(known)
+    group = [key for key in names if key.partition("/")[0] == name.partition("/")[0]]
+    shown = group or sorted({key.partition("/")[0] + "/" for key in names if "/" in key}) or names
+    rest = f" and {len(shown) - MOST_SHOWN} more" if len(shown) > MOST_SHOWN else ""
+    choices = ", ".join(shown[:MOST_SHOWN]) + rest if shown else "none"
+    return f"no value of metric {name!r}: the run has {choices}{suggestion(name, names, likeness=0.65)}"
+
+
+def not_found(id: str, known: Iterable[str], where: str) -> RunNotFoundError:
+    """Return the error for an unknown run, with the nearest names."""
+    names = sorted(set(known))
+    near = difflib.get_close_matches(id, names, n=3, cutoff=0.5)
+    if near:
+        return RunNotFoundError(f"no run {id!r} in {where}; did you mean {', '.join(near)}?")
+    rest = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    listed = f"; known: {', '.join(names[:MOST_SHOWN])}{rest}" if names else "; it has none"
+    return RunNotFoundError(f"no run {id!r} in {where}{listed}")

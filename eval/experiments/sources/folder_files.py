@@ -1,0 +1,75 @@
+"""What the files of a run folder say without torch: whether a trainer holds it, its newest state, its checkpoints."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.run.folder import LOCK
+from sparring.configs.core.locks import OWNER
+from sparring.configs.core.regular_file import open_regular, read_regular_text
+
+
+def is_locked(folder: Path) -> bool:
+    """Return True while a trainer holds the folder.
+
+    The lock is only tried where its owner may live, so that a process starting here is not refused because of it.
+    """
+    try:
+        descriptor = open_regular(folder / LOCK)
+    except OSError:
+        return False
+    try:
+        owner = OWNER.fullmatch(os.pread(descriptor, 1000, 0).decode(errors="replace").strip())
+        if owner and owner[2] == socket.gethostname() and not _lives(int(owner[1])):
+            return False
+        if owner is None:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def newest_state(folder: Path) -> dict[str, Any]:
+    """Return the summary of the newest training state whose manifest can be read, empty if there is none."""
+    for path in sorted((folder / "state").glob("update_*/manifest.json"), reverse=True):
+        summary = _read_object(path).get("summary")
+        if isinstance(summary, dict):
+            return summary
+    return {}
+
+
+def listed_hashes(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of the files listed in manifest.json, by name; empty if it cannot be read."""
+    listed = _read_object(folder / "manifest.json")
+    files = listed.get("files", listed)
+    entries = files.items() if isinstance(files, dict) else []
+    hashes = {name: entry.get("sha256") if isinstance(entry, dict) else entry for name, entry in entries}
+    return {name: found for name, found in hashes.items() if isinstance(found, str) and len(found) == 64}
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_regular_text(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,232 @@
+"""Run folders, the first source: config.yaml, metrics.jsonl, events.jsonl, eval.json, manifest.json.
+
+metrics.jsonl has no times; those of the TensorBoard events beside it are used. What a run is doing follows from the
+lock and from events.jsonl: the trainer writes there how it ended, and a process that was killed writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.run.logger import EVENTS, METRICS
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
+from sparring.configs.serialization import read_yaml
+from sparring.eval.experiments.record import History, RunRecord, Status, not_found
+from sparring.eval.experiments.sources.folder_files import is_locked, listed_hashes, newest_state
+from sparring.eval.experiments.sources.row_table import RowTable, last_values
+
+STEPS = "env_steps"
+CONFIG = "config.yaml"
+TAIL = 1 << 20
+"""Bytes of metrics.jsonl read for the last values in a list of runs; `history` reads all of it."""
+ENDINGS: tuple[tuple[re.Pattern[str], Status], ...] = (
+    (re.compile(r"done after \d+|nothing left to do"), "completed"),
+    (re.compile(r"the run ends after "), "failed"),
+    (re.compile(r"interrupted after \d+|resumed after "), "killed"),
+)
+"""Events that say how a run ended, the last one counts. A resumed run without a later one was killed."""
+KINDS = {".pt": "checkpoint", ".jsonl": "log", ".html": "replay", ".gif": "replay", ".onnx": "policy", ".md": "report"}
+
+
+class RunFolders:
+    """Runs in the folders directly in `root`."""
+
+    name = "folder"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, newest first; last values come from the end of metrics.jsonl."""
+        found = [self._record(path, self._rows(path, tail=TAIL)) for path in self._folders()]
+        return sorted(found, key=lambda run: run.updated, reverse=True)
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run, with the last values and the damage of the whole of its files."""
+        path = self._folder(id)
+        return self._record(path, self.history(id))
+
+    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+        """Return all rows of a run."""
+        return self._rows(self._folder(id), metrics=metrics, times=True)
+
+    def artifacts(self, id: str) -> list[dict[str, Any]]:
+        """Return the files of a run, apart from its logs in W&B."""
+        folder = self._folder(id)
+        hashes = listed_hashes(folder)
+        found = []
+        for place, folders, files in os.walk(folder):
+            folders[:] = sorted(name for name in folders if name != "wandb")
+            for path in (Path(place) / name for name in sorted(files)):
+                if path.is_symlink() or path.suffix == ".tmp" or path.suffix == ".lock" or path.name == "lock":
+                    continue
+                name = str(path.relative_to(folder))
+                size = path.stat().st_size
+                found.append(
+                    {"name": name, "kind": _kind(name), "bytes": size, "sha256": hashes.get(name), "path": str(path)}
+                )
+        return found
+
+    def _folders(self) -> list[Path]:
+        if not self.root.is_dir():
+            return []
+        return sorted(path for path in self.root.iterdir() if is_run_folder(path))
+
+    def _folder(self, id: str) -> Path:
+        path = self.root / id
+        if id and "/" not in id and is_run_folder(path):
+            return path
+        raise not_found(id, (folder.name for folder in self._folders()), str(self.root))
+
+    def _record(self, folder: Path, history: History) -> RunRecord:
+        config, damage = _read_config(folder)
+        times = [path.stat().st_mtime for path in (folder / CONFIG, folder / METRICS) if path.is_file()]
+        summary: dict[str, Any] = dict(last_values(history))
+        if len(history.env_steps):
+            summary |= {STEPS: int(history.env_steps[-1]), "updates": int(history.step[-1])}
+        state = newest_state(folder)
+        summary |= {key: state[key] for key in ("device", "torch", "processes", "phase") if key in state}
+        summary |= {"updates": state["update"]} if "update" in state else {}
+        evaluation = _read_json(folder / "eval.json", damage)
+        summary |= {"evaluation": evaluation} if evaluation is not None else {}
+        return RunRecord(
+            id=folder.name,
+            source=self.name,
+            path=str(folder),
+            status=status_of(folder, history),
+            created=min(times, default=0.0),
+            updated=max(times, default=0.0),
+            config=config,
+            summary=summary,
+            tags=_tags(config),
+            damage=(*damage, *history.damage),
+        )
+
+    def _rows(
+        self, folder: Path, *, metrics: Sequence[str] | None = None, tail: int | None = None, times: bool = False
+    ) -> History:
+        running = is_locked(folder)
+        damage: list[str] = []
+        wall: dict[int, float] = {}
+        table = RowTable(metrics)
+        events = [
+            row
+            for row in read_lines(folder / EVENTS, damage, running=running)
+            if isinstance(row.get("event"), str) and isinstance(row.get(STEPS), int)
+        ]
+        number = 0
+        for row in read_lines(folder / METRICS, damage, running=running, tail=tail):
+            if "event" in row:  # runs of the first version have events among the metrics
+                events.append(row)
+                continue
+            steps = row.get(STEPS)
+            if type(steps) is not int or not 0 <= steps < 2**63:
+                damage.append(f"{folder / METRICS}: a row has no {STEPS}; it is left out")
+                continue
+            number += 1
+            values = [(key, value) for key, value in row.items() if type(value) in (float, int) and key != STEPS]
+            table.add(values, env_steps=steps, step=number, timestamp=wall.get(steps, math.nan))
+        return table.history(events, damage)
+
+
+def is_run_folder(path: Path) -> bool:
+    """Return True for a folder with a configuration or metrics."""
+    return path.is_dir() and ((path / CONFIG).is_file() or (path / METRICS).is_file())
+
+
+def status_of(folder: Path, history: History) -> Status:
+    """Return what a run is doing, or how it ended."""
+    if is_locked(folder):
+        return "running"
+    if (folder / "guard_report.json").is_file():
+        return "failed"
+    for event in reversed(history.events):
+        for pattern, status in ENDINGS:
+            if pattern.match(event["event"]):
+                return status
+    return "killed" if len(history.step) else "empty"
+
+
+def read_lines(path: Path, damage: list[str], *, running: bool, tail: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a file; lines that are none are counted in `damage`.
+
+    A cut-off last line is damage unless the run is `running`. With `tail`, only about that many bytes at the end.
+    """
+    try:
+        data = read_regular(path) if tail is None else _read_tail(path, tail)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        damage.append(f"{path}: cannot be read ({error.strerror})")
+        return
+    *lines, rest = data.split(b"\n")
+    wrong = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            yield row
+        else:
+            wrong.append(number)
+    if wrong:
+        damage.append(f"{path}: {len(wrong)} lines are no JSON objects, first line {wrong[0]}; they are left out")
+    if rest and not running:
+        damage.append(f"{path}: the last line is cut off after {len(rest)} bytes; it is left out")
+
+
+def _read_tail(path: Path, size: int) -> bytes:
+    """Return the whole lines within the last `size` bytes, and what follows the last of them."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        start = max(os.fstat(file.fileno()).st_size - size, 0)
+        file.seek(start)
+        data = file.read()
+    return data.partition(b"\n")[2] if start else data
+
+
+def _read_config(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    path = folder / CONFIG
+    try:
+        plain = read_yaml(read_regular_text(path))
+    except FileNotFoundError:
+        return {}, [f"{path}: is missing"]
+    except (OSError, ValueError) as error:
+        return {}, [f"{path}: cannot be read ({error})"]
+    return (plain, []) if isinstance(plain, dict) else ({}, [f"{path}: is no configuration"])
+
+
+def _read_json(path: Path, damage: list[str]) -> Any:
+    with suppress(FileNotFoundError):
+        try:
+            return json.loads(read_regular_text(path))
+        except (InputError, ValueError, RecursionError) as error:
+            damage.append(f"{path}: cannot be read ({error})")
+    return None
+
+
+def _tags(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return the run file, the trainer and the environment: what people select runs by."""
+    env = config.get("env")
+    names = [config.get("run"), config.get("trainer"), env.get("id") if isinstance(env, dict) else None]
+    return tuple(str(name) for name in names if name)
+
+
+def _kind(name: str) -> str:
+    top = name.split("/")[0]
+    if top in ("state", "pool", "adapters") or (top == "final" and "/" in name):
+        return {"state": "training state", "pool": "snapshot", "adapters": "adapter", "final": "model"}[top]
+    if name.startswith("events.out.tfevents."):
+        return "log"
+    stem = Path(name).name.split(".")[0]
+    if stem in ("eval", "sprt", "payoff"):
+        return "evaluation"
+    return KINDS.get(Path(name).suffix, "file")
