@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sparring.configs.core.errors import InputError
-from sparring.eval.experiments.record import RunRecord, RunSource, not_found
+from sparring.eval.experiments.record import RunNotFoundError, RunRecord, RunSource, not_found
 from sparring.eval.experiments.sources.run_folders import RunFolders, is_run_folder
 
 
@@ -23,8 +23,8 @@ def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource
         return folders, folders.record(path.resolve().name)
     known: list[str] = []
     for source in sources:
-        names = [run.id for run in source.runs()]
-        if name_or_path in names:
+        try:
             return source, source.record(name_or_path)
-        known += names
+        except RunNotFoundError as error:
+            known += error.known
     raise not_found(name_or_path, known, " and ".join(source.name for source in sources) or "no source")

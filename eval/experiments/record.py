@@ -23,7 +23,9 @@ MOST_SHOWN = 12
 
 
 class RunNotFoundError(InputError):
-    """No run of that name in the sources that were asked; exit code 3."""
+    """No run of that name in the sources that were asked; exit code 3. `known` are the names there."""
+
+    known: tuple[str, ...] = ()
 
 
 class UnknownMetricError(InputError):
@@ -125,7 +127,10 @@ def not_found(id: str, known: Iterable[str], where: str) -> RunNotFoundError:
     names = sorted(set(known))
     near = difflib.get_close_matches(id, names, n=3, cutoff=0.5)
     if near:
-        return RunNotFoundError(f"no run {id!r} in {where}; did you mean {', '.join(near)}?")
-    rest = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    listed = f"; known: {', '.join(names[:MOST_SHOWN])}{rest}" if names else "; it has none"
-    return RunNotFoundError(f"no run {id!r} in {where}{listed}")
+        rest = f"; did you mean {', '.join(near)}?"
+    else:
+        more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+        rest = f"; known: {', '.join(names[:MOST_SHOWN])}{more}" if names else "; it has none"
+    error = RunNotFoundError(f"no run {id!r} in {where}{rest}")
+    error.known = tuple(names)
+    return error

@@ -22,6 +22,7 @@ from sparring.configs.serialization import read_yaml
 from sparring.eval.experiments.record import History, RunRecord, Status, not_found
 from sparring.eval.experiments.sources.folder_files import is_locked, listed_hashes, newest_state
 from sparring.eval.experiments.sources.row_table import RowTable, last_values
+from sparring.eval.experiments.sources.tensorboard_files import times_by_step
 
 STEPS = "env_steps"
 CONFIG = "config.yaml"
@@ -52,7 +53,7 @@ class RunFolders:
     def record(self, id: str) -> RunRecord:
         """Return one run, with the last values and the damage of the whole of its files."""
         path = self._folder(id)
-        return self._record(path, self.history(id))
+        return self._record(path, self._rows(path))
 
     def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
         """Return all rows of a run."""
@@ -115,7 +116,7 @@ class RunFolders:
     ) -> History:
         running = is_locked(folder)
         damage: list[str] = []
-        wall: dict[int, float] = {}
+        wall = times_by_step(folder) if times else {}
         table = RowTable(metrics)
         events = [
             row

@@ -1,0 +1,215 @@
+"""W&B offline files, `run-ID.wandb` in the folders `offline-run-*`; the package wandb is imported when one is read.
+
+All files with one id are one run, continued. A run that ended wrote its exit code; one without it is running if its
+file is open, and was killed otherwise. Config and metrics read as in the run's own folder: rows are those with numbers,
+and text values are events.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sparring.configs.core.regular_file import read_regular
+from sparring.eval.experiments.record import History, RunRecord, Status, not_found
+from sparring.eval.experiments.sources.open_files import open_files
+from sparring.eval.experiments.sources.row_table import UNKNOWN, RowTable, last_values
+from sparring.eval.experiments.sources.wandb_log import CUT_OFF, records
+
+STEPS = "env_steps"
+SUFFIX = ".wandb"
+RESERVED = "_"
+"""First character of W&B's own keys, such as _step and _runtime."""
+
+
+@dataclass
+class OfflineLog:
+    """Content of the files of one run."""
+
+    table: RowTable
+    events: list[dict[str, Any]] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    name: str = ""
+    project: str = ""
+    tags: tuple[str, ...] = ()
+    started: float = 0.0
+    config: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    exit_code: int | None = None
+    rows: int = 0
+    artifacts: list[dict[str, Any]] = field(default_factory=list)
+
+
+class WandBOffline:
+    """Runs in the W&B files anywhere under `root`, of one `project` if given."""
+
+    name = "wandb-offline"
+
+    def __init__(self, root: Path, project: str = "") -> None:
+        self.root, self.project = root, project.rpartition("/")[2]
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, newest first."""
+        held = open_files(SUFFIX)
+        found = [self._record(id, paths, held) for id, paths in self._files().items()]
+        chosen = [run for run in found if self.project in ("", run.summary.get("project"))]
+        return sorted(chosen, key=lambda run: run.updated, reverse=True)
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run, by its name or its W&B id."""
+        files = self._files()
+        if id in files:
+            return self._record(id, files[id], open_files(SUFFIX))
+        runs = self.runs()
+        for run in runs:
+            if run.id == id:
+                return run
+        raise not_found(id, [*files, *(run.id for run in runs)], f"the W&B files under {self.root}")
+
+    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+        """Return all rows of a run."""
+        log = _read(self._paths(id), None if metrics is None else tuple(metrics))
+        return log.table.history(log.events, log.damage)
+
+    def artifacts(self, id: str) -> list[dict[str, Any]]:
+        """Return the files of a run and the artifacts that it logged."""
+        paths = self._paths(id)
+        found = [
+            {"name": path.name, "kind": "log", "bytes": path.stat().st_size, "sha256": None, "path": str(path)}
+            for path in paths
+        ]
+        return found + _read(paths, None).artifacts
+
+    def _paths(self, id: str) -> tuple[Path, ...]:
+        files = self._files()
+        return files[id] if id in files else files[self.record(id).summary["run_id"]]
+
+    def _files(self) -> dict[str, tuple[Path, ...]]:
+        """Return the files of each run, oldest first, by the run's id."""
+        found: dict[str, tuple[Path, ...]] = {}
+        paths = self.root.rglob(f"run-*{SUFFIX}") if self.root.is_dir() else ()
+        for path in sorted(paths, key=lambda path: (path.parent.name, str(path))):
+            id = path.name.removeprefix("run-").removesuffix(SUFFIX)
+            found[id] = (*found.get(id, ()), path)
+        return found
+
+    def _record(self, id: str, paths: tuple[Path, ...], held: set[str]) -> RunRecord:
+        log = _read(paths, None)
+        history = log.table.history(log.events, log.damage)
+        summary: dict[str, Any] = log.summary | last_values(history)
+        if len(history.env_steps):
+            summary |= {"updates": len(history.step)}
+            summary |= {STEPS: int(history.env_steps[-1])} if history.env_steps[-1] != UNKNOWN else {}
+        summary |= {"run_id": id, "project": log.project}
+        running = any(str(path.resolve()) in held for path in paths)
+        return RunRecord(
+            id=log.name or id,
+            source=self.name,
+            path=str(paths[-1]),
+            status="running" if running and log.exit_code is None else _status(log),
+            created=log.started or paths[0].stat().st_mtime,
+            updated=paths[-1].stat().st_mtime,
+            config=log.config,
+            summary=summary,
+            tags=log.tags,
+            damage=() if running and all(CUT_OFF in line for line in log.damage) else tuple(log.damage),
+        )
+
+
+def _read(paths: tuple[Path, ...], metrics: tuple[str, ...] | None) -> OfflineLog:
+    """Read the files of a run; the last answer is kept while no file grows."""
+    return _read_files(paths, metrics, tuple(path.stat().st_size for path in paths))
+
+
+@lru_cache(maxsize=2)
+def _read_files(paths: tuple[Path, ...], metrics: tuple[str, ...] | None, sizes: tuple[int, ...]) -> OfflineLog:
+    log = OfflineLog(RowTable(metrics))
+    for path in paths:
+        damage: list[str] = []
+        log.exit_code = None  # a run that was continued ended with its last file
+        try:
+            for record in records(read_regular(path), damage):
+                _apply(record, log)
+        except OSError as error:
+            damage.append(f"cannot be read ({error.strerror})")
+        log.damage += [f"{path}: {line}" for line in damage]
+    return log
+
+
+def _apply(record: Any, log: OfflineLog) -> None:
+    """Add what a record says to `log`."""
+    kind = record.WhichOneof("record_type")
+    if kind == "history":
+        _add_row(record.history.item, record.history.step.num, log)
+    elif kind == "run":
+        run = record.run
+        log.name, log.project, log.tags = run.display_name, run.project, tuple(run.tags)
+        log.started = log.started or run.start_time.seconds + run.start_time.nanos * 1e-9
+        log.config |= _values(run.config.update)
+        log.summary |= _values(run.summary.update)
+    elif kind == "config":
+        log.config |= _values(record.config.update)
+    elif kind == "summary":
+        log.summary |= _values(record.summary.update)
+    elif kind == "exit":
+        log.exit_code = int(record.exit.exit_code)
+    elif kind == "artifact":
+        entry = {"name": record.artifact.name, "kind": record.artifact.type, "bytes": None}
+        log.artifacts.append(entry | {"sha256": None, "path": ""})
+
+
+def _add_row(items: Iterable[Any], step: int, log: OfflineLog) -> None:
+    numbers, texts, steps, time = [], [], UNKNOWN, math.nan
+    for item in items:
+        key, text = item.key or ".".join(item.nested_key), item.value_json
+        try:
+            value = float(text)
+        except ValueError:
+            texts.append((key, text))
+            continue
+        if key == STEPS:
+            steps = int(value) if math.isfinite(value) and value >= 0 else UNKNOWN
+        elif key == "_timestamp":
+            time = value
+        elif not key.startswith(RESERVED):
+            numbers.append((key, value))
+    for key, text in texts:
+        found = _json(text)
+        if isinstance(found, str) and not key.startswith(RESERVED):
+            log.events.append({STEPS: steps, "kind": key, "event": found})
+        elif isinstance(found, bool):
+            numbers.append((key, float(found)))
+    if numbers:
+        log.rows += 1
+        log.table.add(numbers, env_steps=steps, step=step, timestamp=time)
+
+
+def _values(items: Iterable[Any]) -> dict[str, Any]:
+    """Return items as plain data by key, without W&B's own; nested keys become nested objects."""
+    found: dict[str, Any] = {}
+    for item in items:
+        *groups, last = [item.key] if item.key else list(item.nested_key) or [""]
+        place = found
+        for group in groups:
+            inner = place.setdefault(group, {})
+            place = inner if isinstance(inner, dict) else {}
+        place[last] = _json(item.value_json)
+    return {key: value for key, value in found.items() if not key.startswith(RESERVED)}
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _status(log: OfflineLog) -> Status:
+    if log.exit_code is not None:
+        return "completed" if log.exit_code == 0 else "failed"
+    return "killed" if log.rows else "empty"
