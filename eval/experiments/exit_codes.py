@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from sparring.configs.core.errors import InputError
 from sparring.eval.command import BAD_INPUT, INTERRUPTED
 from sparring.eval.experiments.record import RunNetworkError, RunNotFoundError, UnknownMetricError
 
+CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+"""Base of Typer's errors about the command line, in click or, from Typer 0.26 on, in its own copy of it."""
 NOT_FOUND, DAMAGED, NETWORK = 3, 4, 5
 
 
@@ -20,9 +21,9 @@ def run_app(name: str, app: typer.Typer, arguments: Sequence[str] | None) -> int
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = typer.main.get_command(app).main(words, prog_name=name, standalone_mode=False)
-    except click.exceptions.ClickException as error:
-        return _say(name, error.format_message(), BAD_INPUT)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except CommandLineError as error:
+        return _say(name, error.format_message(), BAD_INPUT)  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except InputError as error:
         return _say(name, str(error), code_of(error))

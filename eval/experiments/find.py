@@ -7,7 +7,8 @@ from pathlib import Path
 
 from sparring.configs.core.errors import InputError
 from sparring.eval.experiments.record import RunNotFoundError, RunRecord, RunSource, not_found
-from sparring.eval.experiments.sources.run_folders import RunFolders, is_run_folder
+from sparring.eval.experiments.sources.folder_files import is_run_folder
+from sparring.eval.experiments.sources.run_folders import RunFolders
 
 
 def find_run(name_or_path: str, sources: Sequence[RunSource]) -> tuple[RunSource, RunRecord]:

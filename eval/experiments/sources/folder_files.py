@@ -10,8 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.run.folder import LOCK
+from sparring.agents.run.logger import METRICS
 from sparring.configs.core.locks import OWNER
 from sparring.configs.core.regular_file import open_regular, read_regular_text
+
+CONFIG = "config.yaml"
+
+
+def is_run_folder(path: Path) -> bool:
+    """Return True for a folder with a configuration or metrics."""
+    return path.is_dir() and ((path / CONFIG).is_file() or (path / METRICS).is_file())
+
+
+def in_run_folder(path: Path, root: Path) -> bool:
+    """Return True for a path that lies in a run folder under `root`."""
+    parents = path.relative_to(root).parents
+    return any(is_run_folder(root / parent) for parent in parents if parent != Path())
 
 
 def is_locked(folder: Path) -> bool:

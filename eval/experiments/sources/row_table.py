@@ -6,6 +6,7 @@ reverted rows. Both read the same here: a row counts only if every later row has
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,10 @@ import numpy as np
 
 from sparring.eval.experiments.record import History
 
+STEPS = "env_steps"
 UNKNOWN = -1
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""How the W&B cloud writes these numbers."""
 
 
 class RowTable:
@@ -41,6 +45,9 @@ class RowTable:
             rows.append(row)
             found.append(value)
 
+    def __len__(self) -> int:
+        return len(self._steps)
+
     def history(self, events: list[dict[str, Any]], damage: Sequence[str]) -> History:
         """Return the rows that count, as columns."""
         env_steps = np.array(self._env_steps, np.int64)
@@ -62,6 +69,24 @@ class RowTable:
         column[rows] = values
         column[~np.isfinite(column)] = np.nan
         return column[keep]
+
+
+def add_logged(table: RowTable, events: list[dict[str, Any]], values: Iterable[tuple[str, Any]], *, step: int) -> None:
+    """Add what one `run.log` of W&B holds: numbers as a row, text values as events; its own keys begin with _."""
+    numbers, texts, env_steps, time = [], [], UNKNOWN, math.nan
+    for key, value in values:
+        if type(value) is float or isinstance(value, bool | int):
+            if key == STEPS:
+                env_steps = int(value) if 0 <= value < 2**63 else UNKNOWN
+            elif key == "_timestamp":
+                time = value
+            elif key[:1] != "_":
+                numbers.append((key, value))
+        elif isinstance(value, str) and key[:1] != "_" and value not in NOT_FINITE:
+            texts.append((key, value))
+    events += [{STEPS: env_steps, "kind": key, "event": text} for key, text in texts]
+    if numbers:
+        table.add(numbers, env_steps=env_steps, step=step, timestamp=time)
 
 
 def _not_reverted(env_steps: np.ndarray) -> np.ndarray:

@@ -20,12 +20,11 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.regular_file import open_regular, read_regular, read_regular_text
 from sparring.configs.serialization import read_yaml
 from sparring.eval.experiments.record import History, RunRecord, Status, not_found
-from sparring.eval.experiments.sources.folder_files import is_locked, listed_hashes, newest_state
+from sparring.eval.experiments.sources.folder_files import CONFIG, is_locked, is_run_folder, listed_hashes, newest_state
 from sparring.eval.experiments.sources.row_table import RowTable, last_values
 from sparring.eval.experiments.sources.tensorboard_files import times_by_step
 
 STEPS = "env_steps"
-CONFIG = "config.yaml"
 TAIL = 1 << 20
 """Bytes of metrics.jsonl read for the last values in a list of runs; `history` reads all of it."""
 ENDINGS: tuple[tuple[re.Pattern[str], Status], ...] = (
@@ -136,11 +135,6 @@ class RunFolders:
             values = [(key, value) for key, value in row.items() if type(value) in (float, int) and key != STEPS]
             table.add(values, env_steps=steps, step=number, timestamp=wall.get(steps, math.nan))
         return table.history(events, damage)
-
-
-def is_run_folder(path: Path) -> bool:
-    """Return True for a folder with a configuration or metrics."""
-    return path.is_dir() and ((path / CONFIG).is_file() or (path / METRICS).is_file())
 
 
 def status_of(folder: Path, history: History) -> Status:

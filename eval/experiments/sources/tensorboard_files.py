@@ -17,6 +17,7 @@ import numpy as np
 
 from sparring.configs.core.regular_file import read_regular
 from sparring.eval.experiments.record import History, RunRecord, Status, not_found
+from sparring.eval.experiments.sources.folder_files import in_run_folder
 from sparring.eval.experiments.sources.open_files import open_files
 from sparring.eval.experiments.sources.row_table import last_values
 from sparring.eval.experiments.sources.scalar_events import ScalarEvents, decode
@@ -27,21 +28,20 @@ CUT_OFF = "is cut off"
 
 
 class TensorBoardFiles:
-    """Runs in the folders under `root` that hold event files; a run's name is its path from `root`."""
+    """Runs in the folders under `root` that hold event files; a run's name is its path from `root`.
+
+    With `beside_folders` those in run folders are left out, since these have better logs.
+    """
 
     name = "tensorboard"
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, *, beside_folders: bool = False) -> None:
+        self.root, self.beside_folders = root, beside_folders
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
         held = open_files(MARK)
         return sorted((self._record(path, held) for path in self._folders()), key=lambda run: run.updated, reverse=True)
-
-    def names(self) -> list[str]:
-        """Return the runs' names without reading them."""
-        return [self._name(path) for path in self._folders()]
 
     def record(self, id: str) -> RunRecord:
         """Return one run."""
@@ -59,7 +59,9 @@ class TensorBoardFiles:
         ]
 
     def _folders(self) -> list[Path]:
-        return sorted({path.parent for path in self.root.rglob(f"{MARK}*")}) if self.root.is_dir() else []
+        paths = self.root.rglob(f"{MARK}*") if self.root.is_dir() else ()
+        chosen = (path for path in paths if not (self.beside_folders and in_run_folder(path, self.root)))
+        return sorted({path.parent for path in chosen})
 
     def _name(self, folder: Path) -> str:
         return folder.name if folder == self.root else str(folder.relative_to(self.root))

@@ -8,8 +8,7 @@ and text values are events.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,11 +16,11 @@ from typing import Any
 
 from sparring.configs.core.regular_file import read_regular
 from sparring.eval.experiments.record import History, RunRecord, Status, not_found
+from sparring.eval.experiments.sources.folder_files import in_run_folder
 from sparring.eval.experiments.sources.open_files import open_files
-from sparring.eval.experiments.sources.row_table import UNKNOWN, RowTable, last_values
+from sparring.eval.experiments.sources.row_table import STEPS, UNKNOWN, RowTable, add_logged, last_values
 from sparring.eval.experiments.sources.wandb_log import CUT_OFF, records
 
-STEPS = "env_steps"
 SUFFIX = ".wandb"
 RESERVED = "_"
 """First character of W&B's own keys, such as _step and _runtime."""
@@ -41,17 +40,19 @@ class OfflineLog:
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     exit_code: int | None = None
-    rows: int = 0
     artifacts: list[dict[str, Any]] = field(default_factory=list)
 
 
 class WandBOffline:
-    """Runs in the W&B files anywhere under `root`, of one `project` if given."""
+    """Runs in the W&B files anywhere under `root`, of one `project` if given.
+
+    With `beside_folders` those in run folders are left out, since these have better logs.
+    """
 
     name = "wandb-offline"
 
-    def __init__(self, root: Path, project: str = "") -> None:
-        self.root, self.project = root, project.rpartition("/")[2]
+    def __init__(self, root: Path, project: str = "", *, beside_folders: bool = False) -> None:
+        self.root, self.project, self.beside_folders = root, project.rpartition("/")[2], beside_folders
 
     def runs(self) -> list[RunRecord]:
         """Return the runs, newest first."""
@@ -94,6 +95,8 @@ class WandBOffline:
         found: dict[str, tuple[Path, ...]] = {}
         paths = self.root.rglob(f"run-*{SUFFIX}") if self.root.is_dir() else ()
         for path in sorted(paths, key=lambda path: (path.parent.name, str(path))):
+            if self.beside_folders and in_run_folder(path, self.root):
+                continue
             id = path.name.removeprefix("run-").removesuffix(SUFFIX)
             found[id] = (*found.get(id, ()), path)
         return found
@@ -145,7 +148,7 @@ def _apply(record: Any, log: OfflineLog) -> None:
     """Add what a record says to `log`."""
     kind = record.WhichOneof("record_type")
     if kind == "history":
-        _add_row(record.history.item, record.history.step.num, log)
+        add_logged(log.table, log.events, _pairs(record.history.item), step=record.history.step.num)
     elif kind == "run":
         run = record.run
         log.name, log.project, log.tags = run.display_name, run.project, tuple(run.tags)
@@ -163,30 +166,15 @@ def _apply(record: Any, log: OfflineLog) -> None:
         log.artifacts.append(entry | {"sha256": None, "path": ""})
 
 
-def _add_row(items: Iterable[Any], step: int, log: OfflineLog) -> None:
-    numbers, texts, steps, time = [], [], UNKNOWN, math.nan
+def _pairs(items: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield key and value of each item."""
     for item in items:
-        key, text = item.key or ".".join(item.nested_key), item.value_json
+        text = item.value_json
         try:
             value = float(text)
         except ValueError:
-            texts.append((key, text))
-            continue
-        if key == STEPS:
-            steps = int(value) if math.isfinite(value) and value >= 0 else UNKNOWN
-        elif key == "_timestamp":
-            time = value
-        elif not key.startswith(RESERVED):
-            numbers.append((key, value))
-    for key, text in texts:
-        found = _json(text)
-        if isinstance(found, str) and not key.startswith(RESERVED):
-            log.events.append({STEPS: steps, "kind": key, "event": found})
-        elif isinstance(found, bool):
-            numbers.append((key, float(found)))
-    if numbers:
-        log.rows += 1
-        log.table.add(numbers, env_steps=steps, step=step, timestamp=time)
+            value = _json(text)
+        yield item.key or ".".join(item.nested_key), value
 
 
 def _values(items: Iterable[Any]) -> dict[str, Any]:
@@ -212,4 +200,4 @@ def _json(text: str) -> Any:
 def _status(log: OfflineLog) -> Status:
     if log.exit_code is not None:
         return "completed" if log.exit_code == 0 else "failed"
-    return "killed" if log.rows else "empty"
+    return "killed" if len(log.table) else "empty"

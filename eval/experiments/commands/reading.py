@@ -1,0 +1,167 @@
+"""Commands that read metrics: get-metrics, get-cache-stats, export."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.files import write_atomically
+from sparring.configs.core.paths import CHECKPOINTS
+from sparring.eval.command import make_folders, write
+from sparring.eval.experiments.find import find_run
+from sparring.eval.experiments.options import (
+    Format,
+    Json,
+    Metrics,
+    Offline,
+    Project,
+    Root,
+    RunId,
+    Source,
+    SourceName,
+    cache_figures,
+    chosen,
+    find_sources,
+)
+from sparring.eval.experiments.output import (
+    OutputFormat,
+    exit_code,
+    print_json,
+    print_rows,
+    record_json,
+    to_csv,
+    to_json,
+)
+from sparring.eval.experiments.record import X_AXES, History, UnknownMetricError, unknown_metric
+from sparring.eval.experiments.rows import STATISTICS, history_rows, statistics, wide_rows
+
+CACHE = "cache/"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command("get-metrics")(get_metrics)
+    app.command("get-cache-stats")(get_cache_stats)
+    app.command("export")(export)
+
+
+def get_metrics(
+    run_id: RunId,
+    metrics: Metrics = [],  # noqa: B006, Typer needs a list
+    x_axis: Annotated[str, typer.Option("--x-axis", help="_step, _timestamp or env_steps")] = "_step",
+    project: Project = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="last values of each metric; 0: all")] = 0,
+    root: Root = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    offline: Offline = False,
+    output_format: Format = OutputFormat.TABLE,
+    json: Json = False,
+) -> int:
+    """Show metrics of a run, without -m all: values over an axis as JSON or CSV, their statistics as a table."""
+    form, axis = chosen(output_format, json), choose("--x-axis", x_axis.replace(" ", "_"), X_AXES)
+    sources = find_sources(root, project, source, offline=offline)
+    origin, run = find_run(run_id, sources)
+    history = origin.history(run.id)
+    names = [name for name in dict.fromkeys(metrics) if name in history.columns] if metrics else sorted(history.columns)
+    missing = {name: unknown_metric(name, history.columns) for name in metrics if name not in history.columns}
+    if missing and not names:
+        raise UnknownMetricError(next(iter(missing.values())))
+    for text in missing.values():
+        print(f"warning: {text}", file=sys.stderr)
+    if axis == "_timestamp" and len(history.step) and not (history.timestamp > 0).any():
+        raise InputError(f"--x-axis {axis}: {run.id} has no times; use _step or env_steps")
+    _print_series(run.id, history, names, axis, limit, form, {"missing": missing, **cache_figures(sources)})
+    return exit_code(history.damage)
+
+
+def get_cache_stats(
+    run_id: RunId,
+    project: Project = "",
+    root: Root = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    offline: Offline = False,
+    output_format: Format = OutputFormat.TABLE,
+    json: Json = False,
+) -> int:
+    """Show how well the prefix cache of a language model's run works."""
+    form = chosen(output_format, json)
+    origin, run = find_run(run_id, find_sources(root, project, source, offline=offline))
+    history = origin.history(run.id)
+    content = {"run_id": run.id, **cache_statistics(history)}
+    if form is OutputFormat.JSON:
+        print_json(content)
+    else:
+        print_rows(["figure", "value"], [[key, value] for key, value in content.items()], form)
+    return exit_code(history.damage)
+
+
+def export(
+    run_id: RunId,
+    output: Annotated[Path, typer.Option("--output", "-o", help="file: .json for everything, .csv for the history")],
+    project: Project = "",
+    include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="with all rows")] = True,
+    root: Root = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    offline: Offline = False,
+) -> int:
+    """Write a run to one file: configuration, summary, history, events and list of files."""
+    if output.suffix not in (".json", ".csv"):
+        raise InputError(f"--output {output}: must end with .json or .csv")
+    make_folders([], files=[output])
+    origin, run = find_run(run_id, find_sources(root, project, source, offline=offline))
+    history = origin.history(run.id)
+    if output.suffix == ".csv":
+        keys = sorted(history.columns)
+        axes = [history.step.tolist(), history.timestamp.tolist(), history.env_steps.tolist()]
+        columns = [*axes, *(history.columns[key].tolist() for key in keys)]
+        text = to_csv([*X_AXES, *keys], list(zip(*columns, strict=True)))
+    else:
+        content = {**record_json(run), "artifacts": origin.artifacts(run.id), "events": history.events}
+        text = to_json(content | ({"history": history_rows(history)} if include_history else {})) + "\n"
+    write(output, partial(write_atomically, data=text))
+    print(f"Wrote {output}", file=sys.stderr)
+    return exit_code(history.damage)
+
+
+def cache_statistics(history: History) -> dict[str, Any]:
+    """Return the figures of a run's prefix cache; tokens saved are the sum of hit rate times prompt tokens."""
+    if not any(key.startswith(CACHE) for key in history.columns):
+        return {
+            "enabled": False,
+            "hint": "the run has no cache/ metrics: it used no prefix cache, or no language model",
+        }
+    figures: dict[str, Any] = {"enabled": True}
+    if f"{CACHE}hit_rate" in history.columns:
+        rate = statistics(*history.series(f"{CACHE}hit_rate"))
+        figures |= {f"hit_rate_{key}": rate[key] for key in ("first", "last", "mean", "min", "max")}
+    for key in ("total_queries", "total_hits", "prompt_tokens", "batches"):
+        if CACHE + key in history.columns:
+            figures[key] = float(history.series(CACHE + key)[1].sum())
+    if figures.get("total_queries"):
+        figures["hit_rate_overall"] = figures.get("total_hits", 0.0) / figures["total_queries"]
+    if {f"{CACHE}hit_rate", f"{CACHE}prompt_tokens"} <= set(history.columns):
+        saved = history.columns[f"{CACHE}hit_rate"] * history.columns[f"{CACHE}prompt_tokens"]
+        figures["tokens_saved"] = float(saved[saved == saved].sum())
+    return figures
+
+
+def _print_series(
+    run: str, history: History, names: list[str], axis: str, limit: int, form: OutputFormat, extra: dict[str, Any]
+) -> None:
+    series = {name: history.series(name, axis) for name in names}
+    figures = {name: statistics(x, y) for name, (x, y) in series.items() if len(y)}
+    if form is OutputFormat.JSON:
+        content = {
+            name: {"x": x[-limit:], "y": y[-limit:], "statistics": figures.get(name)} for name, (x, y) in series.items()
+        }
+        print_json({"run_id": run, "x_axis": axis, "metrics": content, **extra})
+    elif form is OutputFormat.CSV:
+        print_rows([axis, *names], wide_rows(history, names, axis)[-limit:], form)
+    else:
+        rows = [[name, *(figure[key] for key in STATISTICS)] for name, figure in figures.items()]
+        print_rows(["metric", *STATISTICS], rows, form)

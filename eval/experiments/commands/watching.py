@@ -1,0 +1,140 @@
+"""Commands about runs that train: health and watch."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from sparring.configs.core.paths import CHECKPOINTS
+from sparring.eval.experiments.commands.listing import all_runs
+from sparring.eval.experiments.find import find_run
+from sparring.eval.experiments.options import (
+    Format,
+    Json,
+    Metrics,
+    Offline,
+    Project,
+    Root,
+    Source,
+    SourceName,
+    chosen,
+    find_sources,
+)
+from sparring.eval.experiments.output import (
+    OutputFormat,
+    exit_code,
+    print_json,
+    print_rows,
+    print_table,
+    to_csv,
+    to_json,
+    when,
+)
+from sparring.eval.experiments.record import History, RunRecord
+from sparring.eval.experiments.rows import history_rows
+
+SILENT = 600.0
+"""Seconds without a new row after which a running run is called silent."""
+COUNTERS = ("guard/rollbacks", "guard/restored_updates", "guard/quarantined_matches", "rollout/failed_count")
+Run = Annotated[str, typer.Option("--run-id", "-r", help="one run; by default all of them")]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command("health")(health)
+    app.command("watch")(watch)
+
+
+def health(
+    run_id: Run = "",
+    project: Project = "",
+    root: Root = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    offline: Offline = False,
+    output_format: Format = OutputFormat.TABLE,
+    json: Json = False,
+) -> int:
+    """Show whether runs train and whether their logs can be read: ok, warning or bad, with the reasons."""
+    form, sources = chosen(output_format, json), find_sources(root, project, source, offline=offline)
+    if run_id:
+        origin, found = find_run(run_id, sources)
+        checks = [check(found, origin.history(found.id))]
+    else:
+        checks = [check(run, None) for run in all_runs(sources)]
+    if form is OutputFormat.JSON:
+        print_json({"runs": checks})
+    else:
+        headings = ["run", "source", "status", "updated", "health", "reasons"]
+        rows = [[*(one[key] for key in ("run_id", "source", "status")), when(one["updated"])] for one in checks]
+        rest = [[one["health"], "; ".join(one["reasons"])] for one in checks]
+        print_rows(headings, [row + end for row, end in zip(rows, rest, strict=True)], form)
+    return exit_code([line for one in checks for line in one["damage"]])
+
+
+def check(run: RunRecord, history: History | None) -> dict[str, Any]:
+    """Return the health of a run as plain data; alerts are counted where its history is given."""
+    bad, warnings = [], []
+    damage = list(dict.fromkeys((*run.damage, *(history.damage if history else ()))))
+    if run.status in ("failed", "killed"):
+        bad.append(f"the run was {run.status}" if run.status == "killed" else "the run failed")
+    if run.status == "empty":
+        warnings.append("no row of metrics yet")
+    age = time.time() - run.updated
+    if run.status == "running" and age > SILENT:
+        warnings.append(f"running, but nothing was written for {age / 60:.0f} minutes")
+    if damage:
+        bad.append(f"{len(damage)} places cannot be read")
+    warnings += [f"{key} is {run.summary[key]:g}" for key in COUNTERS if run.summary.get(key)]
+    alerts = [event for event in history.events if event.get("kind") == "alert"] if history else []
+    if alerts:
+        warnings.append(f"{len(alerts)} alerts, the last: {alerts[-1]['event']}")
+    state = "bad" if bad else "warning" if warnings else "ok"
+    facts = {"run_id": run.id, "source": run.source, "status": run.status, "updated": run.updated}
+    return facts | {"health": state, "reasons": bad + warnings, "damage": damage}
+
+
+def watch(
+    run_id: Annotated[str, typer.Option("--run-id", "-r", help="the run: its name, its W&B id, or its folder")],
+    metrics: Metrics = [],  # noqa: B006, Typer needs a list
+    interval: Annotated[float, typer.Option("--interval", min=0.1, help="seconds between two looks")] = 5.0,
+    looks: Annotated[
+        int, typer.Option("--looks", min=0, help="looks until the command ends; 0: until the run ends")
+    ] = 0,
+    project: Project = "",
+    root: Root = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    output_format: Format = OutputFormat.TABLE,
+    json: Json = False,
+) -> int:
+    """Follow a run until it ends: a table of the last values, or a line of JSON or CSV per new row."""
+    form, shown, count = chosen(output_format, json), 0, 0
+    while True:
+        origin, run = find_run(run_id, find_sources(root, project, source, offline=False))
+        history = origin.history(run.id, list(metrics) or None)
+        if len(history.step) < shown:  # rolled back to an earlier state
+            shown = len(history.step)
+        _show(run, history, shown, list(metrics), form, first=count == 0)
+        shown, count = len(history.step), count + 1
+        sys.stdout.flush()
+        if run.status != "running" or count == looks:
+            return exit_code(history.damage if run.status != "running" else ())
+        time.sleep(interval)
+
+
+def _show(run: RunRecord, history: History, shown: int, names: list[str], form: OutputFormat, *, first: bool) -> None:
+    """Print the rows after the first `shown`; as a table only the last values."""
+    rows = history_rows(history)[shown:]
+    if form is OutputFormat.JSON:
+        for row in rows:
+            print(to_json({"run_id": run.id, "status": run.status, **row}, indent=None))
+    elif form is OutputFormat.CSV:
+        keys = ["_step", "env_steps", *(names or sorted(history.columns))]
+        text = to_csv(keys, [[row.get(key) for key in keys] for row in rows])
+        print(text if first else text.partition("\n")[2], end="")
+    elif rows or first:
+        last = rows[-1] if rows else {}
+        title = f"{run.id}: {run.status}, {when(run.updated)}"
+        print_table(["metric", "last"], [[key, value] for key, value in last.items()], title)

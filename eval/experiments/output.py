@@ -1,0 +1,117 @@
+"""Output of `eval/runs.py`: JSON with a schema version, CSV, or a table for the terminal.
+
+JSON on stdout is one object; its keys stay within a `schema_version`. NaN is written as null. Text from runs' files is
+stripped of control characters before it reaches a terminal.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from sparring.configs.core.errors import one_line
+from sparring.eval.experiments.exit_codes import DAMAGED
+from sparring.eval.experiments.record import RunRecord
+
+SCHEMA_VERSION = 1
+PIPE_WIDTH = 200
+"""Columns of a table that does not go to a terminal."""
+
+
+class OutputFormat(StrEnum):
+    """Allowed values of `--output-format`."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print an object with its schema version on stdout."""
+    print(to_json(content))
+
+
+def to_json(content: Mapping[str, Any], *, indent: int | None = 1) -> str:
+    """Return an object with its schema version as JSON."""
+    return json.dumps(plain({"schema_version": SCHEMA_VERSION, **content}), indent=indent, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Return data as JSON allows it: arrays as lists, NaN and infinities as None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def print_rows(headings: Sequence[str], rows: Sequence[Sequence[Any]], output_format: OutputFormat) -> None:
+    """Print rows as CSV or as a table."""
+    print(to_csv(headings, rows), end="") if output_format is OutputFormat.CSV else print_table(headings, rows)
+
+
+def to_csv(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return CSV text with full precision; None and NaN are empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows([["" if plain(cell) is None else cell for cell in row] for row in rows])
+    return text.getvalue()
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """Print a table, numbers to five digits."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(one_line(title)) if title else None, title_justify="left")
+    numbers = [any(_is_number(row[k]) for row in rows) for k in range(len(headings))]
+    for heading, number in zip(headings, numbers, strict=True):
+        table.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(shown(cell)) for cell in row))
+    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False).print(table)
+
+
+def shown(cell: Any) -> str:
+    """Return a cell as text."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "-"
+    return f"{cell:.5g}" if isinstance(cell, float) else one_line(str(cell))
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
+
+
+def record_json(run: RunRecord) -> dict[str, Any]:
+    """Return a record as plain data; `state` is W&B's word for `status`."""
+    states = {"completed": "finished", "killed": "crashed", "empty": "pending"}
+    return {"run_id": run.id, "state": states.get(run.status, run.status), **asdict(run)}
+
+
+def when(seconds: float) -> str:
+    """Return unix seconds as local time, "-" for 0 or NaN."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds and math.isfinite(seconds) else "-"
+
+
+def exit_code(damage: Sequence[str]) -> int:
+    """Print damage on stderr; return 4 if there is any, else 0."""
+    for line in damage:
+        print(f"damaged: {one_line(line)}", file=sys.stderr)
+    return DAMAGED if damage else 0

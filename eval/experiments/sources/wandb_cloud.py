@@ -1,0 +1,210 @@
+"""The W&B cloud, or a server of one's own (WANDB_BASE_URL), through `wandb.Api`.
+
+wandb is imported and the server asked at the first question only. Answers are cached (`cloud_cache`); with `offline`
+nothing else is used. Refused keys, limits, server errors, answers that are no JSON and time-outs are network errors of
+one line.
+"""
+
+from __future__ import annotations
+
+import json
+import netrc
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sparring.configs.core.errors import one_line
+from sparring.eval.experiments.record import History, RunNetworkError, RunRecord, Status, not_found
+from sparring.eval.experiments.sources.cloud_cache import CloudCache
+from sparring.eval.experiments.sources.row_table import RowTable, add_logged
+from sparring.eval.experiments.sources.wandb_log import wandb_module
+
+DEFAULT_URL = "https://api.wandb.ai"
+STATES: dict[str, Status] = {
+    "running": "running",
+    "finished": "completed",
+    "failed": "failed",
+    "crashed": "killed",
+    "killed": "killed",
+    "preempted": "killed",
+    "preempting": "running",
+    "pending": "empty",
+}
+PAGE = 1000
+REASONS = {
+    401: "the API key is refused; log in with `wandb login` or set WANDB_API_KEY",
+    403: "the API key may not read this project",
+    404: "there is nothing at this address; check --project and WANDB_BASE_URL",
+    429: "too many requests; wait a minute, or use the cache with --offline",
+}
+
+
+class WandBCloud:
+    """Runs of a project, NAME or ENTITY/NAME; `timeout` in seconds for each request, `retries` after a failed one."""
+
+    name = "wandb"
+
+    def __init__(
+        self, project: str, *, offline: bool = False, cache: Path | None = None, timeout: int = 30, retries: int = 3
+    ) -> None:
+        self.project, self.timeout, self.retries = project, timeout, retries
+        self.cache = CloudCache(cache, offline=offline)
+        self._api: Any = None
+
+    def runs(self) -> list[RunRecord]:
+        """Return the runs, newest first."""
+        found = [self._record(attributes) for attributes in self._runs()]
+        return sorted(found, key=lambda run: run.updated, reverse=True)
+
+    def record(self, id: str) -> RunRecord:
+        """Return one run, by its name or its W&B id."""
+        return self._record(self._attributes(id))
+
+    def history(self, id: str, metrics: Sequence[str] | None = None) -> History:
+        """Return all rows of a run."""
+        run = self._attributes(id)
+        rows = self._ask(f"history of {run['id']}", lambda: self._scan(run["id"]), version=_version(run))
+        table, events = RowTable(metrics), []
+        for number, row in enumerate(rows):
+            step = row.get("_step")
+            add_logged(table, events, row.items(), step=step if isinstance(step, int) else number)
+        return table.history(events, ())
+
+    def artifacts(self, id: str) -> list[dict[str, Any]]:
+        """Return the files and logged artifacts of a run; W&B gives no SHA-256."""
+        run = self._attributes(id)
+        found = self._ask(f"artifacts of {run['id']}", lambda: self._files(run["id"]), version=_version(run))
+        return list(found)
+
+    def _attributes(self, id: str) -> dict[str, Any]:
+        runs = self._runs()
+        for run in runs:
+            if id in (run["id"], run["name"]):
+                return run
+        raise not_found(id, [name for run in runs for name in (run["name"], run["id"])], f"{self.project} in W&B")
+
+    def _record(self, run: dict[str, Any]) -> RunRecord:
+        summary = {key: value for key, value in run["summary"].items() if not key.startswith("_")}
+        return RunRecord(
+            id=run["name"],
+            source=self.name,
+            path=f"{self.project}/{run['id']}",
+            status=STATES.get(run["state"], "killed"),
+            created=_seconds(run["created"]),
+            updated=_seconds(run["heartbeat"]) or _seconds(run["created"]),
+            config=run["config"],
+            summary=summary | {"run_id": run["id"], "commit": run["commit"]},
+            tags=tuple(run["tags"]),
+        )
+
+    def _runs(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._ask("runs", self._list)
+        return found
+
+    def _list(self) -> list[dict[str, Any]]:
+        runs = self._open().runs(self._path(), lazy=False, per_page=PAGE)
+        return [
+            {
+                "id": run.id,
+                "name": run.name or run.id,
+                "state": run.state,
+                "created": run.created_at,
+                "heartbeat": run._attrs.get("heartbeatAt"),
+                "config": _plain(run.config),
+                "summary": _plain(dict(run.summary)),
+                "tags": list(run.tags or []),
+                "commit": run.commit,
+            }
+            for run in runs
+        ]
+
+    def _scan(self, id: str) -> list[dict[str, Any]]:
+        return list(self._open().run(f"{self._path()}/{id}").scan_history(page_size=PAGE))
+
+    def _files(self, id: str) -> list[dict[str, Any]]:
+        run = self._open().run(f"{self._path()}/{id}")
+        files = [(file.name, "file", file.size, f"{self.project}/{id}/{file.name}") for file in run.files()]
+        logged = [(one.name, one.type, one.size, one.qualified_name) for one in run.logged_artifacts()]
+        keys = ("name", "kind", "bytes", "path")
+        return [dict(zip(keys, entry, strict=True)) | {"sha256": None} for entry in [*files, *logged]]
+
+    def _path(self) -> str:
+        return self.project if "/" in self.project else f"{self._open().default_entity}/{self.project}"
+
+    def _ask(self, what: str, fetch: Callable[[], Any], *, version: str = "") -> Any:
+        """Return the cached or fetched answer to a question about the project."""
+        return self.cache.get(f"{what}, {self.project} at {_url()}", lambda: self._fetch(fetch), version=version)
+
+    def _fetch(self, fetch: Callable[[], Any]) -> Any:
+        try:
+            return fetch()
+        except RunNetworkError:
+            raise
+        except Exception as error:  # wandb raises many kinds, also bare ValueError and KeyError for odd answers
+            raise RunNetworkError(_message(error)) from error
+
+    def _open(self) -> Any:
+        if self._api is None:
+            if not has_key():
+                raise RunNetworkError(f"no API key for {_url()}: log in with `wandb login` or set WANDB_API_KEY")
+            os.environ.setdefault("WANDB_SILENT", "true")  # its messages would mix with ours on stdout
+            wandb = wandb_module("wandb")
+            wandb.setup(
+                wandb.Settings(
+                    x_graphql_retry_max=self.retries,
+                    x_graphql_retry_wait_min_seconds=0.5,
+                    x_graphql_retry_wait_max_seconds=4.0,
+                )
+            )
+            self._api = wandb.Api(timeout=self.timeout)
+        return self._api
+
+
+def has_key() -> bool:
+    """Return whether there is an API key for the server: in WANDB_API_KEY or in the user's netrc file."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    try:
+        return urlsplit(_url()).hostname in netrc.netrc(os.environ.get("NETRC")).hosts
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def _url() -> str:
+    return os.environ.get("WANDB_BASE_URL") or DEFAULT_URL
+
+
+def _message(error: BaseException) -> str:
+    """Return one line on a failed request: the server, the status where there is one, what to do."""
+    chain, found = [], error
+    while found is not None and len(chain) < 10:
+        chain.append(found)
+        found = found.__cause__ or getattr(found, "exc", None) or found.__context__
+    statuses = [status for one in chain if (status := getattr(getattr(one, "response", None), "http_status", None))]
+    status = statuses[0] if statuses else None
+    reason = (
+        REASONS.get(int(status), "the server fails; try again later, or use the cache with --offline") if status else ""
+    )
+    what = one_line(str(error) or type(error).__name__)[:300]
+    return f"{_url()}: HTTP {status}: {reason}" if status else f"{_url()}: no usable answer ({what})"
+
+
+def _version(run: dict[str, Any]) -> str:
+    """Return the version of an ended run's data, empty for one that may still grow."""
+    return "" if run["state"] in ("running", "pending") else f"{run['state']} {run['heartbeat']}"
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return 0.0
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _plain(value: Any) -> Any:
+    """Return what W&B gives as JSON data."""
+    return json.loads(json.dumps(value, default=lambda one: dict(one) if hasattr(one, "keys") else str(one)))
