@@ -1,0 +1,67 @@
+"""No test reaches the network: any connection off loopback fails, and so does a look-up of a foreign name.
+
+W&B's own service is a separate process; it is pointed at an address of loopback where nothing listens, unless a test
+starts a server there. Processes that tests start inherit these variables.
+"""
+
+import ipaddress
+import os
+import socket
+
+import pytest
+
+NOWHERE = "http://127.0.0.1:9"
+LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}
+
+
+def is_local(address):
+    """Whether an address of connect() or a host name stays on this machine."""
+    host = address[0] if isinstance(address, tuple) else address
+    host = host.decode() if isinstance(host, bytes) else host
+    if host in LOCAL_NAMES or not isinstance(host, str):
+        return True
+    try:
+        found = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return found.is_loopback or found.is_unspecified
+
+
+class OffLoopbackError(AssertionError):
+    """A test tried to reach another machine."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_network():
+    """Refuse connections off loopback in this process, and unset what would lead other processes to a server."""
+    patch = pytest.MonkeyPatch()
+    connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def guard(self, address):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not is_local(address):
+            raise OffLoopbackError(f"a test connects to {address}")
+
+    def guarded_connect(self, address):
+        guard(self, address)
+        return connect(self, address)
+
+    def guarded_connect_ex(self, address):
+        guard(self, address)
+        return connect_ex(self, address)
+
+    def guarded_look_up(host, *arguments, **options):
+        if not is_local(host):
+            raise OffLoopbackError(f"a test looks up {host!r}")
+        return look_up(host, *arguments, **options)
+
+    patch.setattr(socket.socket, "connect", guarded_connect)
+    patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+    patch.setattr(socket, "getaddrinfo", guarded_look_up)
+    patch.setenv("WANDB_BASE_URL", NOWHERE)
+    patch.setenv("WANDB_ERROR_REPORTING", "false")
+    patch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("WANDB_API_KEY", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        if name in os.environ:
+            patch.delenv(name)
+    yield
+    patch.undo()
