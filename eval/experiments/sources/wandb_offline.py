@@ -125,12 +125,12 @@ class WandBOffline:
 
 
 def _read(paths: tuple[Path, ...], metrics: tuple[str, ...] | None) -> OfflineLog:
-    """Read the files of a run; the last answer is kept while no file grows."""
-    return _read_files(paths, metrics, tuple(path.stat().st_size for path in paths))
+    """Read the files of a run; the last answer is kept while no file changes."""
+    return _read_files(paths, metrics, tuple((found.st_size, found.st_mtime_ns) for path in paths if (found := path.stat())))
 
 
 @lru_cache(maxsize=2)
-def _read_files(paths: tuple[Path, ...], metrics: tuple[str, ...] | None, sizes: tuple[int, ...]) -> OfflineLog:
+def _read_files(paths: tuple[Path, ...], metrics: tuple[str, ...] | None, versions: tuple[tuple[int, int], ...]) -> OfflineLog:
     log = OfflineLog(RowTable(metrics))
     for path in paths:
         damage: list[str] = []
