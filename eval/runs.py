@@ -16,7 +16,7 @@ if not __package__:  # Run as a script, possibly before installation.
 
 import typer
 
-from sparring.eval.experiments.commands import listing, reading, watching
+from sparring.eval.experiments.commands import analysis, listing, reading, sweeps, watching
 from sparring.eval.experiments.exit_codes import run_app
 
 app = typer.Typer(
@@ -35,6 +35,8 @@ def commands() -> None:
 listing.add_commands(app)
 reading.add_commands(app)
 watching.add_commands(app)
+analysis.add_commands(app)
+sweeps.add_commands(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

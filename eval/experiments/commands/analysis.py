@@ -1,0 +1,130 @@
+"""Commands `analyze` and `compare`: reports on one run and on several."""
+
+from __future__ import annotations
+
+import json
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparring.configs.core.errors import InputError
+from sparring.eval.command import make_folders, publish
+from sparring.eval.experiments.analysis.compute import Price
+from sparring.eval.experiments.analysis.rules import RULES
+from sparring.eval.experiments.exit_codes import DAMAGED
+from sparring.eval.experiments.find import find_run
+from sparring.eval.experiments.reports.report import RunReport
+from sparring.eval.experiments.sources.run_folders import RunFolders
+
+
+class ReportFormat(StrEnum):
+    """Forms of a report on standard output."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+FORMAT = typer.Option("--output-format", help="table, json, or markdown.")
+JSON = typer.Option("--json", help="Short for --output-format json.")
+MARKDOWN = typer.Option(help="Write the report as Markdown to this file.")
+HTML = typer.Option(help="Write the report as one HTML page with plots to this file; it loads nothing.")
+PRICE = typer.Option(help="Price of the machine for an hour, for the cost in money.")
+CURRENCY = typer.Option(help="Currency of --price.")
+PARAMETERS = typer.Option(help="Weights of the network, for the estimate of FLOPs; PPO runs record theirs.")
+ROOT = typer.Option(help="Folder with the runs.")
+REWARD = typer.Option(help="Metric of the power law; by default the reward, return or win rate.")
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command("analyze")(analyze)
+    app.command("compare")(compare)
+
+
+def analyze(
+    run: Annotated[str, typer.Argument(help="Name or folder of a run.")],
+    output_format: Annotated[ReportFormat, FORMAT] = ReportFormat.TABLE,
+    as_json: Annotated[bool, JSON] = False,
+    markdown: Annotated[Path | None, MARKDOWN] = None,
+    html: Annotated[Path | None, HTML] = None,
+    rules: Annotated[Path, typer.Option(help="File with rules, instead of those of the package.")] = RULES,
+    reward: Annotated[str, REWARD] = "",
+    price: Annotated[float | None, PRICE] = None,
+    currency: Annotated[str, CURRENCY] = "USD",
+    parameters: Annotated[int | None, PARAMETERS] = None,
+    root: Annotated[Path, ROOT] = Path("checkpoints"),
+) -> int:
+    """Report on one run: training, performance, extraction, cache, power law, league, evaluation, and what is wrong."""
+    from sparring.eval.experiments.analysis.run_report import AnalysisOptions, analyze_run
+
+    options = AnalysisOptions(rules, reward, _parameters(parameters), _price(price, currency))
+    source, record = find_run(run, [RunFolders(root)])
+    report = analyze_run(record, source.history(record.id), source.artifacts(record.id), options)
+    return _show(report, ReportFormat.JSON if as_json else output_format, markdown, html)
+
+
+def compare(
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Names or folders of runs; the first is the baseline.")
+    ] = None,
+    run_ids: Annotated[list[str] | None, typer.Option("--run-ids", help="The same; may be repeated.")] = None,
+    metrics: Annotated[list[str] | None, typer.Option("--metrics", "-m", help="Metric; may be repeated.")] = None,
+    equal: Annotated[str, typer.Option(help="Compare at equal steps, seconds, or updates.")] = "steps",
+    output_format: Annotated[ReportFormat, FORMAT] = ReportFormat.TABLE,
+    as_json: Annotated[bool, JSON] = False,
+    markdown: Annotated[Path | None, MARKDOWN] = None,
+    html: Annotated[Path | None, HTML] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the curves with matplotlib, as .png or .svg.")] = None,
+    reward: Annotated[str, REWARD] = "",
+    price: Annotated[float | None, PRICE] = None,
+    currency: Annotated[str, CURRENCY] = "USD",
+    parameters: Annotated[int | None, PARAMETERS] = None,
+    root: Annotated[Path, ROOT] = Path("checkpoints"),
+) -> int:
+    """Compare runs: differences of configuration, metrics at equal compute, seeds grouped, paired differences."""
+    from sparring.eval.experiments.analysis.comparison import ComparisonOptions, load_compared
+    from sparring.eval.experiments.analysis.comparison_report import compare_runs
+
+    options = ComparisonOptions(tuple(metrics or ()), equal, reward, _parameters(parameters), _price(price, currency))
+    names = list(dict.fromkeys([*(runs or []), *(run_ids or [])]))
+    compared = load_compared(names, [RunFolders(root)], options)
+    report = compare_runs(compared, options)
+    if plot is not None:
+        from sparring.eval.experiments.reports.figure import draw_figure
+
+        publish("", {plot: draw_figure(report, plot.suffix)}, quiet=True)
+    return _show(report, ReportFormat.JSON if as_json else output_format, markdown, html)
+
+
+def _show(report: RunReport, form: ReportFormat, markdown: Path | None, html: Path | None) -> int:
+    """Print a report, write its files, and return the exit code."""
+    from rich.console import Console
+
+    from sparring.eval.experiments.reports.markdown import to_html, to_markdown
+    from sparring.eval.experiments.reports.terminal import print_report
+
+    make_folders([], files=[markdown, html])
+    for path, text in ((markdown, to_markdown), (html, to_html)):
+        if path is not None:
+            publish("", {path: text(report)}, quiet=True)
+    if form is ReportFormat.TABLE:
+        print_report(report, Console(highlight=False))
+    else:
+        print(json.dumps(report.as_data(), indent=1) if form is ReportFormat.JSON else to_markdown(report))
+    return DAMAGED if report.damage else 0
+
+
+def _price(value: float | None, currency: str) -> Price | None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise InputError(f"--price={value}: must be a positive number, the price of an hour")
+    return None if value is None else Price(value, currency)
+
+
+def _parameters(value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise InputError(f"--parameters={value}: must be at least 1, the weights of the network")
+    return value

@@ -1,0 +1,112 @@
+"""A report as Markdown, and as one HTML page with inline plots that loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from sparring.eval.experiments.reports.report import Finding, ReportSection, ReportTable, RunReport
+from sparring.eval.experiments.reports.svg import draw_svg
+
+HEALTHY = "No rule fired."
+_CSS = """
+body{font:15px/1.5 system-ui,sans-serif;color:#1E2228;max-width:1120px;margin:2em auto;padding:0 1em}
+table{border-collapse:collapse;margin:.6em 0;font-size:14px;display:block;overflow-x:auto}
+th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid #DEE1E5;vertical-align:top}
+.finding{border-left:4px solid #E69F00;padding:.2em 1em;margin:.8em 0;background:#FAFAFA}
+.critical{border-color:#D55E00}.info{border-color:#56B4E9}
+.plots{display:flex;flex-wrap:wrap;gap:1em}svg text{font:11px system-ui,sans-serif;fill:#70767E}
+svg text.title{font-size:13px;fill:#1E2228}.grid{stroke:#DEE1E5;stroke-width:.6}
+.mark{stroke:#70767E;stroke-dasharray:3 3}.legend{font-size:12px;margin:0 0 0 62px}
+"""
+
+
+def to_markdown(report: RunReport) -> str:
+    """Return the report as Markdown, without plots."""
+    parts = [f"# {_md(report.title)}"]
+    parts += [f"> damaged: {_md(line)}" for line in report.damage]
+    if report.findings is not None:
+        parts += ["## Findings", *([_finding_md(found) for found in report.findings] or [HEALTHY])]
+    for section in report.sections:
+        parts += [f"## {_md(section.title)}", *map(_md, section.text), *map(_table_md, section.tables)]
+    return "\n\n".join(parts) + "\n"
+
+
+def to_html(report: RunReport) -> str:
+    """Return the report as one page; texts from the run are escaped, and a policy forbids every request and script."""
+    findings = ""
+    if report.findings is not None:
+        found = "".join(map(_finding_html, report.findings)) or f"<p>{HEALTHY}</p>"
+        findings = f"<h2>Findings</h2>{found}"
+    damage = "".join(f"<p>damaged: {escape(line)}</p>" for line in report.damage)
+    body = "".join(map(_section_html, report.sections))
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    head = (
+        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{escape(report.title)}</title><style>{_CSS}</style>"
+    )
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{escape(report.title)}</h1>{damage}{findings}'
+        f"{body}</body></html>\n"
+    )
+
+
+def evidence_lines(found: Finding) -> list[str]:
+    """Return one line of text for each piece of evidence, with its points as update: value."""
+    return [
+        f"{seen.metric}: {seen.text}"
+        + (
+            f" ({', '.join(f'{step}: {value:.3g}' for step, value in zip(seen.steps, seen.values, strict=True))})"
+            * bool(seen.steps)
+        )
+        for seen in found.evidence
+    ]
+
+
+def _finding_md(found: Finding) -> str:
+    lines = [f"**{found.severity}: {_md(found.rule)}** ({found.pattern}). {_md(found.text)}", ""]
+    lines += [f"- {_md(line)}" for line in evidence_lines(found)]
+    return "\n".join([*lines, f"- Next: {_md(found.next_step)}"])
+
+
+def _finding_html(found: Finding) -> str:
+    items = "".join(f"<li>{escape(line)}</li>" for line in evidence_lines(found))
+    return (
+        f'<div class="finding {found.severity}"><b>{found.severity}: {escape(found.rule)}</b> ({found.pattern}). '
+        f"{escape(found.text)}<ul>{items}</ul><b>Next:</b> {escape(found.next_step)}</div>"
+    )
+
+
+def _section_html(section: ReportSection) -> str:
+    text = "".join(f"<p>{escape(line)}</p>" for line in section.text)
+    tables = "".join(map(_table_html, section.tables))
+    plots = "".join(f"<div>{draw_svg(plot)}</div>" for plot in section.plots)
+    return f'<h2>{escape(section.title)}</h2>{text}{tables}<div class="plots">{plots}</div>'
+
+
+def _table_md(table: ReportTable) -> str:
+    rows = [table.columns, ("---",) * len(table.columns), *table.rows]
+    text = "\n".join(f"| {' | '.join(map(_md, row))} |" for row in rows)
+    return f"{_md(table.title)}\n\n{text}" if table.title else text
+
+
+def _table_html(table: ReportTable) -> str:
+    head, *body = (_row_html(row, tag) for row, tag in _tagged(table))
+    title = f"<p><b>{escape(table.title)}</b></p>" if table.title else ""
+    return f"{title}<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def _tagged(table: ReportTable) -> Iterable[tuple[tuple[str, ...], str]]:
+    return [(table.columns, "th"), *((row, "td") for row in table.rows)]
+
+
+def _row_html(row: tuple[str, ...], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
+
+
+def _md(text: str) -> str:
+    """Escape what Markdown or HTML in it would interpret."""
+    joined = " ".join(text.split())
+    for char in ("\\", "|", "<", "`", "*", "_"):
+        joined = joined.replace(char, f"\\{char}") if char != "<" else joined.replace("<", "&lt;")
+    return joined if set(text) != {"-"} else text
