@@ -1,8 +1,8 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
-`--help SECTION`, such as `--help ppo`, says what the options of a section mean. Otherwise it
-composes and checks the configuration, claims the run's folder, then calls `agents.trainers.train`.
-`--multirun +run=quickstart seed=1,2,3` trains one run per combination of values (agents/sweep.py).
+`--help SECTION`, such as `--help ppo`, says what the options of a section mean. Otherwise it composes and checks the
+configuration, claims the run's folder, then calls `agents.trainers.train`. `+sweep=stability_ablation` trains all runs
+of a sweep file, `--multirun +run=quickstart seed=1,2,3` one run per combination of values (agents/sweeps/launch.py).
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
 Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
 line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost.
@@ -33,6 +33,8 @@ from sparring.configs.help import help_text, section_help
 from sparring.configs.load import load
 from sparring.configs.schema import LanguageRunConfig, RunConfig
 from sparring.configs.serialization import to_plain
+from sparring.configs.sweeps.expand import names_sweep, read_sweep
+from sparring.configs.sweeps.grid import read_grid
 
 FLAGS = ("--help", "-h", "--cfg", "--multirun", "-m")
 BAD_INPUT = 2
@@ -59,10 +61,8 @@ def _run(arguments: Sequence[str]) -> int:
         print("\n\n".join(map(section_help, sections)) if sections else help_text())
         return 0
     arguments = [text for text in arguments if text not in flags]
-    if flags & {"--multirun", "-m"}:
-        from sparring.agents.sweep import sweep
-
-        return sweep(arguments)
+    if names_sweep(arguments) or flags & {"--multirun", "-m"}:
+        return _sweep(arguments, show="--cfg" in flags)
     config = load(arguments)
     if "--cfg" in flags:
         print(yaml.safe_dump(to_plain(config), sort_keys=False), end="")
@@ -76,6 +76,18 @@ def _run(arguments: Sequence[str]) -> int:
         say(LOADING, shown=config.logger.progress and _first())
         train(config, claim)
     return 0
+
+
+def _sweep(arguments: Sequence[str], *, show: bool) -> int:
+    """Launch the runs of a sweep file or of a grid; with `show`, print their configurations instead."""
+    plan = read_sweep(arguments) if names_sweep(arguments) else read_grid(arguments)
+    if show:
+        content = {label: to_plain(run) for label, run in zip(plan.labels, plan.runs, strict=True)}
+        print(yaml.safe_dump(content, sort_keys=False), end="")
+        return 0
+    from sparring.agents.sweeps.launch import launch_sweep
+
+    return launch_sweep(plan)
 
 
 def _claim(config: RunConfig) -> AbstractContextManager[FolderClaim | None]:

@@ -6,6 +6,7 @@ Torch and the trainer are imported only in `train`, so that a mistyped option is
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -27,11 +28,17 @@ EXTRAS = {"grpo": "llm", "clone": "llm", "sb3": "sb3"}
 """Optional dependencies of all trainers but ppo; only ppo supports several processes."""
 
 
-def train(config: RunConfig, claim: FolderClaim | None = None) -> Path:
+def train(
+    config: RunConfig,
+    claim: FolderClaim | None = None,
+    *,
+    observe: Callable[[Mapping[str, float]], bool] | None = None,
+) -> Path:
     """Train with `config`, which must have passed `configs.validate`; return the path of the final policy.
 
     A relative `checkpoint_dir` is resolved in the repository. A run whose folder exists is continued; `claim` is that
-    folder if it is locked already. Raises `InputError` if the machine or the folder does not support the
+    folder if it is locked already. `observe` is called with the metrics of each update; where it returns True the run
+    stops as on Ctrl-C. Raises `InputError` if the machine or the folder does not support the
     configuration, and `SystemExit` if the run is stopped or the guard ends it (`agents.run.fit`).
     """
     make, fit = load_trainer(config.trainer)
@@ -41,6 +48,7 @@ def train(config: RunConfig, claim: FolderClaim | None = None) -> Path:
     with joined(config) as processes, closing(make(config, processes)) as trainer:
         size = {"total": trainer.updates, "unit": trainer.unit}
         with RunSession(config, **size, processes=processes, claim=claim) as session:
+            session.observe = observe
             final: Path = fit(trainer, session)
             return final
 

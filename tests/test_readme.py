@@ -11,7 +11,7 @@ from sparring import train
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
-from sparring.configs.sweep import read_sweep
+from sparring.configs.sweeps.grid import read_grid
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
 from sparring.eval.diplomacy.options import read_options as read_diplomacy
 from sparring.eval.dogfight.options import read_options as read_dogfight
@@ -35,7 +35,7 @@ def test_commands_of_training(arguments, capsys, tmp_path):
         assert train.main(arguments) == 0
         return
     if "--multirun" in arguments:
-        assert len(read_sweep(arguments[1:]).runs) > 1
+        assert len(read_grid(arguments[1:]).runs) > 1
         return
     if arguments[0].startswith("resume="):
         folder = tmp_path / arguments[0].removeprefix("resume=")

@@ -71,6 +71,8 @@ def _update(trainer: Trainer, session: RunSession) -> bool:
     metrics |= session.watch(metrics)
     session.logger.log(trainer.env_steps, metrics)
     session.progress.advance(*trainer.headline(metrics))
+    if session.observe and session.observe(metrics):
+        session.stop.request()
     if session.verdict is GuardVerdict.GO_ON:
         trainer.advance()
         return True

@@ -73,6 +73,8 @@ class RunSession:
         self.guard: Guard | None = None
         self.on_state_saved: Callable[[], None] = lambda: None
         """Called after a state is published, to delete files that no kept state needs."""
+        self.observe: Callable[[Mapping[str, float]], bool] | None = None
+        """Called with the metrics of each update; the run stops where it returns True."""
         self._claim: FolderClaim | RunLock | None = claim
         try:
             with naming_files(Path(config.checkpoint_dir, config.name)):

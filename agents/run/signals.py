@@ -45,6 +45,10 @@ class StopRequest:
         self.signal = agreed or self.signal
         return agreed != 0
 
+    def request(self) -> None:
+        """Stop after this update, as on Ctrl-C."""
+        self.signal = self.signal or signal.SIGINT
+
     @property
     def exit_code(self) -> int:
         """The process's exit code for this signal, 0 without one."""

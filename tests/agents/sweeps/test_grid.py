@@ -10,9 +10,10 @@ import yaml
 
 from sparring import train
 from sparring.agents.policies.checkpoint import load_checkpoint
-from sparring.agents.sweep import table
+from sparring.agents.sweeps.launch import table
 from sparring.configs.core.errors import InputError
-from sparring.configs.sweep import FOLDER, launchers, read_sweep
+from sparring.configs.sweeps.grid import read_grid
+from sparring.configs.sweeps.plan import LAUNCHERS, launchers
 
 ROOT = Path(train.__file__).parent
 
@@ -27,16 +28,16 @@ def launched(tmp_path, capsys, *arguments):
 
 
 def test_every_combination_is_a_run_that_was_checked_before():
-    wanted = read_sweep(["+run=quickstart", "seed=1,2", "ppo.clip=0.1,0.2", "threads=1", "hydra.launcher.n_jobs=3"])
+    wanted = read_grid(["+run=quickstart", "seed=1,2", "ppo.clip=0.1,0.2", "threads=1", "hydra.launcher.n_jobs=3"])
     assert [(run.seed, run.ppo.clip) for run in wanted.runs] == [(1, 0.1), (1, 0.2), (2, 0.1), (2, 0.2)]
     assert wanted.varied[2] == "seed=2 ppo.clip=0.1"
-    assert (wanted.launcher, wanted.options) == ("joblib", {"n_jobs": 3})
+    assert (wanted.launcher.name, wanted.launcher.options) == ("joblib", {"n_jobs": 3})
     with pytest.raises(InputError, match=r"ppo\.clip=7: must be in \(0, 1\]"):
-        read_sweep(["+run=quickstart", "ppo.clip=0.1,7"])
-    with pytest.raises(InputError, match=r"unknown sweep 'slrum': .*did you mean 'slurm'"):
-        read_sweep(["+run=quickstart", "sweep=slrum"])
+        read_grid(["+run=quickstart", "ppo.clip=0.1,7"])
+    with pytest.raises(InputError, match=r"unknown launcher 'slrum': .*did you mean 'slurm'"):
+        read_grid(["+run=quickstart", "launcher=slrum"])
     with pytest.raises(InputError, match="1200 runs: a sweep has at most 1000"):
-        read_sweep(["+run=quickstart", "seed=range(0,1200)"])
+        read_grid(["+run=quickstart", "seed=range(0,1200)"])
 
 
 def test_joblib_runs_them_side_by_side_and_a_failure_is_a_line_of_the_table(tmp_path, capsys):
@@ -51,21 +52,21 @@ def test_joblib_runs_them_side_by_side_and_a_failure_is_a_line_of_the_table(tmp_
 
 def test_submitit_does_as_well_and_a_repeated_sweep_continues_its_runs(tmp_path, capsys):
     pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    code, out = launched(tmp_path, capsys, "seed=1,2", "sweep=local")
+    code, out = launched(tmp_path, capsys, "seed=1,2", "launcher=local")
     assert code == 0, out
     assert [line.split()[:3] for line in out.splitlines()[-2:]] == [
         ["seed=1", "tiny-0", "done"],
         ["seed=2", "tiny-1", "done"],
     ]
-    code, out = launched(tmp_path, capsys, "seed=1,2", "sweep=local", "max_updates=2")
+    code, out = launched(tmp_path, capsys, "seed=1,2", "launcher=local", "max_updates=2")
     assert code == 0, out
-    assert "resumed after update 1" in (tmp_path / "tiny-sweep" / "job_001.log").read_text()
-    assert json.loads((tmp_path / "tiny-sweep" / "job_001.json").read_text())["updates"] == 2
+    assert "resumed after update 1" in (tmp_path / "tiny-sweep" / "tiny-1.log").read_text()
+    assert json.loads((tmp_path / "tiny-sweep" / "tiny-1.json").read_text())["updates"] == 2
 
 
 def test_the_options_for_slurm_are_ones_that_the_launcher_has():
     config = pytest.importorskip("hydra_plugins.hydra_submitit_launcher.config")
-    options = yaml.safe_load((FOLDER / "slurm.yaml").read_text())["options"]
+    options = yaml.safe_load((LAUNCHERS / "slurm.yaml").read_text())["options"]
     assert options.keys() <= {field.name for field in fields(config.SlurmQueueConf)}
     assert launchers() == ["joblib", "local", "slurm"]
 
@@ -73,7 +74,7 @@ def test_the_options_for_slurm_are_ones_that_the_launcher_has():
 def test_the_commands_of_the_scaling_page_are_understood():
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     commands = [shlex.split(line) for line in page.splitlines() if line.startswith("python train.py --multirun")]
-    assert [len(read_sweep(words[3:]).runs) for words in commands] == [3, 6, 3]
+    assert [len(read_grid(words[3:]).runs) for words in commands] == [3, 6, 3]
 
 
 def test_the_table_is_aligned_and_names_what_never_ended():

@@ -1,0 +1,1 @@
+"""Launching sweeps and reading what their runs measured."""

@@ -1,0 +1,140 @@
+"""Measures and success criteria of sweep files, read by a small parser; nothing in them is evaluated as code.
+
+    measure    mean(kl/mean)                        a reduction of a metric's values over a run
+    criterion  every run: max(kl/max) < 1           who must hold it, a measure, a comparison, a number
+
+`*` stands for one part of a metric's name: `eval/*/win_rate` is the mean over all bots, row by row. A criterion is
+about `every run`, about `some run` (one of the letters, mean over its seeds), or about the largest difference
+`between runs` (again of the means).
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparring.configs.core.errors import ConfigError, suggestion
+
+LAST_ROWS = 10
+"""Rows that `final` averages."""
+QUANTIFIERS = ("every run", "some run", "between runs")
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq,
+}  # fmt: skip
+REDUCTIONS: dict[str, Callable[[np.ndarray], float]] = {
+    "mean": lambda values: float(values.mean()),
+    "max": lambda values: float(values.max()),
+    "min": lambda values: float(values.min()),
+    "first": lambda values: float(values[0]),
+    "last": lambda values: float(values[-1]),
+    "final": lambda values: float(values[-LAST_ROWS:].mean()),
+    "change": lambda values: float(values[-1] - values[0]),
+    "count": lambda values: float(len(values)),
+}
+METRIC = re.compile(r"[A-Za-z][\w./*-]*")
+WORD = re.compile(r"[a-z_]+")
+SIGN = re.compile(r"[<>=!]+")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A reduction of a metric over the rows of a run, such as `mean(kl/mean)`."""
+
+    reduction: str
+    metric: str
+
+    def __str__(self) -> str:
+        return f"{self.reduction}({self.metric})"
+
+    def of(self, values: np.ndarray) -> float:
+        """Reduce the finite values float64 [N] of the metric; NaN where there is none, but a count of 0."""
+        if not len(values):
+            return 0.0 if self.reduction == "count" else float("nan")
+        return REDUCTIONS[self.reduction](values)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A comparison that every run, some run, or the difference between runs must hold."""
+
+    quantifier: str
+    measure: Measure
+    comparison: str
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{self.quantifier}: {self.measure} {self.comparison} {self.bound:g}"
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value, which is no NaN, holds the comparison."""
+        return COMPARISONS[self.comparison](value, self.bound)
+
+
+def read_measure(text: str) -> Measure:
+    """Read `reduction(metric)`; raises `ConfigError` with the column of the first fault."""
+    reader = _Reader(text)
+    measure = reader.measure()
+    reader.end()
+    return measure
+
+
+def read_criterion(text: str) -> Criterion:
+    """Read `every run: reduction(metric) < number`; raises `ConfigError` with the column of the first fault."""
+    reader = _Reader(text)
+    quantifier = reader.quantifier()
+    measure = reader.measure()
+    comparison = reader.take(SIGN, f"a comparison: one of {', '.join(COMPARISONS)}", COMPARISONS)
+    bound = float(reader.take(NUMBER, "a number, such as 0.5"))
+    reader.end()
+    return Criterion(quantifier, measure, comparison, bound)
+
+
+class _Reader:
+    """A place in a text; every method reads one part of it and moves on, or raises `ConfigError`."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.place = text, 0
+
+    def quantifier(self) -> str:
+        head, colon, _ = self.text.partition(":")
+        if not colon or head.strip() not in QUANTIFIERS:
+            near = suggestion(head.strip(), QUANTIFIERS)
+            raise self._error(
+                f"must begin with one of {', '.join(f'{name!r}' for name in QUANTIFIERS)} and a colon{near}"
+            )
+        self.place = len(head) + 1
+        return head.strip()
+
+    def measure(self) -> Measure:
+        reduction = self.take(WORD, f"a reduction: one of {', '.join(REDUCTIONS)}", REDUCTIONS)
+        self.take(re.compile(r"\("), f"an opening bracket, as in {reduction}(kl/mean)")
+        metric = self.take(METRIC, "a metric, such as kl/mean")
+        self.take(re.compile(r"\)"), "a closing bracket after the metric")
+        return Measure(reduction, metric)
+
+    def take(self, pattern: re.Pattern[str], wanted: str, known: dict[str, Callable[..., object]] | None = None) -> str:
+        """Read one token of `pattern`, one of `known` if given."""
+        self._skip()
+        found = pattern.match(self.text, self.place)
+        if not found or (known is not None and found.group() not in known):
+            near = suggestion(found.group(), known) if found and known and pattern is WORD else ""
+            raise self._error(f"expected {wanted}{near}")
+        self.place = found.end()
+        return found.group()
+
+    def end(self) -> None:
+        self._skip()
+        if self.place < len(self.text):
+            raise self._error("nothing may follow here")
+
+    def _skip(self) -> None:
+        while self.text[self.place : self.place + 1].isspace():
+            self.place += 1
+
+    def _error(self, problem: str) -> ConfigError:
+        return ConfigError(f"{self.text!r}: column {self.place + 1}: {problem}")
