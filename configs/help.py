@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, is_dataclass
 from functools import cache
 from textwrap import wrap
@@ -20,6 +20,7 @@ from sparring.configs.core.errors import choose
 from sparring.configs.kinds import declared, owners
 from sparring.configs.load import ROOTS, runs
 from sparring.configs.schema import RUNS
+from sparring.configs.sweeps.file import sweep_files
 
 WIDTH = 120
 LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
@@ -38,6 +39,7 @@ Trains the run NAME and writes a folder under checkpoints/. Every option below c
           it hold as they are. docs/long_runs.md
   --help  this text; --help SECTION, as in --help ppo: the options of a section with their meaning
   --cfg   print the configuration as YAML and stop
+  +sweep=NAME  all runs of configs/sweep/NAME.yaml; seed=1,2,3 and runs=A,B choose among them; docs/sweeps.md
   --multirun  one run per combination of values, as in seed=1,2,3; docs/scaling.md
 """
 OPTIONS = "options: key=default, what it may be; --help SECTION says what each one means, --help general the first ones"
@@ -46,10 +48,15 @@ GENERAL = "general"
 
 
 def help_text() -> str:
-    """Return usage, runs and options as text."""
-    width = max(map(len, runs()))
-    chosen = [f"  {name:<{width}}  {purpose}" for name, purpose in runs().items()]
-    return "\n".join([HEAD, "runs", *chosen, "", OPTIONS, *_option_lines()])
+    """Return usage, runs, sweeps and options as text."""
+    return "\n".join(
+        [HEAD, "runs", *_names(runs()), "", "sweeps", *_names(sweep_files()), "", OPTIONS, *_option_lines()]
+    )
+
+
+def _names(purposes: Mapping[str, str]) -> list[str]:
+    width = max(map(len, purposes))
+    return [f"  {name:<{width}}  {purpose}" for name, purpose in purposes.items()]
 
 
 def section_help(name: str) -> str:

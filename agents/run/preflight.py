@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from sparring.agents.run.fidelity.origin import write_origin
 from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock, RunLockedError
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError, suggestion
@@ -95,6 +96,7 @@ class FolderClaim:
         """Write config.yaml of a new folder; remove the folder if that fails."""
         try:
             folder.write_config(to_plain(self._config))
+            write_origin(folder.path)
         except BaseException:
             self.release()
             folder.remove_unused()

@@ -18,6 +18,7 @@ import hydra
 
 from sparring.agents.run.folder import made_up_name
 from sparring.agents.sweeps.job import job
+from sparring.agents.sweeps.search_report import search_summary
 from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import ROOT
@@ -46,10 +47,8 @@ def launch_sweep(plan: SweepPlan) -> int:
     outcomes = [folder.outcome(run) | {"run": run} for run in names]
     print("\n".join(table(plan.varied, outcomes)))
     if searches:
-        from sparring.agents.sweeps.search import search_summary
-
         print("\n".join(search_summary(folder)))
-    elif plan.file:
+    if plan.file:
         print(f"analysis: sparring-runs analyze-sweep {name}")
     return 0 if all(outcome["outcome"] in FINISHED for outcome in outcomes) else 1
 

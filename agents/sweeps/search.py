@@ -16,7 +16,7 @@ from typing import Any
 import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import Trial, TrialState
 
 from sparring.agents.sweeps.job import train_recorded
 from sparring.agents.sweeps.measured import Row, measured, read_rows, values
@@ -25,7 +25,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.sweeps.criteria import Measure
-from sparring.configs.sweeps.file import SweepFile, parse_sweep
+from sparring.configs.sweeps.file import SweepFile
 from sparring.configs.sweeps.search_space import Choices, Interval, Pruning
 from sparring.configs.validate import validate
 
@@ -76,7 +76,8 @@ def run_trial(folder: SweepFolder, name: str, file: SweepFile) -> dict[str, Any]
         outcome["outcome"] = PRUNED
     value = measured(read_rows(folder.run_folder(name)), file.primary.measure)
     _tell(study, trial, outcome["outcome"], value)
-    return {**outcome, "result": f"{file.primary.measure} {value:.4g}", "options": drawn}
+    known = {"value": value} if math.isfinite(value) else {}
+    return {**outcome, **known, "result": f"{file.primary.measure} {value:.4g}", "options": drawn}
 
 
 def open_study(folder: SweepFolder, file: SweepFile, *, seed: int = 0) -> optuna.Study:
@@ -105,31 +106,6 @@ def with_options(base: RunConfig, drawn: Mapping[str, Any]) -> RunConfig:
     config = from_plain(plain)
     validate(config, started=False)
     return config
-
-
-def search_summary(folder: SweepFolder) -> list[str]:
-    """Return lines on what the search found and what it cost."""
-    file = parse_sweep(folder.name, folder.content(), folder.path)
-    trials = open_study(folder, file).trials
-    by_state = {state: [trial for trial in trials if trial.state is state] for state in TrialState}
-    outcomes = [folder.outcome(name) for name in folder.runs()]
-    seconds = sum(float(outcome.get("seconds", 0.0)) for outcome in outcomes)
-    updates = sum(int(outcome.get("updates", 0)) for outcome in outcomes)
-    counts = f"{len(by_state[TrialState.COMPLETE])} completed, {len(by_state[TrialState.PRUNED])} pruned"
-    lines = [
-        f"{len(trials)} trials: {counts}, {len(by_state[TrialState.FAIL])} failed; {updates} updates, {seconds:.0f} s"
-    ]
-    best = best_trial(by_state[TrialState.COMPLETE], file)
-    if best is None:
-        return [*lines, "no trial is complete, so there is no best one"]
-    found = " ".join(f"{key}={value}" for key, value in best.params.items())
-    return [*lines, f"best: {best.user_attrs[RUN]}, {file.primary.measure} {best.value:.4g}: {found}"]
-
-
-def best_trial(trials: list[FrozenTrial], file: SweepFile) -> FrozenTrial | None:
-    """Return the best of some completed trials, None without any."""
-    sign = 1.0 if file.primary.goal == "lower" else -1.0
-    return min(trials, key=lambda trial: sign * float(trial.value or 0.0), default=None)
 
 
 def _trial_of(study: optuna.Study, name: str) -> Trial:

@@ -1,0 +1,222 @@
+"""Rows of the register, derived from run folders, sweep folders, and the sweep and run files not run yet.
+
+Nothing in a row is typed by hand except the lessons, the first paragraph of `notes.md` in a run folder. The status
+follows from the folder: its lock, its events, its last state.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.run.fidelity.origin import read_origin
+from sparring.agents.sweeps.measured import measured, read_rows
+from sparring.agents.sweeps.search_report import ranked_trials, search_summary
+from sparring.agents.sweeps.sweep_folder import DONE, NEVER, SUFFIX, SweepFolder
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.load import load, runs
+from sparring.configs.migrations import from_stored
+from sparring.configs.serialization import options
+from sparring.configs.sweeps.criteria import read_measure
+from sparring.configs.sweeps.file import SweepFile, parse_sweep, read_sweep_file, sweep_files
+from sparring.configs.sweeps.sections import overrides
+from sparring.eval.experiments.record import RunRecord
+from sparring.eval.experiments.sources.run_folders import RunFolders
+
+NOTES = "notes.md"
+LONGEST_LESSON = 300
+NOT_COMPARED = ("run", "name", "checkpoint_dir", "resume", "logger.progress")
+"""Options that say where a run is, not what it is."""
+STATUS = {"running": "running", "completed": "completed", "killed": "failed", "failed": "failed", "empty": "failed"}
+KEY_RESULTS = (
+    *("last(elo/base_model)", "final(rollout/win_rate)", "final(rollout/recent_return)"),
+    *("last(eval/held_out/accuracy)", "final(benchmark/reward_mean)"),
+)
+"""Result of a run outside sweeps: the first that it has."""
+
+
+@dataclass(frozen=True)
+class RegisterRow:
+    """One experiment: a run, a search with all its trials, or a file that has not been run."""
+
+    name: str
+    status: str
+    """planned, running, completed or failed."""
+    changes: str
+    """What differs from the run file or from the sweep's defaults."""
+    command: str
+    commit: str = ""
+    result: str = ""
+    lessons: str = ""
+    of: str = ""
+    """The sweep file or run file it was made from."""
+
+
+def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[RegisterRow]:
+    """Return a row per run folder and search under `root`, those of some runs and sweeps if `names` are given.
+
+    Raises `InputError` for a name that is neither.
+    """
+    records = {record.id: record for record in RunFolders(root).runs()}
+    sweeps = [SweepFolder(path) for path in sorted(root.glob(f"*{SUFFIX}")) if path.is_dir()]
+    owner = {run: sweep for sweep in sweeps for run in sweep.runs()}
+    wanted = None if names is None else set(names)
+    if wanted is not None:
+        unknown = wanted - {*records, *(sweep.name for sweep in sweeps)}
+        if unknown:
+            raise InputError(f"{sorted(unknown)[0]}: is neither a run nor a sweep in {root}; see `sparring-runs list`")
+    rows = []
+    for name, record in records.items():
+        sweep = owner.get(name)
+        if wanted is not None and name not in wanted and (sweep is None or sweep.name not in wanted):
+            continue
+        if sweep is None or not _is_search(sweep):
+            rows.append(_row(record, sweep))
+    for sweep in sweeps:
+        if _is_search(sweep) and (wanted is None or sweep.name in wanted):
+            rows.append(_search_row(sweep))
+    return sorted(rows, key=lambda row: row.name)
+
+
+def planned_rows(recorded: Sequence[RegisterRow]) -> list[RegisterRow]:
+    """Return a row for every run of a sweep file, every search and every run file without a recorded run."""
+    done = {row.of for row in recorded}
+    rows = []
+    for name in sweep_files():
+        file = read_sweep_file(name)
+        if file.search:
+            rows.append(RegisterRow(name, "planned", _search_space(file), f"python train.py +sweep={name}", of=name))
+        for letter, run in file.runs.items():
+            command = f"python train.py +sweep={name} runs={letter}"
+            changes = _plain_overrides(run.changes) or "none"
+            rows.append(RegisterRow(f"{name}-{letter}", "planned", changes, command, of=f"{name}-{letter}"))
+    rows += [RegisterRow(name, "planned", "none", f"python train.py +run={name}", of=name) for name in runs()]
+    return [row for row in rows if row.of not in done]
+
+
+def read_recorded(path: Path) -> list[RegisterRow]:
+    """Read the recorded rows; raises `InputError` naming a line that is none."""
+    if not path.is_file():
+        return []
+    rows = []
+    for number, line in enumerate(read_regular_text(path).splitlines(), start=1):
+        try:
+            rows.append(RegisterRow(**{str(key): str(value) for key, value in json.loads(line).items()}))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{path}: line {number} is no row of the register; remove it, then register again"
+            ) from error
+    return rows
+
+
+def written(rows: Sequence[RegisterRow]) -> str:
+    """Return the rows as JSON lines, sorted by name."""
+    return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in sorted(rows, key=lambda one: one.name))
+
+
+def _row(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
+    folder = Path(record.path)
+    origin = read_origin(folder)
+    file = _file(sweep)
+    letter = _letter(record.id, sweep, file)
+    changes, command = _changes(record.config)
+    if file and sweep and letter:
+        seed = record.config.get("seed", "")
+        changes = " ".join(filter(None, [_plain_overrides(file.runs[letter].changes), f"seed={seed}"]))
+        name = "" if sweep.name in sweep_files() else f" name={sweep.name}"
+        command = f"python train.py +sweep={_file_name(sweep)} runs={letter} seed={seed}{name}"
+    return RegisterRow(
+        name=record.id,
+        status=STATUS[record.status],
+        changes=changes,
+        command=command,
+        commit=origin.get("commit", ""),
+        result=_result(record, folder, file),
+        lessons=_lessons(folder),
+        of=f"{_file_name(sweep)}-{letter}" if sweep and letter else str(record.config.get("run", "")),
+    )
+
+
+def _search_row(sweep: SweepFolder) -> RegisterRow:
+    trials, file = ranked_trials(sweep), _file(sweep)
+    assert file is not None
+    outcomes = [trial["outcome"] for trial in trials]
+    status = "completed" if NEVER not in outcomes and DONE in outcomes else "running" if NEVER in outcomes else "failed"
+    folder = sweep.run_folder(trials[0]["run"]) if trials else sweep.path
+    command = f"python train.py +sweep={_file_name(sweep)}"
+    command += "" if sweep.name in sweep_files() else f" name={sweep.name}"
+    return RegisterRow(
+        name=sweep.name,
+        status=status,
+        changes=_search_space(file),
+        command=command,
+        commit=read_origin(folder).get("commit", ""),
+        result="; ".join(search_summary(sweep)),
+        lessons=_lessons(sweep.path),
+        of=_file_name(sweep),
+    )
+
+
+def _changes(config: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the options that differ from the run file, and a command that trains the same."""
+    try:
+        stored = options(from_stored(dict(config)))
+        base = options(load([f"+run={config.get('run')}"]))
+    except (ConfigError, InputError) as error:
+        return f"unknown: {error}", ""
+    changed = {key: value for key, value in stored.items() if key not in NOT_COMPARED and base.get(key, value) != value}
+    text = " ".join(overrides(changed))
+    return text or "none", f"python train.py +run={config.get('run')} {text}".rstrip()
+
+
+def _result(record: RunRecord, folder: Path, file: SweepFile | None) -> str:
+    rows = read_rows(folder)
+    measures = [file.primary.measure] if file else [read_measure(text) for text in KEY_RESULTS]
+    found = ((measure, measured(rows, measure)) for measure in measures)
+    said = next((f"{measure} = {value:.4g}" for measure, value in found if value == value), "")
+    stopped = record.status in ("killed", "failed", "empty")
+    return ", ".join(filter(None, [said, f"{record.status} after {len(rows)} updates" if stopped else ""]))
+
+
+def _lessons(folder: Path) -> str:
+    path = folder / NOTES
+    if not path.is_file():
+        return ""
+    paragraphs = [text for text in read_regular_text(path).split("\n\n") if text.strip() and not text.startswith("#")]
+    text = " ".join(paragraphs[0].split()) if paragraphs else ""
+    return text if len(text) <= LONGEST_LESSON else f"{text[:LONGEST_LESSON]}..."
+
+
+def _file(sweep: SweepFolder | None) -> SweepFile | None:
+    content = sweep.content() if sweep else {}
+    return parse_sweep(sweep.name, content, sweep.path) if sweep and content else None
+
+
+def _is_search(sweep: SweepFolder) -> bool:
+    return "search" in sweep.content()
+
+
+def _file_name(sweep: SweepFolder) -> str:
+    """Return the sweep file with this content, else the sweep's own name."""
+    if sweep.name in sweep_files():
+        return sweep.name
+    content = sweep.content()
+    return next((name for name in sweep_files() if read_sweep_file(name).plain == content), sweep.name)
+
+
+def _letter(run: str, sweep: SweepFolder | None, file: SweepFile | None) -> str:
+    letter = run.removeprefix(f"{sweep.name}-").rpartition("-seed")[0] if sweep else ""
+    return letter if file and letter in file.runs else ""
+
+
+def _search_space(file: SweepFile) -> str:
+    assert file.search is not None
+    return f"{file.search.trials} trials of {', '.join(file.search.space)}"
+
+
+def _plain_overrides(changes: Mapping[str, Any]) -> str:
+    return " ".join(overrides(changes)).replace("'", "")

@@ -1,0 +1,241 @@
+"""Analysis of a sweep: the table of its runs, their ranking against the expected one, and its criteria.
+
+The columns are those of a league of fixed references: the Elo of the base model (lower is better), the gap from it to
+the best checkpoint, the total reference drop, the KL, and win and top-3 rates, which say little in a league that
+learns. Columns without values are left out; the sweep's own measures stand beside them. Values of a run are means over
+its seeds, with the sample standard deviation of two or more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from sparring.agents.sweeps.measured import Row, measured, read_rows
+from sparring.agents.sweeps.sweep_folder import DONE, SUFFIX, SweepFolder
+from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.sweeps.criteria import Criterion, Measure, read_measure
+from sparring.configs.sweeps.file import SweepFile, parse_sweep, sweep_files
+from sparring.eval.experiments.record import RunNotFoundError
+
+BASE_MODEL, CHECKPOINT = "elo/base_model", "elo/checkpoint_"
+HELD, MISSED, OPEN = "held", "not held", "open"
+USUAL = {
+    "base_model Elo": "last(elo/base_model)",
+    "reference drop": "last(league/reference_drop)",
+    "KL mean": "mean(kl/mean)",
+    "KL max": "max(kl/max)",
+    "win rate": "final(game/win_bonus_rate)",
+    "top-3 rate": "final(placement/top3_rate)",
+}
+"""Columns of every sweep besides the Elo gap, by heading."""
+Figure = Callable[[Sequence[Row]], float]
+
+
+@dataclass(frozen=True)
+class SweepSeed:
+    """One run folder of a sweep."""
+
+    name: str
+    letter: str
+    seed: int
+    outcome: str
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One letter of a sweep: its seeds, and the values of each column over those that have one."""
+
+    letter: str
+    description: str
+    seeds: tuple[SweepSeed, ...]
+    values: dict[str, tuple[float, ...]]
+
+    def mean(self, column: str) -> float:
+        """Return the mean over the seeds; NaN without a value."""
+        return float(np.mean(self.values[column])) if self.values[column] else math.nan
+
+    def std(self, column: str) -> float:
+        """Return the sample standard deviation over the seeds; NaN below two."""
+        return float(np.std(self.values[column], ddof=1)) if len(self.values[column]) > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class CriterionResult:
+    """A criterion, whether it holds (held, not held, open), and the values that say so."""
+
+    criterion: Criterion
+    state: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class SweepAnalysis:
+    """Everything that `analyze-sweep` prints."""
+
+    name: str
+    file: SweepFile
+    columns: tuple[str, ...]
+    runs: tuple[RunFigures, ...]
+    ranking: tuple[str, ...]
+    """Letters with a value of the primary measure, best first."""
+    unresolved: tuple[tuple[str, str], ...]
+    """Neighbours in the ranking closer than two standard errors of their difference; needs two seeds each."""
+    tau: float
+    """Kendall's tau-b of the ranking and the expected one; NaN without at least two letters in both."""
+    criteria: tuple[CriterionResult, ...]
+
+
+def find_sweep(name: str, root: Path) -> SweepFolder:
+    """Return the sweep's folder under `root`; raises `RunNotFoundError` naming the nearest, or how to run it."""
+    found = sorted(path.name.removesuffix(SUFFIX) for path in root.glob(f"*{SUFFIX}") if path.is_dir())
+    if name in found:
+        return SweepFolder(root / f"{name}{SUFFIX}")
+    if name in sweep_files():
+        raise RunNotFoundError(f"sweep {name!r} has not been run in {root}; run it with: python train.py +sweep={name}")
+    known = [*found, *sweep_files()]
+    raise RunNotFoundError(f"no sweep {name!r} in {root}: choose from {', '.join(known)}{suggestion(name, known)}")
+
+
+def analyze_sweep(folder: SweepFolder) -> SweepAnalysis:
+    """Analyse the runs of a sweep file, finished or not. Raises `InputError` for a grid or a search."""
+    content = folder.content()
+    if not content:
+        raise InputError(f"{folder.name}: is a grid of --multirun, without hypothesis or measures; write a sweep file")
+    file = parse_sweep(folder.name, content, folder.path)
+    if file.search:
+        raise InputError(f"{folder.name}: is a search; its trials are ranked by search_report")
+    seeds = _seeds(folder, file)
+    figures = _figures(file)
+    runs = tuple(_figures_of(letter, file, seeds, figures) for letter in file.runs)
+    columns = tuple(name for name in figures if any(run.values[name] for run in runs))
+    ranking = _ranking(runs, file)
+    return SweepAnalysis(
+        name=folder.name,
+        file=file,
+        columns=columns,
+        runs=runs,
+        ranking=ranking,
+        unresolved=_unresolved(runs, ranking, heading_of(file.primary.measure)),
+        tau=_tau(ranking, file.expected),
+        criteria=tuple(judge(criterion, runs) for criterion in file.criteria),
+    )
+
+
+def judge(criterion: Criterion, runs: Sequence[RunFigures]) -> CriterionResult:
+    """Return whether a criterion holds; open where the runs so far cannot decide it."""
+    seeds = [seed for run in runs for seed in run.seeds]
+    found = {seed.name: measured(seed.rows, criterion.measure) for seed in seeds}
+    whole = len(seeds) > 0 and all(run.seeds for run in runs) and all(seed.outcome == DONE for seed in seeds)
+    known = {name: value for name, value in found.items() if not math.isnan(value)}
+    if not known:
+        return CriterionResult(criterion, OPEN, f"no run has {criterion.measure}")
+    whole = whole and len(known) == len(found)
+    if criterion.quantifier == "every run":
+        missed = {name: value for name, value in known.items() if not criterion.holds(value)}
+        # A count grows until a run ends; a run that has ended short of it missed it.
+        final = {n: v for n, v in missed.items() if criterion.measure.reduction != "count" or _ended(n, seeds)}
+        state = MISSED if final else HELD if whole else OPEN
+        return CriterionResult(criterion, state, _evidence(final or known))
+    means = {run.letter: _mean([found[seed.name] for seed in run.seeds]) for run in runs}
+    means = {letter: value for letter, value in means.items() if not math.isnan(value)}
+    if criterion.quantifier == "some run":
+        held = any(criterion.holds(value) for value in means.values())
+    else:
+        held = criterion.holds(max(means.values()) - min(means.values()))
+    state = HELD if held and whole else MISSED if whole else OPEN
+    return CriterionResult(criterion, state, _evidence(means))
+
+
+def _seeds(folder: SweepFolder, file: SweepFile) -> list[SweepSeed]:
+    found = []
+    for name in folder.runs():
+        letter, dash, seed = name.removeprefix(f"{folder.name}-").rpartition("-seed")
+        if dash and letter in file.runs and seed.isdigit():
+            rows = read_rows(folder.run_folder(name))
+            found.append(SweepSeed(name, letter, int(seed), str(folder.outcome(name)["outcome"]), rows))
+    return sorted(found, key=lambda one: (one.letter, one.seed))
+
+
+def _figures(file: SweepFile) -> dict[str, Figure]:
+    """Return the columns by heading."""
+    figures: dict[str, Figure] = {"Elo gap": elo_gap}
+    for heading, text in USUAL.items():
+        figures[heading] = _figure(read_measure(text))
+    for measure in [file.primary.measure, *file.secondary]:
+        figures[heading_of(measure)] = _figure(measure)
+    return figures
+
+
+def heading_of(measure: Measure) -> str:
+    """Return the heading of a measure's column."""
+    return next((heading for heading, text in USUAL.items() if text == str(measure)), str(measure))
+
+
+def _figure(measure: Measure) -> Figure:
+    return lambda rows: measured(rows, measure)
+
+
+def elo_gap(rows: Sequence[Row]) -> float:
+    """Return the best checkpoint's Elo minus the base model's, in the last row that has both; NaN without one."""
+    for row in reversed(rows):
+        best = [float(value) for name, value in row.items() if name.startswith(CHECKPOINT) and value is not None]
+        if best and row.get(BASE_MODEL) is not None:
+            return max(best) - float(row[BASE_MODEL])
+    return math.nan
+
+
+def _figures_of(letter: str, file: SweepFile, seeds: Sequence[SweepSeed], figures: dict[str, Figure]) -> RunFigures:
+    own = tuple(seed for seed in seeds if seed.letter == letter)
+    values = {
+        name: tuple(value for seed in own if not math.isnan(value := figure(seed.rows)))
+        for name, figure in figures.items()
+    }
+    return RunFigures(letter, file.runs[letter].description, own, values)
+
+
+def _ranking(runs: Sequence[RunFigures], file: SweepFile) -> tuple[str, ...]:
+    sign, column = (1.0 if file.primary.goal == "lower" else -1.0), heading_of(file.primary.measure)
+    known = [run for run in runs if run.values[column]]
+    return tuple(run.letter for run in sorted(known, key=lambda run: sign * run.mean(column)))
+
+
+def _unresolved(runs: Sequence[RunFigures], ranking: Sequence[str], column: str) -> tuple[tuple[str, str], ...]:
+    by_letter = {run.letter: run for run in runs}
+    close = []
+    for first, second in pairwise(ranking):
+        one, two = by_letter[first], by_letter[second]
+        error = math.hypot(*(run.std(column) / math.sqrt(len(run.values[column])) for run in (one, two)))
+        if abs(one.mean(column) - two.mean(column)) < 2.0 * error:
+            close.append((first, second))
+    return tuple(close)
+
+
+def _tau(ranking: Sequence[str], expected: Sequence[str]) -> float:
+    both = [letter for letter in expected if letter in ranking]
+    if len(both) < 2:
+        return math.nan
+    return float(kendalltau(range(len(both)), [ranking.index(letter) for letter in both]).statistic)
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _ended(name: str, seeds: Sequence[SweepSeed]) -> bool:
+    return any(seed.name == name and seed.outcome != "did not end" for seed in seeds)
+
+
+def _evidence(values: dict[str, float]) -> str:
+    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+    if low == high or values[low] == values[high]:
+        return f"{values[low]:.4g} ({low})" if len(values) == 1 else f"{values[low]:.4g} in all {len(values)}"
+    return f"{values[low]:.4g} ({low}) to {values[high]:.4g} ({high})"

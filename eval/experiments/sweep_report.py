@@ -1,0 +1,145 @@
+"""Text and plain data of a sweep's analysis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sparring.agents.sweeps.search_report import ranked_trials, search_summary, shown
+from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder
+from sparring.eval.experiments.sweep_analysis import RunFigures, SweepAnalysis
+from sparring.eval.stats.tables import table
+
+SCHEMA_VERSION = 1
+DIGITS = {"Elo gap": "+.0f", "base_model Elo": ".0f", "reference drop": ".0f", "win rate": ".1%", "top-3 rate": ".1%"}
+"""Formats of columns; others have four significant digits."""
+
+
+def sweep_markdown(analysis: SweepAnalysis) -> str:
+    """Return the table, the ranking and the criteria as markdown, which also reads well in a terminal."""
+    file = analysis.file
+    headings = ["run", "description", "seeds done", *analysis.columns]
+    rows = [_row(run, analysis.columns) for run in _ranked(analysis)]
+    parts = [f"# Sweep {analysis.name}", f"Hypothesis: {file.hypothesis}", table(headings, rows), _ranking(analysis)]
+    if analysis.criteria:
+        lines = [f"- {one.state}: `{one.criterion}` ({one.evidence})" for one in analysis.criteria]
+        parts.append("Criteria:\n\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def sweep_plain(analysis: SweepAnalysis) -> dict[str, Any]:
+    """Return the analysis as JSON-like data; values that are unknown are None."""
+    runs = [
+        {
+            "run": run.letter,
+            "description": run.description,
+            "seeds": [{"name": seed.name, "seed": seed.seed, "outcome": seed.outcome} for seed in run.seeds],
+            "values": {name: list(run.values[name]) for name in analysis.columns},
+            "mean": {name: _known(run.mean(name)) for name in analysis.columns},
+            "std": {name: _known(run.std(name)) for name in analysis.columns},
+        }
+        for run in _ranked(analysis)
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "sweep",
+        "sweep": analysis.name,
+        "hypothesis": analysis.file.hypothesis,
+        "primary": {"measure": str(analysis.file.primary.measure), "goal": analysis.file.primary.goal},
+        "runs": runs,
+        "ranking": list(analysis.ranking),
+        "expected": list(analysis.file.expected),
+        "kendall_tau": _known(analysis.tau),
+        "unresolved": [list(pair) for pair in analysis.unresolved],
+        "criteria": [
+            {"criterion": str(one.criterion), "state": one.state, "evidence": one.evidence} for one in analysis.criteria
+        ],
+    }
+
+
+def sweep_cells(analysis: SweepAnalysis) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows, one per run and seed set, for CSV."""
+    headings = ["run", "description", "seeds_done", *analysis.columns]
+    cells = [
+        [run.letter, run.description, str(_done(run)), *(_number(run.mean(name)) for name in analysis.columns)]
+        for run in _ranked(analysis)
+    ]
+    return headings, cells
+
+
+def search_markdown(folder: SweepFolder) -> str:
+    """Return a search's trials, best first, and what it found and cost."""
+    headings, rows = search_cells(folder)
+    return f"# Search {folder.name}\n\n{table(headings, rows)}\n\n" + "  \n".join(search_summary(folder)) + "\n"
+
+
+def search_plain(folder: SweepFolder) -> dict[str, Any]:
+    """Return a search's trials as JSON-like data."""
+    summary = search_summary(folder)
+    trials = ranked_trials(folder)
+    return {"schema_version": SCHEMA_VERSION, "kind": "search", "sweep": folder.name, "trials": trials, "text": summary}
+
+
+def search_cells(folder: SweepFolder) -> tuple[list[str], list[list[str]]]:
+    """Return headings and a row per trial, best first."""
+    trials = ranked_trials(folder)
+    keys = list(dict.fromkeys(key for trial in trials for key in trial.get("options", {})))
+    headings = ["trial", "outcome", "updates", "seconds", "value", *keys]
+    rows = [
+        [
+            *(trial["run"], trial["outcome"], str(trial.get("updates", "")), f"{trial.get('seconds', 0.0):.0f}"),
+            shown(trial["value"]) if "value" in trial else "",
+            *(shown(trial.get("options", {}).get(key, "")) for key in keys),
+        ]
+        for trial in trials
+    ]
+    return headings, rows
+
+
+def _ranking(analysis: SweepAnalysis) -> str:
+    primary, expected = analysis.file.primary, analysis.file.expected
+    if not analysis.ranking:
+        return f"Ranking by {primary.measure}: no run has a value yet."
+    lines = [f"Ranking by {primary.measure}, {primary.goal} is better: {', '.join(analysis.ranking)}."]
+    if expected:
+        same = [letter for letter in expected if letter in analysis.ranking] == list(analysis.ranking)
+        tau = "" if math.isnan(analysis.tau) else f" (Kendall's tau {analysis.tau:+.2f})"
+        lines.append(f"Expected: {', '.join(expected)}; {'as expected' if same else 'not as expected'}{tau}.")
+    else:
+        lines.append("No ranking was expected.")
+    if analysis.unresolved:
+        pairs = ", ".join(f"{one} and {two}" for one, two in analysis.unresolved)
+        lines.append(f"Closer than two standard errors, so their order is not resolved: {pairs}.")
+    elif all(len(run.seeds) < 2 for run in analysis.runs):
+        lines.append("One seed each: no error is known, and the order may be chance.")
+    return "  \n".join(lines)
+
+
+def _ranked(analysis: SweepAnalysis) -> list[RunFigures]:
+    order = {letter: place for place, letter in enumerate(analysis.ranking)}
+    return sorted(analysis.runs, key=lambda run: order.get(run.letter, len(order)))
+
+
+def _row(run: RunFigures, columns: tuple[str, ...]) -> list[str]:
+    cells = [_cell(run, column) for column in columns]
+    return [run.letter, run.description, f"{_done(run)}/{len(run.seeds)}", *cells]
+
+
+def _cell(run: RunFigures, column: str) -> str:
+    form = DIGITS.get(column, ".4g")
+    if not run.values[column]:
+        return ""
+    spread = run.std(column)
+    return f"{run.mean(column):{form}}" + ("" if math.isnan(spread) else f" ± {spread:{form.lstrip('+')}}")
+
+
+def _done(run: RunFigures) -> int:
+    return sum(seed.outcome == DONE for seed in run.seeds)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else repr(value)

@@ -1,0 +1,137 @@
+"""Analysis of sweeps on written run folders: hand-computed columns, ranking, criteria, and the command."""
+
+import csv
+import io
+import json
+
+import pytest
+import yaml
+
+from sparring.eval import runs
+from sparring.eval.experiments.record import RunNotFoundError
+from sparring.eval.experiments.sweep_analysis import analyze_sweep, find_sweep
+
+FILE = {
+    "hypothesis": "Both together are stable.",
+    "run": "diplomacy_exp1_quick",
+    "runs": {"A": {"description": "one"}, "B": {"description": "two"}, "C": {"description": "three"}},
+    "primary": {"measure": "last(elo/base_model)", "goal": "lower"},
+    "secondary": ["max(benchmark/grad_norm)"],
+    "expected": ["B", "A", "C"],
+    "criteria": [
+        "every run: count(kl/mean) >= 2",
+        "every run: max(kl/max) < 1",
+        "some run: change(elo/base_model) < -50",
+        "between runs: final(game/win_bonus_rate) > 0.06",
+    ],
+}
+
+
+def row(base, best, kl, win):
+    return {
+        "env_steps": 1, "elo/base_model": base, "elo/checkpoint_000001": best, "elo/checkpoint_000005": best - 30,
+        "elo/challenger": 2000.0, "kl/mean": kl, "kl/max": 10 * kl, "game/win_bonus_rate": win,
+        "placement/top3_rate": 0.5, "league/reference_drop": 5 * (1000 - base), "benchmark/grad_norm": 3.0,
+    }  # fmt: skip
+
+
+ROWS = {
+    "A-seed0": [row(1000, 1010, 0.01, 0.1), row(980, 1030, 0.03, 0.1)],
+    "A-seed1": [row(1000, 1010, 0.01, 0.1), row(960, 1030, 0.03, 0.3)],
+    "B-seed0": [row(1000, 1010, 0.01, 0.1), row(900, 1050, 0.05, 0.1)],
+    "B-seed1": [row(1000, 1010, 0.01, 0.1), row(920, 1050, 0.07, 0.1)],
+    "C-seed0": [row(1000, 1010, 0.02, 0.1), row(1020, 990, 0.02, 0.1)],
+    "C-seed1": [row(1000, 1010, 0.02, 0.1), row(1030, 990, 0.02, 0.1)],
+}
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "mine-sweep"
+    folder.mkdir()
+    (folder / "sweep.yaml").write_text(yaml.safe_dump(FILE))
+    for label, rows in ROWS.items():
+        name = f"mine-{label}"
+        (folder / f"{name}.yaml").write_text("{}")
+        (folder / f"{name}.json").write_text(json.dumps({"outcome": "done"}))
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return tmp_path
+
+
+def states(root):
+    return [one.state for one in analyze_sweep(find_sweep("mine", root)).criteria]
+
+
+def test_the_columns_are_those_of_the_original_analysis(root):
+    a, b, _ = analyze_sweep(find_sweep("mine", root)).runs
+    assert a.values["Elo gap"] == (50.0, 70.0)  # the best checkpoint, never the challenger
+    assert a.mean("base_model Elo") == 970.0
+    assert a.std("base_model Elo") == pytest.approx(14.1421356)
+    assert a.mean("reference drop") == 150.0
+    assert b.mean("KL mean") == pytest.approx((0.03 + 0.04) / 2)
+    assert b.mean("KL max") == pytest.approx((0.5 + 0.7) / 2)
+    assert a.mean("win rate") == pytest.approx((0.1 + 0.2) / 2)
+    assert a.mean("top-3 rate") == 0.5
+    assert a.mean("max(benchmark/grad_norm)") == 3.0
+
+
+def test_the_ranking_beside_the_expected_one(root):
+    analysis = analyze_sweep(find_sweep("mine", root))
+    assert (analysis.ranking, analysis.tau, analysis.unresolved) == (("B", "A", "C"), 1.0, ())
+    content = {**FILE, "expected": ["C", "A", "B"]}
+    (root / "mine-sweep" / "sweep.yaml").write_text(yaml.safe_dump(content))
+    assert analyze_sweep(find_sweep("mine", root)).tau == -1.0
+
+
+def test_neighbours_within_two_standard_errors_are_not_resolved(root):
+    rows = [row(1000, 1010, 0.01, 0.1), row(860, 1050, 0.05, 0.1)]
+    (root / "mine-A-seed1" / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    assert analyze_sweep(find_sweep("mine", root)).unresolved == (
+        ("B", "A"),
+        ("A", "C"),
+    )  # 910 ± 10, 920 ± 60, 1025 ± 5
+
+
+def test_criteria_hold_or_not(root):
+    assert states(root) == ["held", "held", "held", "not held"]
+
+
+def test_a_criterion_of_unfinished_runs_is_open_unless_it_is_missed_already(root):
+    (root / "mine-sweep" / "mine-C-seed1.json").write_text(json.dumps({"outcome": "did not end"}))
+    (root / "mine-C-seed1" / "metrics.jsonl").write_text(json.dumps(row(1000, 1010, 0.02, 0.1)) + "\n{cut")
+    assert states(root) == ["open", "open", "open", "open"]
+    (root / "mine-C-seed1" / "metrics.jsonl").write_text(json.dumps(row(1000, 1010, 0.2, 0.1)) + "\n")
+    assert states(root)[1] == "not held"
+    (root / "mine-sweep" / "mine-C-seed1.json").write_text(json.dumps({"outcome": "failed: no memory"}))
+    assert states(root)[0] == "not held"
+
+
+def test_a_run_without_rows_has_no_place_in_the_ranking(root):
+    for seed in (0, 1):
+        (root / f"mine-B-seed{seed}" / "metrics.jsonl").unlink()
+    assert analyze_sweep(find_sweep("mine", root)).ranking == ("A", "C")
+
+
+def test_the_command_prints_table_json_and_csv(root, capsys):
+    assert runs.main(["analyze-sweep", "mine", "--checkpoint-dir", str(root)]) == 0
+    text = capsys.readouterr().out
+    assert "Expected: B, A, C; as expected (Kendall's tau +1.00)." in text
+    assert "- not held: `between runs: final(game/win_bonus_rate) > 0.06`" in text
+    assert runs.main(["analyze-sweep", "mine", "--json", "--checkpoint-dir", str(root)]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["schema_version"], content["ranking"]) == (1, ["B", "A", "C"])
+    assert content["runs"][0]["mean"]["base_model Elo"] == 910.0
+    assert runs.main(["analyze-sweep", "mine", "--output-format", "csv", "--checkpoint-dir", str(root)]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [one["run"] for one in rows] == ["B", "A", "C"]
+
+
+def test_unknown_names_and_sweeps_not_run_yet(root, capsys):
+    with pytest.raises(RunNotFoundError, match="no sweep 'mina' in .*did you mean 'mine'"):
+        find_sweep("mina", root)
+    with pytest.raises(RunNotFoundError, match=r"has not been run in .*python train\.py \+sweep=grpo_grouping"):
+        find_sweep("grpo_grouping", root)
+    assert runs.main(["analyze-sweep", "mina", "--checkpoint-dir", str(root)]) == 3
+    assert runs.main(["analyze-sweep", "mine", "--output-format", "yaml", "--checkpoint-dir", str(root)]) == 2
+    assert "did you mean" not in capsys.readouterr().out
