@@ -128,7 +128,7 @@ def test_the_command_prints_table_json_and_csv(root, capsys):
 
 
 def test_unknown_names_and_sweeps_not_run_yet(root, capsys):
-    with pytest.raises(RunNotFoundError, match="no sweep 'mina' in .*did you mean 'mine'"):
+    with pytest.raises(RunNotFoundError, match=r"no sweep .mina. in .*did you mean .mine."):
         find_sweep("mina", root)
     with pytest.raises(RunNotFoundError, match=r"has not been run in .*python train\.py \+sweep=grpo_grouping"):
         find_sweep("grpo_grouping", root)
