@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,7 +117,7 @@ class _Reader:
         self.take(re.compile(r"\)"), "a closing bracket after the metric")
         return Measure(reduction, metric)
 
-    def take(self, pattern: re.Pattern[str], wanted: str, known: dict[str, Callable[..., object]] | None = None) -> str:
+    def take(self, pattern: re.Pattern[str], wanted: str, known: Collection[str] | None = None) -> str:
         """Read one token of `pattern`, one of `known` if given."""
         self._skip()
         found = pattern.match(self.text, self.place)

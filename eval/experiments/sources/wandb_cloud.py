@@ -67,7 +67,8 @@ class WandBCloud:
         """Return all rows of a run."""
         run = self._attributes(id)
         rows = self._ask(f"history of {run['id']}", lambda: self._scan(run["id"]), version=_version(run))
-        table, events = RowTable(metrics), []
+        table = RowTable(metrics)
+        events: list[dict[str, Any]] = []
         for number, row in enumerate(rows):
             step = row.get("_step")
             add_logged(table, events, row.items(), step=step if isinstance(step, int) else number)
@@ -179,7 +180,8 @@ def _url() -> str:
 
 def _message(error: BaseException) -> str:
     """Return one line on a failed request: the server, the status where there is one, what to do."""
-    chain, found = [], error
+    chain: list[BaseException] = []
+    found: BaseException | None = error
     while found is not None and len(chain) < 10:
         chain.append(found)
         found = found.__cause__ or getattr(found, "exc", None) or found.__context__

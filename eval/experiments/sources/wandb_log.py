@@ -50,7 +50,8 @@ def _payloads(data: bytes, damage: list[str]) -> Iterator[tuple[int, bytes]]:
     if data[: len(MAGIC)] != MAGIC:
         damage.append(CUT_OFF if MAGIC.startswith(data) else "byte 0: is no W&B file, or of another version")
         return
-    at, parts = len(MAGIC), []
+    at = len(MAGIC)
+    parts: list[bytes] = []
     while at < len(data):
         left = BLOCK - at % BLOCK
         if left < HEADER.size:

@@ -126,11 +126,15 @@ class WandBOffline:
 
 def _read(paths: tuple[Path, ...], metrics: tuple[str, ...] | None) -> OfflineLog:
     """Read the files of a run; the last answer is kept while no file changes."""
-    return _read_files(paths, metrics, tuple((found.st_size, found.st_mtime_ns) for path in paths if (found := path.stat())))
+    return _read_files(
+        paths, metrics, tuple((found.st_size, found.st_mtime_ns) for path in paths if (found := path.stat()))
+    )
 
 
 @lru_cache(maxsize=2)
-def _read_files(paths: tuple[Path, ...], metrics: tuple[str, ...] | None, versions: tuple[tuple[int, int], ...]) -> OfflineLog:
+def _read_files(
+    paths: tuple[Path, ...], metrics: tuple[str, ...] | None, versions: tuple[tuple[int, int], ...]
+) -> OfflineLog:
     log = OfflineLog(RowTable(metrics))
     for path in paths:
         damage: list[str] = []
