@@ -2,8 +2,8 @@
 
     python tests/eval/experiments/traces/record.py checkpoints/NAME tests/eval/experiments/traces/NAME.jsonl.gz
 
-The first line has the command and the configuration, each further line one row of metrics.jsonl, and events without
-places on the disk.
+The first line has the command and the configuration, each further line one row of metrics.jsonl. Times of PPO
+are left out, since other programs ran on the same machine.
 """
 
 import gzip
@@ -13,14 +13,18 @@ from pathlib import Path
 
 import yaml
 
-OPTIONS = ("trainer", "seed", "phases")
-SECTIONS = {"env": ("id", "num_envs"), "ppo": ("learning_rate", "target_kl"), "grpo": ("learning_rate", "buffer_depth")}
+OPTIONS = ("trainer", "seed")
+SECTIONS = {
+    "env": ("id", "num_envs"),
+    "ppo": ("learning_rate", "target_kl"),
+    "grpo": ("learning_rate", "buffer_depth", "play"),
+}
 LEFT_OUT = ("time/", "trueskill/", "league/ace", "league/brawler", "league/chaser", "league/do", "elo/checkpoint")
 
 
 def main(folder: Path, target: Path, command: str) -> None:
     config = yaml.safe_load((folder / "config.yaml").read_text())
-    kept = {key: config[key] for key in OPTIONS if key in config and key != "phases"}
+    kept = {key: config[key] for key in OPTIONS if key in config}
     kept |= {
         name: {key: config[name][key] for key in keys if key in config[name]}
         for name, keys in SECTIONS.items()

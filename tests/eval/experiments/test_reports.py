@@ -1,0 +1,213 @@
+"""`analyze` and `compare` on recorded runs: content, files, exit codes, and texts that must not be interpreted."""
+
+import json
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import yaml
+
+from sparring.eval import runs
+from sparring.eval.experiments.analysis.comparison import (
+    ComparisonOptions,
+    common_limit,
+    difference,
+    grouped,
+    load_compared,
+)
+from sparring.eval.experiments.analysis.resampling import difference_of_means, mean_of
+from sparring.eval.experiments.analysis.rules import RULES
+from sparring.eval.experiments.reports.report import LinePlot, PlotLine, number
+from sparring.eval.experiments.reports.svg import draw_svg
+from sparring.eval.experiments.reports.terminal import sparkline
+from sparring.eval.experiments.sources.run_folders import RunFolders
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.links = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for key, value in attrs if key in ("src", "href", "srcset", "data")]
+
+
+def test_analyze_prints_and_writes(run_folder, tmp_path, capsys):
+    folder, page, text = run_folder("sick_learning_rate"), tmp_path / "out" / "a.html", tmp_path / "out" / "a.md"
+    options = ["--html", str(page), "--markdown", str(text), "--price", "2"]
+    assert runs.main(["analyze", str(folder), *options]) == 0
+    shown = capsys.readouterr().out
+    for part in ("kl_high", "next:", "Training", "Curriculum", "Power law", "League"):
+        assert part in shown
+    assert "**critical: kl\\_high** (instability)" in text.read_text()
+    found = Tags()
+    found.feed(page.read_text())
+    assert "svg" in found.tags
+    assert found.links == []
+    assert not {"script", "link", "img", "iframe"} & set(found.tags)
+    assert "http" not in re.sub(r"http-equiv", "", page.read_text())
+
+
+def test_a_healthy_grpo_run_has_the_steps_of_the_workflow(run_folder, capsys):
+    folder = run_folder("healthy_grpo")
+    assert runs.main(["analyze", str(folder), "--json", "--parameters", "1800000", "--price", "3"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["schema_version"], report["findings"]) == (1, [])
+    titles = [section["title"] for section in report["sections"]]
+    wanted = ["State and configuration", "Training", "Performance", "Extraction of orders", "Rollouts", "Prefix cache"]
+    assert titles == [*wanted, "Power law", "League", "Evaluation"]
+    laws = report["sections"][titles.index("Power law")]["tables"][0]["rows"]
+    assert [row[0] for row in laws] == [
+        *("env steps", "games", "prompt tokens", "simulated years", "seconds"),
+        *("cost (USD at 3 an hour)", "FLOPs (estimate)"),
+    ]
+    text = " ".join(report["sections"][titles.index("Performance")]["text"])
+    assert "Throughput per second" in text
+    assert "Cost: " in text
+
+
+def test_texts_of_a_run_are_never_markup(run_folder, tmp_path, capsys):
+    """A configuration or a metric may come from a stranger."""
+
+    def edit(number, row):
+        row["eval/<script>alert(1)</script>[red]/win_rate"] = 0.5
+
+    folder, page = run_folder("sick_guard", edit=edit, trainer="<img src=x>"), tmp_path / "a.html"
+    assert runs.main(["analyze", str(folder), "--html", str(page)]) == 0
+    found = Tags()
+    found.feed(page.read_text())
+    assert not {"script", "img"} & set(found.tags)
+    assert "[red]" in capsys.readouterr().out
+
+
+def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
+    folder = run_folder("sick_no_learning")
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    lines[20] = "{broken\n"
+    (folder / "metrics.jsonl").write_text("".join(lines))
+    assert runs.main(["analyze", str(folder)]) == 4
+    assert "damaged: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["analyze", "sick_guardd"], 3, "did you mean sick_guard"),
+        (["analyze", "sick_guard", "--reward", "rollout/win"], 3, "--reward: no value of metric 'rollout/win'"),
+        (["analyze", "sick_guard", "--price", "-1"], 2, "--price=-1.0: must be a positive number"),
+        (["analyze", "sick_guard", "--parameters", "0"], 2, "--parameters=0: must be at least 1"),
+        (["analyze", "sick_guard", "--rules", "none.yaml"], 2, "none.yaml"),
+        (["compare", "sick_guard"], 2, "needs at least two different runs"),
+        (["compare", "sick_guard", "sick_guard"], 2, "needs at least two different runs"),
+        (["compare", "sick_guard", "sick_cartpole", "--equal", "step"], 2, "did you mean 'steps'?"),
+        (["compare", "sick_guard", "sick_cartpole", "--equal", "seconds"], 2, "no seconds are recorded; use --equal"),
+        (["compare", "sick_guard", "sick_cartpole", "-m", "train/approx"], 3, "no value of metric 'train/approx'"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(run_folder, capsys, arguments, code, message):
+    root = run_folder("sick_guard").parent
+    run_folder("sick_cartpole")
+    assert runs.main([*arguments, "--root", str(root)]) == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.fixture
+def seeds(run_folder):
+    """Write two configurations with three seeds each: the reward of B is 0.5 above A's, and seeds differ by 1."""
+
+    def write():
+        names = []
+        for letter, gain in (("a", 0.0), ("b", 0.5)):
+            for seed in range(3):
+
+                def edit(number, row, gain=gain, seed=seed):
+                    row["benchmark/reward_mean"] = 2.0 + gain + seed
+
+                name = f"{letter}{seed}"
+                folder = run_folder("healthy_grpo", to=name, edit=edit, seed=seed, grpo={"learning_rate": 1e-4 + gain})
+                names.append(name)
+        return folder.parent, names
+
+    return write
+
+
+def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
+    root, names = seeds()
+    command = [
+        "compare",
+        *names,
+        "--root",
+        str(root),
+        "-m",
+        "benchmark/reward_mean",
+        "--html",
+        str(tmp_path / "c.html"),
+    ]
+    assert runs.main([*command, "--json"]) == 0
+    sections = {part["title"]: part for part in json.loads(capsys.readouterr().out)["sections"]}
+    assert sections["Differences of configuration"]["tables"][0]["rows"] == [["grpo.learning_rate", "0.0001", "0.5001"]]
+    ((metric, value, interval, clear, basis),) = sections["b0 and 2 more seeds minus a0 and 2 more seeds"]["tables"][0][
+        "rows"
+    ]
+    assert (metric, value, clear, basis) == ("benchmark/reward_mean", "0.5", "not 0", "3 pairs of seeds")
+    assert interval == "0.5 to 0.5"
+    assert "<svg" in (tmp_path / "c.html").read_text()
+
+
+def test_runs_are_compared_where_both_have_been(run_folder):
+    """The shorter run decides: values later than its end are not used."""
+    root = run_folder("healthy_grpo").parent
+    run_folder("healthy_grpo", to="short", rows=15)
+    options = ComparisonOptions(equal="updates")
+    long, short = load_compared(["healthy_grpo", "short"], [RunFolders(root)], options)
+    assert long.value("benchmark/reward_mean", 15.0) == short.value("benchmark/reward_mean", 15.0)
+    assert long.value("benchmark/reward_mean", 15.0) != long.value("benchmark/reward_mean", 30.0)
+    (group,) = grouped([long, short])
+    assert len(group.runs) == 2
+
+
+def test_one_run_a_side_is_compared_by_windows(run_folder):
+    root = run_folder("healthy_grpo").parent
+    run_folder("healthy_grpo", to="other", trainer="clone")
+    compared = load_compared(["healthy_grpo", "other"], [RunFolders(root)], ComparisonOptions())
+    base, other = grouped(compared)
+    found = difference(base, other, "benchmark/reward_mean", common_limit(compared))
+    assert found.estimate.value == 0.0
+    assert "windows" in found.basis
+
+
+def test_bootstrap_intervals_agree_with_students_t():
+    """For 60 normal values both are the mean and about 1.96 standard errors."""
+    values = np.random.default_rng(3).normal(1.0, 2.0, 60)
+    low, high = mean_of(values).interval
+    error = values.std(ddof=1) / np.sqrt(60)
+    assert (low, high) == pytest.approx((values.mean() - 1.96 * error, values.mean() + 1.96 * error), abs=0.12)
+    gap = difference_of_means(values + 1.0, values)
+    assert gap.value == pytest.approx(1.0)
+    assert gap.interval[0] < 1.0 < gap.interval[1]
+
+
+def test_a_plot_is_well_formed_and_inside_its_frame():
+    line = PlotLine("<&>", (1.0, 10.0, 1000.0), (0.5, 2.0, -1.0))
+    for log in (False, True):
+        text = draw_svg(LinePlot("<title>", "x", (line,), log=log, marks=(5.0,)))
+        root = ElementTree.fromstring(text)
+        points = next(part for part in root if part.tag == "polyline").get("points").split()
+        assert len(points) == (2 if log else 3)  # -1 has no logarithm
+        assert all(0 <= float(value) <= 520 for point in points for value in point.split(","))
+
+
+def test_sparklines_and_numbers():
+    assert sparkline((0.0, 0.5, 1.0)) == "▁▅█"
+    assert [number(value) for value in (None, 3.0, 0.12345, 12345.6, 2e12, float("nan"))] == [
+        *("-", "3", "0.1235", "12,346", "2e+12", "-")
+    ]
+
+
+def test_the_rules_of_the_package_are_plain_yaml():
+    assert yaml.safe_load(RULES.read_text())["rules"]

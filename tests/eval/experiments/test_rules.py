@@ -1,0 +1,166 @@
+"""Rules on recorded runs: none fires on a healthy one, the right ones on each sick one."""
+
+import re
+
+import numpy as np
+import pytest
+
+from sparring.configs.core.errors import InputError
+from sparring.eval.experiments.analysis.derived import curriculum_shifts, with_derived
+from sparring.eval.experiments.analysis.detectors import DETECTORS, Plateau
+from sparring.eval.experiments.analysis.rules import PATTERNS, apply_rules, load_rules
+from sparring.eval.experiments.analysis.series import Series
+
+
+@pytest.fixture
+def fired(read_run):
+    def find(name, **how):
+        record, history = read_run(name, **how)
+        return {
+            finding.rule: finding for finding in apply_rules(load_rules(), with_derived(record, history), record.config)
+        }
+
+    return find
+
+
+@pytest.mark.parametrize("name", ["healthy_quickstart", "healthy_cartpole", "healthy_grpo"])
+def test_no_rule_fires_on_a_healthy_run(fired, name):
+    assert fired(name) == {}
+
+
+SICK = {
+    "sick_learning_rate": {"kl_high", "clip_fraction_high", "value_loss_exploded"},
+    "sick_entropy": {"entropy_collapse", "guard_interventions", "gradient_spikes", "gradient_growth"},
+    "sick_no_learning": {"policy_does_not_move"},
+    "sick_guard": {"guard_interventions"},
+    "sick_cartpole": {"return_plateau", "policy_does_not_move"},
+    "sick_grpo_rate": {"kl_to_reference_high"},
+    "sick_grpo_no_learning": {"reward_plateau"},
+}
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_the_right_rules_fire_on_a_sick_run(fired, name):
+    assert set(fired(name)) == SICK[name]
+
+
+def test_evidence_names_steps_and_values_of_the_run(fired, read_run):
+    evidence = fired("sick_learning_rate")["kl_high"].evidence[0]
+    _, history = read_run("sick_learning_rate", to="again")
+    kl = dict(zip(history.step, history.columns["train/approx_kl"], strict=True))
+    assert evidence.metric == "train/approx_kl"
+    assert evidence.steps
+    assert [kl[step] for step in evidence.steps] == list(evidence.values)
+    assert min(evidence.values) > 0.1
+
+
+def change(**metrics):
+    """Overwrite metrics of a recorded run from the eighth row on: what a machine or a model would break."""
+
+    def edit(number, row):
+        if number >= 8:
+            row.update(metrics)
+
+    return edit
+
+
+def ramp(metric, start, slope):
+    def edit(number, row):
+        row[metric] = start + slope * number
+
+    return edit
+
+
+BROKEN = {
+    "rollouts_failed": change(**{"rollout/failed_count": 2.0}),
+    "workers_restarted": change(**{"rollout/restarts": 1.0}),
+    "weights_slow": change(**{"rollout/max_volume_reload_s": 45.0}),
+    "no_overlap": change(**{"benchmark/pipeline_overlap_s": 0.0}),
+    "extraction_low": change(**{"extraction/rate": 0.8}),
+    "empty_responses": ramp("extraction/empty_responses", 0.0, 1.0),
+    "cache_inefficient": change(**{"cache/hit_rate": 0.1}),
+    "kl_to_reference_high": change(**{"benchmark/kl": 4.0}),
+    "reward_falls_at_low_loss": ramp("benchmark/reward_mean", 5.0, -0.05),
+    "reward_collapse": ramp("benchmark/reward_mean", 14.0, -0.4),
+    "token_entropy_collapse": change(**{"policy/entropy_mean": 0.02}),
+    "groups_without_signal": change(**{"processing/skip_rate": 0.9}),
+    "steps_skipped": change(**{"guard/skipped_steps": 3.0}),
+    "uneven_compute": ramp("power_law/simulated_years_per_step", 1.0, 40.0),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_fault_put_into_a_recorded_run_is_found(fired, rule):
+    assert rule in fired("healthy_grpo", edit=BROKEN[rule])
+
+
+def test_a_run_without_cache_metrics_is_told_so(fired):
+    def edit(number, row):
+        for key in [key for key in row if key.startswith("cache/")]:
+            del row[key]
+
+    assert set(fired("healthy_grpo", edit=edit)) == {"cache_absent"}
+
+
+def test_a_forgotten_bot_is_found(fired):
+    def edit(number, row):
+        if number > 200:
+            row["curriculum/do_nothing/win_rate"] = 0.3
+
+    assert set(fired("healthy_quickstart", edit=edit)) == {"bot_forgotten"}
+
+
+def test_every_pattern_of_the_workflow_has_a_rule():
+    assert {rule.pattern for rule in load_rules()} == set(PATTERNS)
+    assert len({rule.name for rule in load_rules()}) == len(load_rules())
+
+
+def test_shifts_of_the_curriculum(read_run):
+    """The run file adds four bots at update 60, the 61st row; each update has 512 x 64 env steps."""
+    (shift,) = curriculum_shifts(read_run("healthy_quickstart")[1])
+    assert (shift.row, shift.env_steps) == (61, 61 * 512 * 64)
+    assert shift.before > 0.9 > shift.after
+
+
+def test_a_plateau_is_flat_noise_but_no_slow_rise():
+    rng = np.random.default_rng(1)
+    rows = np.arange(1, 101)
+    flat, rising = (Series("x", rows, rows, rng.normal(size=100) * 0.1 + slope * rows / 100) for slope in (0.0, 1.0))
+    assert Plateau().find(flat)
+    assert Plateau().find(rising) is None
+    assert Plateau(ceiling=-1.0).find(flat) is None
+
+
+RULE = "rules: [{name: x, pattern: cache, severity: info, finding: a, next: b, signs: [%s]}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1", "is not a readable YAML file"),
+        ("a: 1", "list of mappings under `rules`"),
+        ("rules: [{nam: x}]", "did you mean 'name'?"),
+        (RULE.replace("cache", "y") % "1", "unknown pattern"),
+        (RULE % "", "at least one sign"),
+        (RULE % "1", "must be a mapping with metrics and a detector"),
+        (RULE % "{metrics: m, above: {limit: .nan}}", "above.limit=nan: must be a finite number"),
+        (RULE % "{metrics: m, above: {}}", "'limit'"),
+        (RULE % "{metrics: m, above: {limi: 1}}", "did you mean 'limit'?"),
+        (RULE % "{metrics: m, abov: {limit: 1}}", "did you mean 'above'?"),
+        (RULE % "{metrics: m}", "exactly one detector"),
+    ],
+)
+def test_a_wrong_file_of_rules_is_refused_in_one_line(tmp_path, text, message):
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        load_rules(path)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", sorted(set(DETECTORS) - {"missing"}))
+def test_detectors_say_nothing_of_an_empty_series(kind):
+    needed = {"above": {"limit": 0}, "below": {"limit": 0}, "spikes": {"times": 2}, "growth": {"times": 2}}
+    needed |= {"varies": {"limit": 1}, "decline": {"relative": 0.1}}
+    empty = Series("x", np.array([]), np.array([]), np.array([]))
+    assert DETECTORS[kind](**needed.get(kind, {})).find(empty) is None
