@@ -62,8 +62,8 @@ def make(command: DataCommand) -> list[str]:
         engine = None
         if command.labelled or needs_engine(command.data):
             cache = Path(command.cache) if command.cache else None
-            sizes = {"depth": command.depth, "processes": command.processes}
-            engine = stack.enter_context(open_engine(command.engine, **sizes, cache=cache))
+            opened = open_engine(command.engine, depth=command.depth, processes=command.processes, cache=cache)
+            engine = stack.enter_context(opened)
         positions = draw_positions(command.data, engine)
         chosen = [record for split in SPLITS for record in positions[split][: command.labelled]]
         analyses = label(chosen, engine, seed=command.data.seed) if engine and chosen else []
