@@ -41,7 +41,7 @@ PLACEHOLDERS = {
     "<i>": ["0", "1"],
 }
 PLACEHOLDERS |= {"<agent>": AGENTS, "<category>": CATEGORIES}
-GRPO, CHESS = "## Language models: GRPO\n", "## Language models: chess and the overfit check\n"
+GRPO = "## Language models: GRPO\n"
 
 
 def listed(text):
@@ -51,7 +51,7 @@ def listed(text):
 
 def documented():
     """All keys of the page; a key twice on it is an error."""
-    first, second = map(listed, PAGE.read_text().split(CHESS)[0].split(GRPO))
+    first, second = map(listed, PAGE.read_text().split(GRPO))
     assert not first.keys() & second.keys()
     return first | second
 
@@ -62,7 +62,7 @@ def of_ppo():
 
 def of_grpo():
     """Keys that GRPO alone writes."""
-    return listed(PAGE.read_text().split(CHESS)[0].split(GRPO)[1])
+    return listed(PAGE.read_text().split(GRPO)[1])
 
 
 def matches(documented_key, key):
