@@ -123,6 +123,7 @@ class Outcome:
         """Return that of the run in `folder`."""
         content = read_state(max((folder / "state").glob("update_*"))).content
         del content["logger"]["bytes"]
+        content.pop("seconds", None)  # the time that cloning took
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         untimed = [{key: row[key] for key in row if not any(clock in key for clock in CLOCKS)} for row in rows]
         return cls(sha256(pack(content)), untimed, _policies(folder))
