@@ -118,3 +118,14 @@ def test_the_policy_that_is_evaluated_does_not_sample(played):
         mean = policy.network.actor(obs)
         assert torch.equal(policy.act(obs)[:, :2], mean[:, :2])
         assert torch.equal(policy.act(obs)[:, 2] > 0.5, mean[:, 2] > 0)
+
+
+def test_as_good_as_the_best_counts_as_an_improvement(played):
+    """The later policy has met more bots; a worse one is none."""
+    checks = make_checks(every=1)
+    played.wins[:] = [5, 5, 5, 5, 4, 5, 5, 6]
+    improved = []
+    for update in range(4):
+        after(checks, update)
+        improved.append(checks.improved)
+    assert improved == [True, True, False, True]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo import learner
 from sparring.agents.ppo.learner import PPOLearner, explained_variance, surrogate, value_loss
 from sparring.agents.ppo.minibatches import minibatches, normalize
 from sparring.agents.ppo.precision import Autocast
@@ -306,3 +307,18 @@ def test_a_step_whose_scaled_gradient_overflows_is_skipped():
     assert torch.equal(weights(net), before)
     assert metrics["train/grad_norm"] == 0.0
     assert autocast.scaler.get_scale() < 1e38
+
+
+def test_the_largest_ratio_is_that_of_all_minibatches(monkeypatch):
+    """The first has ratios of 1, those after large steps do not."""
+    found = []
+
+    def noted(*arguments):
+        loss, measured = surrogate(*arguments)
+        found.append(float(measured[2]))
+        return loss, measured
+
+    monkeypatch.setattr(learner, "surrogate", noted)
+    metrics = run(network(), some_samples(), learning_rate=0.05)
+    assert metrics["train/ratio_max"] == max(found) > 1.5
+    assert min(found) == pytest.approx(1.0, abs=1e-5)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sparring.agents.play.learner_env import LearnerEnv, MatchTally
-from sparring.agents.play.matches import MatchSettings
+from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.promotion import Promotion
@@ -246,3 +246,19 @@ def test_the_test_tells_a_strong_learner_from_an_equal_one():
     even = promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none"))
     assert even.accepted != "H1"
     assert promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none")) == even
+
+
+def test_both_sample_their_actions_in_the_test_of_a_promotion(monkeypatch):
+    """As in training: a greedy policy is not the one that the pool will hold."""
+    strong, met = load_checkpoint(RELEASED / "dogfight_quickstart.pt"), []
+
+    def noted(left, right, **options):
+        met.extend([left, right])
+        return play(left, right, **options)
+
+    monkeypatch.setattr("sparring.agents.ppo.promotion.play", noted)
+    promotion = Promotion(SelfPlayConfig(promotion_games=4), MatchSettings(threads=1), strong.contract, seed=3)
+    promotion.test(strong.network, strong.network.state_dict(), 5, ranges("none"))
+    obs = torch.randn(64, strong.network.obs_dim, generator=torch.Generator().manual_seed(0))
+    assert len(met) == 2
+    assert not any(torch.equal(policy.act(obs), policy.act(obs)) for policy in met)
