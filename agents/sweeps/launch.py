@@ -8,6 +8,7 @@ and continues those that are not.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -22,13 +23,14 @@ from sparring.agents.sweeps.search_report import search_summary
 from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import ROOT
-from sparring.configs.sweeps.plan import Launcher, SweepPlan
+from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan
 
 PLUGINS = ("hydra_joblib_launcher", "hydra_submitit_launcher")
+INTERRUPTED = 130
 
 
 def launch_sweep(plan: SweepPlan) -> int:
-    """Launch the sweep, wait, print the outcomes; return 0 if every run is done or pruned, else 1."""
+    """Launch the sweep, wait, print the outcomes; return 0 if every run is done or pruned, 130 after Ctrl-C, else 1."""
     searches = "search" in plan.file
     _check_packages(searches)
     first = plan.runs[0]
@@ -39,18 +41,22 @@ def launch_sweep(plan: SweepPlan) -> int:
     waiting = _put(folder, names, plan)
     finished = f", {len(names) - len(waiting)} finished before" if len(waiting) < len(names) else ""
     print(f"{folder.path}: {len(names)} runs{finished}, launched by {plan.launcher.name}", flush=True)
+    code = 0
     try:
         if waiting:
             _launch(folder.path, waiting, plan.launcher)
     except SystemExit:
         print("the launcher gave up; what it had launched by then is below", flush=True)
+    except KeyboardInterrupt:
+        print("stopped; the same command continues the sweep", flush=True)
+        code = INTERRUPTED
     outcomes = [folder.outcome(run) | {"run": run} for run in names]
     print("\n".join(table(plan.varied, outcomes)))
     if searches:
         print("\n".join(search_summary(folder)))
     if plan.file:
         print(f"analysis: sparring-runs analyze-sweep {name}")
-    return 0 if all(outcome["outcome"] in FINISHED for outcome in outcomes) else 1
+    return code or (0 if all(outcome["outcome"] in FINISHED for outcome in outcomes) else 1)
 
 
 def table(varied: Sequence[str], outcomes: Sequence[dict[str, Any]]) -> list[str]:
@@ -72,12 +78,12 @@ def _put(folder: SweepFolder, names: Sequence[str], plan: SweepPlan) -> list[str
     return waiting
 
 
-def _launch(folder: Path, names: Sequence[str], launcher: Launcher) -> None:
+def _launch(folder: Path, names: Sequence[str], launcher: HydraLauncher) -> None:
     """Run the jobs with Hydra's launcher, and wait for them."""
     options = [f"hydra.launcher.{key}={json.dumps(value)}" for key, value in launcher.options.items()]
     quiet = ["hydra/hydra_logging=none", "hydra/job_logging=none", "hydra.output_subdir=null"]
     jobs = ",".join(f"'{name}'" for name in names)
-    where = [f"hydra.sweep.dir='{folder}'", f"+folder='{folder}'", f"+job={jobs}"]
+    where = [f"hydra.sweep.dir='{folder}'", f"+folder='{folder}'", f"+job={jobs}", f"+launcher={os.getpid()}"]
     arguments = sys.argv
     sys.argv = ["train", "--multirun", f"hydra/launcher={launcher.name}", *options, *quiet, *where]
     try:

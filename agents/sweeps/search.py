@@ -18,15 +18,15 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import Trial, TrialState
 
-from sparring.agents.sweeps.job import train_recorded
 from sparring.agents.sweeps.measured import Row, measured, read_rows, values
 from sparring.agents.sweeps.sweep_folder import DONE, PRUNED, SweepFolder
+from sparring.agents.sweeps.training import train_recorded
 from sparring.configs.core.errors import InputError
 from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.configs.sweeps.criteria import Measure
 from sparring.configs.sweeps.file import SweepFile
-from sparring.configs.sweeps.search_space import Choices, Interval, Pruning
+from sparring.configs.sweeps.search_space import ChoiceSpace, Interval, Pruning
 from sparring.configs.validate import validate
 
 JOURNAL = "study.jsonl"
@@ -56,7 +56,7 @@ class TrialObserver:
         if not len(values([metrics], self._measure.metric)):
             return False
         self._trial.report(measured(self._rows, self._measure), step=len(self._rows))
-        self.pruned = self._trial.should_prune()
+        self.pruned = bool(self._trial.should_prune())
         return self.pruned
 
 
@@ -118,8 +118,8 @@ def _trial_of(study: optuna.Study, name: str) -> Trial:
     return trial
 
 
-def _draw(trial: Trial, key: str, space: Interval | Choices) -> Any:
-    if isinstance(space, Choices):
+def _draw(trial: Trial, key: str, space: Interval | ChoiceSpace) -> Any:
+    if isinstance(space, ChoiceSpace):
         return trial.suggest_categorical(key, space.values)
     if space.whole:
         return trial.suggest_int(key, int(space.low), int(space.high), log=space.log)
@@ -142,4 +142,5 @@ def _tell(study: optuna.Study, trial: Trial, outcome: str, value: float) -> None
 def _pruner(pruning: Pruning | None) -> optuna.pruners.BasePruner:
     if pruning is None:
         return optuna.pruners.NopPruner()
-    return optuna.pruners.MedianPruner(n_startup_trials=pruning.startup_trials, n_warmup_steps=pruning.warmup_rows)
+    first = pruning.warmup_rows + 1  # Optuna counts the step from which it may prune
+    return optuna.pruners.MedianPruner(n_startup_trials=pruning.startup_trials, n_warmup_steps=first)

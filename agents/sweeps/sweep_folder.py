@@ -22,9 +22,11 @@ from sparring.configs.schema import RunConfig
 from sparring.configs.serialization import from_plain, read_yaml, to_plain
 
 SUFFIX = "-sweep"
-DONE, PRUNED, NEVER = "done", "pruned", "did not end"
+DONE, PRUNED, STOPPED, NEVER = "done", "pruned", "stopped", "did not end"
 FINISHED = (DONE, PRUNED)
 SWEEP = "sweep.yaml"
+NO_RUNS = (SWEEP, "multirun.yaml")
+"""Files that are no run's configuration; Hydra writes the second."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class SweepFolder:
 
     def runs(self) -> list[str]:
         """Return the names of the runs, in order of name."""
-        return sorted(path.stem for path in self.path.glob("*.yaml") if path.name != SWEEP)
+        return sorted(path.stem for path in self.path.glob("*.yaml") if path.name not in NO_RUNS)
 
     def create(self, content: Mapping[str, Any], *, fixed: bool) -> None:
         """Make the folder and store the sweep file's content; if `fixed`, refuse one that differs from before."""

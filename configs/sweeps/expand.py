@@ -16,7 +16,7 @@ from sparring.configs.load import load
 from sparring.configs.schema import FOLDER, RunConfig
 from sparring.configs.sweeps.file import SweepFile, read_sweep_file
 from sparring.configs.sweeps.grid import values
-from sparring.configs.sweeps.plan import Launcher, SweepPlan, read_launcher, without_bar
+from sparring.configs.sweeps.plan import HydraLauncher, SweepPlan, read_launcher, without_bar
 from sparring.configs.sweeps.sections import overrides
 
 SWEEP, LETTERS, SEED, NAME = "sweep=", "runs=", "seed=", "name="
@@ -38,7 +38,7 @@ def read_sweep(arguments: Sequence[str]) -> SweepPlan:
     return _search(file, launcher, rest) if file.search else _runs(file, launcher, rest)
 
 
-def _runs(file: SweepFile, launcher: Launcher, rest: Sequence[str]) -> SweepPlan:
+def _runs(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> SweepPlan:
     letters, typed = _letters(file, rest)
     seeds, typed = _seeds(file, typed)
     name, typed = _name(file, typed)
@@ -52,7 +52,7 @@ def _runs(file: SweepFile, launcher: Launcher, rest: Sequence[str]) -> SweepPlan
     return SweepPlan(name, launcher, runs, labels, varied, file.plain)
 
 
-def _search(file: SweepFile, launcher: Launcher, rest: Sequence[str]) -> SweepPlan:
+def _search(file: SweepFile, launcher: HydraLauncher, rest: Sequence[str]) -> SweepPlan:
     assert file.search is not None
     seeds, typed = _seeds(file, rest)
     name, typed = _name(file, typed)

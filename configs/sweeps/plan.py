@@ -22,7 +22,7 @@ MOST_RUNS = 1000
 
 
 @dataclass(frozen=True)
-class Launcher:
+class HydraLauncher:
     """Hydra's launcher and its options."""
 
     name: str
@@ -35,7 +35,7 @@ class SweepPlan:
 
     name: str
     """Empty for a generated one."""
-    launcher: Launcher
+    launcher: HydraLauncher
     runs: list[RunConfig]
     labels: list[str]
     varied: list[str]
@@ -48,7 +48,7 @@ class SweepPlan:
             raise ConfigError(f"{len(self.runs)} runs: a sweep has at most {MOST_RUNS}; give fewer values")
 
 
-def read_launcher(arguments: Sequence[str]) -> tuple[Launcher, list[str]]:
+def read_launcher(arguments: Sequence[str]) -> tuple[HydraLauncher, list[str]]:
     """Return the launcher that the arguments choose, and the other arguments."""
     names = [text.removeprefix(CHOICE) for text in arguments if text.startswith(CHOICE)]
     name = choose("launcher", names[-1] if names else DEFAULT_LAUNCHER, launchers())
@@ -59,7 +59,7 @@ def read_launcher(arguments: Sequence[str]) -> tuple[Launcher, list[str]]:
             key, _, value = text.removeprefix(OPTION).partition("=")
             options[key] = yaml.safe_load(value)
     rest = [text for text in arguments if not text.startswith((CHOICE, OPTION))]
-    return Launcher(file["launcher"], options), rest
+    return HydraLauncher(file["launcher"], options), rest
 
 
 def launchers() -> list[str]:

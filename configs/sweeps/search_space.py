@@ -33,7 +33,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Choices:
+class ChoiceSpace:
     """One of several values: numbers, texts or truth values."""
 
     values: tuple[Any, ...]
@@ -62,7 +62,7 @@ class Search:
     sampler: str
     trials: int
     pruning: Pruning | None
-    space: dict[str, Interval | Choices]
+    space: dict[str, Interval | ChoiceSpace]
 
 
 def read_search(value: Any) -> Search:
@@ -85,7 +85,7 @@ def _pruning(value: Any) -> Pruning:
     return Pruning(rows, whole("search.prune.startup_trials", content.get("startup_trials", 4), 1, MOST_TRIALS))
 
 
-def _values(key: str, value: Any) -> Interval | Choices:
+def _values(key: str, value: Any) -> Interval | ChoiceSpace:
     content = mapping(key, value, ("low", "high", "log", "choices"))
     if "choices" in content:
         given = content["choices"]
@@ -93,7 +93,7 @@ def _values(key: str, value: Any) -> Interval | Choices:
             raise ConfigError(f"{key}.choices={given}: must be a list of values, and stand alone")
         if not all(isinstance(one, bool | int | float | str) for one in given):
             raise ConfigError(f"{key}.choices={given}: must hold numbers, texts and truth values only")
-        return Choices(tuple(given))
+        return ChoiceSpace(tuple(given))
     mapping(key, value, needed=("low", "high"))
     low, high = number(f"{key}.low", content["low"]), number(f"{key}.high", content["high"])
     log = content.get("log", False)

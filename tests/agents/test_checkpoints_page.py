@@ -20,7 +20,7 @@ FILES, KEYS = (
     for part in PAGE.split("A checkpoint is a dict")
 )
 LATER = {f"{kind}.{ending}" for kind in ("eval", "sprt", "payoff") for ending in ("json", "md")} | {"payoff.png"}
-NOT_IN_EVERY_RUN = LATER | {"guard_report.json", "wandb_id"}
+NOT_IN_EVERY_RUN = LATER | {"guard_report.json", "notes.md", "wandb_id"}
 
 
 @pytest.fixture(scope="module")

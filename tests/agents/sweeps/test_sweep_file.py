@@ -145,3 +145,16 @@ def test_a_missing_optuna_is_one_line(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "optuna" else object())
     with pytest.raises(InputError, match=r'a search needs optuna: pip install -e "\.\[search\]"'):
         module._check_packages(searches=True)
+
+
+def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(launch, tmp_path, monkeypatch):
+    from sparring.agents.sweeps import job as module
+
+    def interrupted(run, observe=None):
+        return {"outcome": "stopped (130)"}
+
+    monkeypatch.setattr(module, "train_recorded", interrupted)
+    code, said = launch(FILE, "runs=A,C")
+    assert code == 130
+    assert "stopped; the same command continues the sweep" in said.out
+    assert "mine-C-seed0  did not end" in said.out

@@ -50,6 +50,7 @@ def root(tmp_path):
     folder = tmp_path / "mine-sweep"
     folder.mkdir()
     (folder / "sweep.yaml").write_text(yaml.safe_dump(FILE))
+    (folder / "multirun.yaml").write_text("{}")  # Hydra's
     for label, rows in ROWS.items():
         name = f"mine-{label}"
         (folder / f"{name}.yaml").write_text("{}")
@@ -74,6 +75,10 @@ def test_the_columns_are_those_of_the_original_analysis(root):
     assert a.mean("win rate") == pytest.approx((0.1 + 0.2) / 2)
     assert a.mean("top-3 rate") == 0.5
     assert a.mean("max(benchmark/grad_norm)") == 3.0
+
+
+def test_files_of_hydra_are_no_runs(root):
+    assert find_sweep("mine", root).runs() == sorted(f"mine-{label}" for label in ROWS)
 
 
 def test_the_ranking_beside_the_expected_one(root):
