@@ -62,6 +62,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     text = zipfile.ZipFile(wheel).read(scripts).decode()
     assert "sparring-train = sparring.train:main" in text
     assert "sparring-eval = sparring.eval.run:main" in text
+    assert "sparring-runs = sparring.eval.runs:main" in text
 
 
 def test_runs_go_to_the_working_directory(installed, tmp_path):

@@ -191,7 +191,11 @@ def _message(error: BaseException) -> str:
         REASONS.get(int(status), "the server fails; try again later, or use the cache with --offline") if status else ""
     )
     what = one_line(str(error) or type(error).__name__)[:300]
-    return f"{_url()}: HTTP {status}: {reason}" if status else f"{_url()}: no usable answer ({what})"
+    return (
+        f"{_url()}: HTTP {status}: {reason}"
+        if status
+        else f"{_url()}: no usable answer ({what}); try again later, or use the cache with --offline"
+    )
 
 
 def _version(run: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ class WandBServer(ThreadingHTTPServer):
             start = int(variables.get("cursor") or 0)
             shown = self.runs_[start : start + self.page]
             info = {"endCursor": str(start + self.page), "hasNextPage": start + self.page < len(self.runs_)}
-            edges = [{"node": one, "cursor": str(start)} for one in shown]
+            edges = [{"node": one, "cursor": str(start + self.page)} for one in shown]
             project |= {"runCount": len(self.runs_), "runs": {"edges": edges, "pageInfo": info}}
         elif "parquetHistory" in query:
             project["run"] = {"parquetHistory": {"parquetUrls": [], "liveData": [{"_step": 0}]}}
