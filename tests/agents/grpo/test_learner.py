@@ -17,7 +17,7 @@ from tests.agents.llm.toys import llama, word_tokenizer
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def played():
     """A rollout's turns of the untrained model."""
     config = small_config()
     rollouts = toy_rollouts(
