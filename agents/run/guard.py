@@ -190,8 +190,9 @@ class Guard:
 
     def _climb(self, update: int, wrong: str) -> GuardVerdict:
         """Revert the update; the number of reverts within the window decides the verdict."""
-        # The gradient scale is not reverted; otherwise an overflow would repeat.
-        self.learner.load_state_dict(self._kept | {"scaler": self.learner.state_dict()["scaler"]})
+        # PPO's gradient scale is not reverted; otherwise an overflow would repeat.
+        scale = {name: value for name, value in self.learner.state_dict().items() if name == "scaler"}
+        self.learner.load_state_dict(self._kept | scale)
         self._broken = [earlier for earlier in self._broken if update - earlier < self.config.window] + [update]
         self.rate_scale *= self.config.cut
         self.counts["restored_updates"] += 1

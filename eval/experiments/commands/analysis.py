@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.paths import CHECKPOINTS
 from sparring.eval.command import make_folders, publish
 from sparring.eval.experiments.analysis.compute import Price
 from sparring.eval.experiments.analysis.rules import RULES
 from sparring.eval.experiments.exit_codes import DAMAGED
 from sparring.eval.experiments.find import find_run
+from sparring.eval.experiments.options import Offline, Project, Root, Source, SourceName, find_sources
 from sparring.eval.experiments.reports.report import RunReport
-from sparring.eval.experiments.sources.run_folders import RunFolders
 
 
 class ReportFormat(StrEnum):
@@ -25,28 +26,45 @@ class ReportFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    CSV = "csv"
     MARKDOWN = "markdown"
 
 
-FORMAT = typer.Option("--output-format", help="table, json, or markdown.")
+class ManyValuesCommand(TyperCommand):
+    """A command whose `--run-ids` and `--metrics` take several values in a row, up to the next option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option before each of its values."""
+        repeated: list[str] = []
+        current = ""
+        for word in args:
+            if word.startswith("-"):
+                current = word if word in ("--run-ids", "--metrics") else ""
+                repeated += [] if current else [word]
+            else:
+                repeated += [current, word] if current else [word]
+        return super().parse_args(ctx, repeated)
+
+
+FORMAT = typer.Option("--output-format", help="table, json, csv, or markdown.")
 JSON = typer.Option("--json", help="Short for --output-format json.")
 MARKDOWN = typer.Option(help="Write the report as Markdown to this file.")
 HTML = typer.Option(help="Write the report as one HTML page with plots to this file; it loads nothing.")
 PRICE = typer.Option(help="Price of the machine for an hour, for the cost in money.")
 CURRENCY = typer.Option(help="Currency of --price.")
 PARAMETERS = typer.Option(help="Weights of the network, for the estimate of FLOPs; PPO runs record theirs.")
-ROOT = typer.Option(help="Folder with the runs.")
 REWARD = typer.Option(help="Metric of the power law; by default the reward, return or win rate.")
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command("analyze")(analyze)
-    app.command("compare")(compare)
+    app.command("compare", cls=ManyValuesCommand)(compare)
 
 
 def analyze(
-    run: Annotated[str, typer.Argument(help="Name or folder of a run.")],
+    run: Annotated[str, typer.Argument(help="Name or folder of a run.")] = "",
+    run_id: Annotated[str, typer.Option("--run-id", "-r", help="The same.")] = "",
     output_format: Annotated[ReportFormat, FORMAT] = ReportFormat.TABLE,
     as_json: Annotated[bool, JSON] = False,
     markdown: Annotated[Path | None, MARKDOWN] = None,
@@ -56,14 +74,18 @@ def analyze(
     price: Annotated[float | None, PRICE] = None,
     currency: Annotated[str, CURRENCY] = "USD",
     parameters: Annotated[int | None, PARAMETERS] = None,
-    root: Annotated[Path, ROOT] = Path("checkpoints"),
+    project: Project = "",
+    root: Root = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    offline: Offline = False,
 ) -> int:
     """Report on one run: training, performance, extraction, cache, power law, league, evaluation, and what is wrong."""
     from sparring.eval.experiments.analysis.run_report import AnalysisOptions, analyze_run
 
     options = AnalysisOptions(rules, reward, _parameters(parameters), _price(price, currency))
-    source, record = find_run(run, [RunFolders(root)])
-    report = analyze_run(record, source.history(record.id), source.artifacts(record.id), options)
+    name = _one_run(run, run_id)
+    origin, record = find_run(name, find_sources(root, project, source, offline=offline))
+    report = analyze_run(record, origin.history(record.id), origin.artifacts(record.id), options)
     return _show(report, ReportFormat.JSON if as_json else output_format, markdown, html)
 
 
@@ -83,7 +105,10 @@ def compare(
     price: Annotated[float | None, PRICE] = None,
     currency: Annotated[str, CURRENCY] = "USD",
     parameters: Annotated[int | None, PARAMETERS] = None,
-    root: Annotated[Path, ROOT] = Path("checkpoints"),
+    project: Project = "",
+    root: Root = CHECKPOINTS,
+    source: Source = SourceName.AUTO,
+    offline: Offline = False,
 ) -> int:
     """Compare runs: differences of configuration, metrics at equal compute, seeds grouped, paired differences."""
     from sparring.eval.experiments.analysis.comparison import ComparisonOptions, load_compared
@@ -91,7 +116,7 @@ def compare(
 
     options = ComparisonOptions(tuple(metrics or ()), equal, reward, _parameters(parameters), _price(price, currency))
     names = list(dict.fromkeys([*(runs or []), *(run_ids or [])]))
-    compared = load_compared(names, [RunFolders(root)], options)
+    compared = load_compared(names, find_sources(root, project, source, offline=offline), options)
     report = compare_runs(compared, options)
     if plot is not None:
         from sparring.eval.experiments.reports.figure import draw_figure
@@ -104,7 +129,7 @@ def _show(report: RunReport, form: ReportFormat, markdown: Path | None, html: Pa
     """Print a report, write its files, and return the exit code."""
     from rich.console import Console
 
-    from sparring.eval.experiments.reports.markdown import to_html, to_markdown
+    from sparring.eval.experiments.reports.markdown import to_csv, to_html, to_json, to_markdown
     from sparring.eval.experiments.reports.terminal import print_report
 
     make_folders([], files=[markdown, html])
@@ -114,8 +139,15 @@ def _show(report: RunReport, form: ReportFormat, markdown: Path | None, html: Pa
     if form is ReportFormat.TABLE:
         print_report(report, Console(highlight=False))
     else:
-        print(json.dumps(report.as_data(), indent=1) if form is ReportFormat.JSON else to_markdown(report))
+        texts = {ReportFormat.CSV: to_csv, ReportFormat.MARKDOWN: to_markdown, ReportFormat.JSON: to_json}
+        print(texts[form](report).rstrip("\n"))
     return DAMAGED if report.damage else 0
+
+
+def _one_run(run: str, run_id: str) -> str:
+    if bool(run) == bool(run_id):
+        raise InputError("name one run: analyze RUN or analyze --run-id RUN")
+    return run or run_id
 
 
 def _price(value: float | None, currency: str) -> Price | None:

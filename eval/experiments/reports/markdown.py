@@ -1,7 +1,10 @@
-"""A report as Markdown, and as one HTML page with inline plots that loads nothing."""
+"""A report as Markdown, JSON, CSV, and as one HTML page with inline plots that loads nothing."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Iterable
 from html import escape
 
@@ -49,6 +52,24 @@ def to_html(report: RunReport) -> str:
         f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{escape(report.title)}</h1>{damage}{findings}'
         f"{body}</body></html>\n"
     )
+
+
+def to_json(report: RunReport) -> str:
+    """Return the report as JSON, without plots."""
+    return json.dumps(report.as_data(), indent=1)
+
+
+def to_csv(report: RunReport) -> str:
+    """Return the cells of all tables as rows of section, name of the row, column and value."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("section", "row", "column", "value"))
+    for section in report.sections:
+        for table in section.tables:
+            for row in table.rows:
+                cells = list(zip(table.columns, row, strict=True))[1:]
+                writer.writerows((section.title, row[0], column, value) for column, value in cells)
+    return buffer.getvalue()
 
 
 def evidence_lines(found: Finding) -> list[str]:

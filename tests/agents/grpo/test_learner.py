@@ -10,6 +10,8 @@ from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.groups import group_ids
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.agents.run.guard import Guard, GuardVerdict
+from sparring.configs.schema import GuardConfig
 from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.grpo.rollouts.small_games import plan_of, small_config, toy_learner, toy_rollouts
 from tests.agents.llm.decoding.unmasked import unmasked_score
@@ -77,6 +79,21 @@ def test_a_gradient_that_is_not_finite_is_skipped(played):
     metrics = learner.learn([Sample(sample.decision, float("inf")) for sample in samples_of(played)])
     assert metrics["train/skipped_steps"] == 1.0
     assert all(torch.equal(value, before[name]) for name, value in learner.parameters.items())
+
+
+def test_the_guard_takes_a_broken_step_back_and_cuts_the_rate(played):
+    learner, alerts = toy_learner(), []
+    before = {name: parameter.clone() for name, parameter in learner.parameters.items()}
+    guard = Guard(GuardConfig(), learner, alert=alerts.append)
+    guard.before(0)
+    metrics = learner.learn(samples_of(played))
+    assert any(not torch.equal(value, before[name]) for name, value in learner.parameters.items())
+    verdict = guard.after(0, metrics | {"train/kl_max": 1e6})
+    assert verdict is GuardVerdict.GO_ON
+    assert all(torch.equal(value, before[name]) for name, value in learner.parameters.items())
+    assert guard.rate_scale == 0.5
+    assert learner.version == 0
+    assert len(alerts) == 1
 
 
 def test_one_bad_minibatch_does_not_spoil_the_others(played):

@@ -1,22 +1,14 @@
-"""A run recorded by the trainers' own logger in three formats, and recorded traces as run folders.
+"""One run recorded by the trainers' own logger: run folder, TensorBoard events and a real W&B offline file."""
 
-traces/record.py made the traces; the first line of each has its command.
-"""
-
-import gzip
 import importlib.util
-import json
 import math
-from pathlib import Path
 
 import pytest
 import yaml
 
 from sparring.agents.run.logger import open_logger
 from sparring.configs.schema import LoggerConfig
-from sparring.eval.experiments.sources.run_folders import RunFolders
 
-TRACES = Path(__file__).parent / "traces"
 ROWS = 40
 CONFIG = {
     "run": "quickstart",
@@ -62,35 +54,3 @@ def recorded(tmp_path_factory):
     if importlib.util.find_spec("wandb"):
         importlib.import_module("wandb").teardown()
     return root
-
-
-@pytest.fixture
-def run_folder(tmp_path):
-    """Write a trace as a run folder and return its path; `edit` may change rows, `options` the configuration."""
-
-    def write(name, *, to="", edit=None, rows=None, **options):
-        head, *recorded = map(json.loads, gzip.decompress((TRACES / f"{name}.jsonl.gz").read_bytes()).splitlines())
-        folder = tmp_path / "checkpoints" / (to or name)
-        folder.mkdir(parents=True)
-        kept = recorded[:rows]
-        for number, row in enumerate(kept):
-            if edit:
-                edit(number, row)
-        (folder / "config.yaml").write_text(yaml.safe_dump(head["config"] | options))
-        (folder / "metrics.jsonl").write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in kept))
-        (folder / "events.jsonl").write_text("")
-        return folder
-
-    return write
-
-
-@pytest.fixture
-def read_run(run_folder):
-    """Return record and history of a trace."""
-
-    def read(name, **how):
-        folder = run_folder(name, **how)
-        source = RunFolders(folder.parent)
-        return source.record(folder.name), source.history(folder.name)
-
-    return read

@@ -110,7 +110,7 @@ def test_a_damaged_run_is_reported_with_its_own_exit_code(run_folder, capsys):
 def test_bad_input_is_refused_in_one_line(run_folder, capsys, arguments, code, message):
     root = run_folder("sick_guard").parent
     run_folder("sick_cartpole")
-    assert runs.main([*arguments, "--root", str(root)]) == code
+    assert runs.main([*arguments, "--dir", str(root)]) == code
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -141,7 +141,7 @@ def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
     command = [
         "compare",
         *names,
-        "--root",
+        "--dir",
         str(root),
         "-m",
         "benchmark/reward_mean",
@@ -157,6 +157,17 @@ def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
     assert (metric, value, clear, basis) == ("benchmark/reward_mean", "0.5", "not 0", "3 pairs of seeds")
     assert interval == "0.5 to 0.5"
     assert "<svg" in (tmp_path / "c.html").read_text()
+
+
+def test_options_take_several_values_in_a_row(seeds, capsys):
+    """As in `compare --run-ids A B C --metrics X Y --output-format csv`."""
+    root, names = seeds()
+    metrics = ["--metrics", "benchmark/loss", "benchmark/reward_mean"]
+    command = ["compare", "--run-ids", *names[:3], "--dir", str(root), *metrics, "--output-format", "csv"]
+    assert runs.main(command) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("section,row,column,value\nRuns,a0,group,A\n")
+    assert 'benchmark/reward_mean,a0 and 2 more seeds,"3 [' in shown
 
 
 def test_runs_are_compared_where_both_have_been(run_folder):

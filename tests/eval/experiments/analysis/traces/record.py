@@ -1,6 +1,6 @@
 """Make a trace from a run folder: its metrics with five digits and the options that analysis reads.
 
-    python tests/eval/experiments/traces/record.py checkpoints/NAME tests/eval/experiments/traces/NAME.jsonl.gz
+    python tests/eval/experiments/analysis/traces/record.py checkpoints/NAME TARGET.jsonl.gz COMMAND
 
 The first line has the command and the configuration, each further line one row of metrics.jsonl. Times of PPO
 are left out, since other programs ran on the same machine.
