@@ -44,7 +44,9 @@ def main(arguments: Sequence[str]) -> int:
         command = " ".join(["python -m tests.mutation", *arguments])
         seconds = max(sum(result.seconds for result in results), time.perf_counter() - started)
         facts = {"commit": _commit(), "machine": _machine(), "seconds": seconds}
-        options.page.write_text(page(results, command=command, factor=FACTOR, **facts), encoding="utf-8")
+        options.page.write_text(
+            page(results, command=command, factor=FACTOR, listed=len(read_faults()), **facts), encoding="utf-8"
+        )
     caught = sum(result.caught for result in results)
     print(f"{caught} of {len(results)} faults were caught")
     return int(any(not result.caught and not result.fault.equivalent for result in results))

@@ -10,7 +10,7 @@ from tests.mutation.trial import TrialResult
 HEAD = """\
 # Planted faults
 
-How many faults do the tests notice? `make mutation` plants each of {count} faults in a copy of the working tree, one
+How many faults do the tests notice? `make mutation` plants each of {listed} faults in a copy of the working tree, one
 at a time, and runs only the tests that should notice it: turned signs, shifted bounds, swapped seats, missing masks,
 wrong discounts, stale opponents, sampling in place of greedy choices, skipped checks. The lists are in
 [tests/mutation/faults/](../../tests/mutation/faults/); each fault names its file, the text it replaces, and its tests.
@@ -22,6 +22,7 @@ A test of every `make test` checks that all faults still fit the code.
 | commit | {commit} |
 | machine | {machine} |
 | time | {minutes:.0f} minutes, one process |
+| tried | {count} of {listed} |
 | caught | {caught} of {count} ({share:.1%}) |
 
 The faults are fixed text, so there is no seed to choose; the tests have their own fixed seeds.
@@ -40,12 +41,19 @@ not of all possible mistakes. A fault counts as caught when one of its tests fai
 
 
 def page(
-    results: Sequence[TrialResult], *, command: str, commit: str, machine: str, seconds: float, factor: float
+    results: Sequence[TrialResult],
+    *,
+    command: str,
+    commit: str,
+    machine: str,
+    seconds: float,
+    factor: float,
+    listed: int,
 ) -> str:
     """Return the page as markdown."""
     caught = sum(result.caught for result in results)
     facts = {"command": command, "commit": commit, "machine": machine, "minutes": seconds / 60}
-    text = HEAD.format(count=len(results), caught=caught, share=caught / max(len(results), 1), **facts)
+    text = HEAD.format(listed=listed, count=len(results), caught=caught, share=caught / max(len(results), 1), **facts)
     every, found = (Counter(one.fault.area for one in some) for some in (results, [r for r in results if r.caught]))
     text += "".join(f"| {area} | {every[area]} | {found[area]} |\n" for area in sorted(every))
     rest = [result for result in results if not result.caught]

@@ -118,7 +118,8 @@ def test_faults_that_were_caught_are_not_repeated_until_their_file_changes(toy):
 def test_the_page_counts_and_names_survivors():
     same = replace(TOY, what="same", equivalent="Addition commutes.")
     results = [TrialResult(TOY, CAUGHT, 1.0), TrialResult(TOY, SLOW, 9.0), TrialResult(same, SURVIVED, 1.0)]
-    text = page(results, command="make mutation", commit="abc", machine="m", seconds=120.0, factor=10.0)
+    text = page(results, command="make mutation", commit="abc", machine="m", seconds=120.0, factor=10.0, listed=4)
+    assert "| tried | 3 of 4 |" in text
     assert "| caught | 2 of 3 (66.7%) |" in text
     assert "| toy | 3 | 2 |" in text
     assert "- toy: same (`toy/sum.py`): Addition commutes." in text

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sparring.agents.grpo.learner import Sample
+from sparring.agents.grpo.objective.tokens import Totals
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
@@ -17,6 +18,7 @@ from tests.agents.llm.toys import llama, random_choices, word_tokenizer
 
 WHOLE = ("grpo.target_kl=0", "grpo.minibatch_samples=1000")
 """One minibatch: everything is measured before the step of the optimizer."""
+NO_TOKENS = Totals(0, 0, 0, 1)
 
 
 @cache
@@ -144,3 +146,13 @@ def test_importance_weights_multiply_the_gradient(gap, weight):
     assert plain["loss/policy"] == pytest.approx(-1.0, abs=1e-4)
     assert found["loss/policy"] == pytest.approx(-weight, rel=1e-3)
     assert found["benchmark/grad_norm"] == pytest.approx(weight * plain["benchmark/grad_norm"], rel=1e-3)
+
+
+def test_every_epoch_of_every_step_has_an_order_of_its_own():
+    learner, orders = toy_learner("grpo.target_kl=0", "grpo.epochs=2", "grpo.minibatch_samples=1000"), []
+    numbers = {id(one): number for number, one in enumerate(samples())}
+    learner._minibatch = lambda chosen, tally: (orders.append([numbers[id(one)] for one in chosen]), ([], NO_TOKENS))[1]
+    for _ in range(2):
+        learner.learn(samples())
+    assert len({tuple(order) for order in orders}) == 4
+    assert all(sorted(order) == list(range(8)) for order in orders)
