@@ -33,10 +33,10 @@ def first_state(root, name):
 def test_it_begins_with_the_weights_and_nothing_else(trained, tmp_path, capsys):
     final = train(config(tmp_path, init_from=str(trained), keep_states=9, checkpoint_every=1))
     assert "begins with the policy of small after update 3" in capsys.readouterr().out
-    begun = first_state(tmp_path, "small")
-    assert flat(begun["learner"]["network"]) == flat(load_checkpoint(trained).network.state_dict())
-    assert begun["learner"]["optimizer"]["state"] == {}
-    assert begun["updates"] == 0
+    started = first_state(tmp_path, "small")
+    assert flat(started["learner"]["network"]) == flat(load_checkpoint(trained).network.state_dict())
+    assert started["learner"]["optimizer"]["state"] == {}
+    assert started["updates"] == 0
     training = load_checkpoint(final).training
     assert (training["update"], training["config"]["init_from"]) == (3, str(trained))
 
@@ -91,14 +91,14 @@ def gym(tmp_path, name, *options):
 def test_statistics_of_observations_continue_and_those_of_rewards_do_not(tmp_path):
     first = load_checkpoint(train(gym(tmp_path, "first")))
     train(gym(tmp_path, "second", "init_from=first", "seed=2"))  # by its run's name
-    begun = first_state(tmp_path, "second")["gymnasium"]
+    started = first_state(tmp_path, "second")["gymnasium"]
     assert first.contract["normalizer"]["count"] == 2 * (64 + 1)
-    assert begun["observations"]["count"] == 2 * (64 + 1) + 2  # and its own first observations
-    assert begun["returns"]["count"] == 0
+    assert started["observations"]["count"] == 2 * (64 + 1) + 2  # and its own first observations
+    assert started["returns"]["count"] == 0
     seed, env = derive_seeds(2)["env"], gymnasium.make("Pendulum-v1")
     shown = sum(env.reset(seed=seed + copy)[0].astype(np.float64) for copy in range(2))
     expected = (130 * np.array(first.contract["normalizer"]["mean"]) + shown) / 132
-    np.testing.assert_allclose(begun["observations"]["mean"], expected)
+    np.testing.assert_allclose(started["observations"]["mean"], expected)
 
 
 def test_another_environment_or_no_statistics_are_refused(tmp_path):
