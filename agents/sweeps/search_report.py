@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparring.agents.sweeps.sweep_folder import DONE, NEVER, PRUNED, SweepFolder
+from sparring.agents.sweeps.sweep_folder import DONE, NEVER, PRUNED, STOPPED, SweepFolder
 from sparring.configs.sweeps.file import parse_sweep
 
 
@@ -13,7 +13,8 @@ def search_summary(folder: SweepFolder) -> list[str]:
     file = parse_sweep(folder.name, folder.content(), folder.path)
     trials = ranked_trials(folder)
     states = [trial["outcome"] for trial in trials]
-    counts = {"completed": states.count(DONE), "pruned": states.count(PRUNED), "unfinished": states.count(NEVER)}
+    unfinished = sum(state == NEVER or state.startswith(STOPPED) for state in states)
+    counts = {"completed": states.count(DONE), "pruned": states.count(PRUNED), "unfinished": unfinished}
     counts["failed"] = len(states) - sum(counts.values())
     parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     updates = sum(int(trial.get("updates", 0)) for trial in trials)

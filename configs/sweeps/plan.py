@@ -23,7 +23,7 @@ MOST_RUNS = 1000
 
 @dataclass(frozen=True)
 class HydraLauncher:
-    """Hydra's launcher and its options."""
+    """Launcher of Hydra and its options."""
 
     name: str
     options: dict[str, Any]
