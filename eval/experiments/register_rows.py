@@ -15,7 +15,7 @@ from typing import Any
 from sparring.agents.run.fidelity.origin import read_origin
 from sparring.agents.sweeps.measured import measured, read_rows
 from sparring.agents.sweeps.search_report import ranked_trials, search_summary
-from sparring.agents.sweeps.sweep_folder import DONE, NEVER, SUFFIX, SweepFolder
+from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.load import load, runs
@@ -78,7 +78,7 @@ def rows_of_runs(root: Path, names: Iterable[str] | None = None) -> list[Registe
             rows.append(_row(record, sweep))
     for sweep in sweeps:
         if _is_search(sweep) and (wanted is None or sweep.name in wanted):
-            rows.append(_search_row(sweep))
+            rows.append(_search_row(sweep, records))
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -141,11 +141,12 @@ def _row(record: RunRecord, sweep: SweepFolder | None) -> RegisterRow:
     )
 
 
-def _search_row(sweep: SweepFolder) -> RegisterRow:
+def _search_row(sweep: SweepFolder, records: Mapping[str, RunRecord]) -> RegisterRow:
     trials, file = ranked_trials(sweep), _file(sweep)
     assert file is not None
-    outcomes = [trial["outcome"] for trial in trials]
-    status = "completed" if NEVER not in outcomes and DONE in outcomes else "running" if NEVER in outcomes else "failed"
+    running = any(trial["run"] in records and records[trial["run"]].status == "running" for trial in trials)
+    finished = all(trial["outcome"] in FINISHED for trial in trials)
+    status = "running" if running else "completed" if finished else "failed"
     folder = sweep.run_folder(trials[0]["run"]) if trials else sweep.path
     command = f"python train.py +sweep={_file_name(sweep)}"
     command += "" if sweep.name in sweep_files() else f" name={sweep.name}"
