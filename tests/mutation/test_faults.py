@@ -75,7 +75,7 @@ def test_an_entry_with_an_unknown_key_is_named(tmp_path):
 
 
 def test_trials_tell_caught_from_survived_and_leave_the_tree_as_it_was(toy, monkeypatch):
-    monkeypatch.setattr("tests.mutation.trial.START", 4.0)
+    monkeypatch.setattr("tests.mutation.trial.START", 12.0)
     faults = {
         CAUGHT: TOY,
         SURVIVED: replace(TOY, old="a < 100", new="a < 101"),
