@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from sparring.agents.grpo.overfit.report import HEAD, banner, line, outcome, write_report
-from sparring.agents.grpo.overfit.verdict import Criterion, OverfitRow, judge
+from sparring.agents.grpo.overfit.verdict import OverfitCriterion, OverfitRow, judge
 from sparring.agents.grpo.rollouts.rollout import RolloutBatch, Rollouts
 from sparring.agents.llm.decoding.constraint import constraint_of
 from sparring.agents.llm.models.adapters import LEARNER, Adapters
@@ -92,7 +92,7 @@ class OverfitCheck:
 
     def conclude(self, session: RunSession) -> bool:
         """Write the report, say the verdict, and return whether all criteria hold."""
-        criteria: Sequence[Criterion] = judge(self.rows, self._config.overfit)
+        criteria: Sequence[OverfitCriterion] = judge(self.rows, self._config.overfit)
         try:
             paths = write_report(session.folder.path, self._config, self.rows, criteria)
         except OSError as error:

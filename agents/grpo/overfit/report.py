@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.grpo.overfit.verdict import Criterion, OverfitRow, moving_average
+from sparring.agents.grpo.overfit.verdict import OverfitCriterion, OverfitRow, moving_average
 from sparring.configs.core.files import write_atomically
 from sparring.configs.schema import GRPORunConfig
 
@@ -41,7 +41,7 @@ def line(row: OverfitRow) -> str:
     return " ".join(f"{cell:>8}" for cell in (str(row.step), *numbers))
 
 
-def outcome(criteria: Sequence[Criterion]) -> str:
+def outcome(criteria: Sequence[OverfitCriterion]) -> str:
     """Return PASS or FAIL with the criteria that failed, or all that held."""
     failed = [one for one in criteria if not one.held]
     shown = "; ".join(f"{one.name}: {one.found}" for one in (failed or criteria))
@@ -49,7 +49,7 @@ def outcome(criteria: Sequence[Criterion]) -> str:
 
 
 def write_report(
-    folder: Path, config: GRPORunConfig, rows: Sequence[OverfitRow], criteria: Sequence[Criterion]
+    folder: Path, config: GRPORunConfig, rows: Sequence[OverfitRow], criteria: Sequence[OverfitCriterion]
 ) -> list[Path]:
     """Write the files and return their paths; without matplotlib there is no plot. Raises `OSError`."""
     held = all(one.held for one in criteria)

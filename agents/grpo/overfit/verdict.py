@@ -49,7 +49,7 @@ class OverfitRow:
 
 
 @dataclass(frozen=True)
-class Criterion:
+class OverfitCriterion:
     """A criterion with what was found, in words."""
 
     name: str
@@ -57,7 +57,7 @@ class Criterion:
     found: str
 
 
-def judge(rows: Sequence[OverfitRow], config: OverfitConfig) -> list[Criterion]:
+def judge(rows: Sequence[OverfitRow], config: OverfitConfig) -> list[OverfitCriterion]:
     """Return all criteria for the steps of a run."""
     return [
         _slope(rows, config),
@@ -84,47 +84,49 @@ def slope(values: np.ndarray) -> float:
     return float(steps @ (values - values.mean()) / (steps @ steps))
 
 
-def _slope(rows: Sequence[OverfitRow], config: OverfitConfig) -> Criterion:
+def _slope(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
     means = moving_average([row.after for row in rows], config.window)
     if len(means) < 2:
-        return Criterion("reward slope", False, f"needs more than overfit.window={config.window} steps")
+        return OverfitCriterion("reward slope", False, f"needs more than overfit.window={config.window} steps")
     found = slope(means)
     text = f"{found:+.2e} a step, moving average {means[0]:.4f} to {means[-1]:.4f}"
-    return Criterion("reward slope", found > 0, text)
+    return OverfitCriterion("reward slope", found > 0, text)
 
 
-def _kl_share(rows: Sequence[OverfitRow], config: OverfitConfig) -> Criterion:
+def _kl_share(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
     shares = [row.kl_share for row in rows if row.beta > 0]
     means = moving_average(shares, min(config.window, max(len(shares), 1)))
     above = float(np.mean(means > config.max_kl_share)) if len(means) else 0.0
     text = f"above {config.max_kl_share:.0%} in {above:.0%} of the windows"
-    return Criterion("KL share", above < config.persistent, text)
+    return OverfitCriterion("KL share", above < config.persistent, text)
 
 
-def _norm(rows: Sequence[OverfitRow], config: OverfitConfig) -> Criterion:
+def _norm(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
     norms = [row.gradient_norm for row in rows if row.skipped < 1]
     if not np.isfinite(norms).all():
-        return Criterion("gradient norm", False, "not finite")
+        return OverfitCriterion("gradient norm", False, "not finite")
     means = moving_average(norms, min(config.window, max(len(norms), 1)))
     middle = float(np.median(norms)) if norms else 0.0
     growth = float(means.max()) / middle if middle > 0 else 0.0
     text = f"largest window {growth:.1f} x the median, {middle:.3g}"
-    return Criterion("gradient norm", 0 < growth <= config.max_norm_growth, text)
+    return OverfitCriterion("gradient norm", 0 < growth <= config.max_norm_growth, text)
 
 
-def _signal(rows: Sequence[OverfitRow], config: OverfitConfig) -> Criterion:
+def _signal(rows: Sequence[OverfitRow], config: OverfitConfig) -> OverfitCriterion:
     skipped = float(np.mean([row.skipped for row in rows])) if rows else 1.0
     text = f"{skipped:.0%} of the samples are in groups of equal rewards"
-    return Criterion("signal", skipped <= config.max_skipped, text)
+    return OverfitCriterion("signal", skipped <= config.max_skipped, text)
 
 
-def _reference(rows: Sequence[OverfitRow]) -> Criterion:
+def _reference(rows: Sequence[OverfitRow]) -> OverfitCriterion:
     trained = [place for place, row in enumerate(rows) if row.skipped < 1]
     later = [abs(rows[place].kl) for place in trained[1:]]
     moved = float(np.mean(later)) if later else 0.0
-    return Criterion("reference", moved > SAME, f"mean KL {moved:.3g} nats a token")
+    return OverfitCriterion("reference", moved > SAME, f"mean KL {moved:.3g} nats a token")
 
 
-def _end_of_text(rows: Sequence[OverfitRow]) -> Criterion:
+def _end_of_text(rows: Sequence[OverfitRow]) -> OverfitCriterion:
     ended = float(np.mean([row.ended for row in rows])) if rows else 0.0
-    return Criterion("end of text", ended >= LEAST_ENDED, f"{ended:.0%} of the answers end by a drawn end of text")
+    return OverfitCriterion(
+        "end of text", ended >= LEAST_ENDED, f"{ended:.0%} of the answers end by a drawn end of text"
+    )
