@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import optuna
 from optuna.storages import JournalStorage
@@ -30,7 +30,7 @@ from sparring.configs.sweeps.search_space import ChoiceSpace, Interval, Pruning
 from sparring.configs.validate import validate
 
 JOURNAL = "study.jsonl"
-DIRECTIONS = {"lower": "minimize", "higher": "maximize"}
+DIRECTIONS: dict[str, Literal["minimize", "maximize"]] = {"lower": "minimize", "higher": "maximize"}
 SAMPLERS = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
 RUN = "run"
 """Attribute of a trial that holds the run's name."""
