@@ -13,6 +13,7 @@ from sparring.eval.experiments.sources import cloud_cache
 from sparring.eval.experiments.sources.wandb_cloud import WandBCloud
 from tests.eval.experiments.wandb_server import WandBServer, run_of
 
+pytestmark = pytest.mark.slow  # alone in a process: wandb keeps one service, with the settings of its first use
 NAMES = ("amber-ace", "bold-bee", "calm-cat", "dark-dog", "eager-eel")
 MANY = 100_000
 
