@@ -76,7 +76,11 @@ def test_no_server_at_the_address():
     assert caught.value.kind == "connection"
 
 
-def test_no_such_host():
+def test_no_such_host(monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(EndpointError) as caught:
         Client("http://no-such-host.invalid/v1", Key("")).ask("/models", None, 2.0, dict)
     assert caught.value.kind == "connection"

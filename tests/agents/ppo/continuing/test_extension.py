@@ -63,14 +63,14 @@ def test_a_finished_run_says_truly_what_makes_it_longer(tmp_path, capsys):
         return capsys.readouterr().out
 
     said(run(tmp_path, 3))
-    done = "nothing left to do: 3 updates are done, 3 were asked for"
+    done = "nothing left to do: 3 updates done, 3 asked for"
     assert f"{done} by the schedule; to train on, give phases.1.updates=3 or more" in said(run(tmp_path, 3))
     longer = said(run(tmp_path, 3, max_updates=6))
     words = "by the schedule, which max_updates=6 does not lengthen; to train on, give phases.1.updates=5 or more"
     assert f"{done} {words}" in longer
     assert f"{done} by max_updates; raise it, or give max_updates=0 for all 6" in said(run(tmp_path, 6, max_updates=3))
     assert "done after 6 updates" in said(run(tmp_path, 6))
-    assert "6 updates are done, 3 were asked for by the schedule" in said(run(tmp_path, 3))
+    assert "6 updates done, 3 asked for by the schedule" in said(run(tmp_path, 3))
 
 
 def test_the_advice_is_followed_on_the_command_line(tmp_path):
