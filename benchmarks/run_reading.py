@@ -21,6 +21,7 @@ from typing import Any
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from benchmarks.command import run_script
 from benchmarks.report import heading, table
 
 METRICS = 50
@@ -66,7 +67,7 @@ def measure(reader: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
+def main() -> int:
     """Measure all readers, or one of them in this process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
@@ -79,7 +80,7 @@ def main() -> None:
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak, "last": last}))
-        return
+        return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_logs(folder, options.rows)
@@ -95,7 +96,8 @@ def main() -> None:
     ]
     print(heading(f"Reading {options.rows * METRICS:,} scalars", ["numpy", "tensorboard", "protobuf"]))
     print(table(["reader", "seconds", "CPU seconds", "peak MB", "times EventAccumulator"], rows))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_script(main))

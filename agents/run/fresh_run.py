@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.run.fidelity.origin import ORIGIN
 from sparring.agents.run.folder import LOCK, RunFolder
 from sparring.agents.run.logger import EVENTS, METRICS, WANDB_ID
 from sparring.configs.core.errors import ConfigError
@@ -22,7 +23,7 @@ from sparring.curriculum.league import file
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"
 """Suffix of the league file of an earlier start with other options."""
-LEFT = ("config.yaml", LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, file.LOCK, file.FILE + BEFORE, "adapters")
+LEFT = ("config.yaml", ORIGIN, LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, file.LOCK, file.FILE + BEFORE, "adapters")
 EMPTY = (METRICS, "pool", "state")
 """Created before the first update, and empty until then."""
 

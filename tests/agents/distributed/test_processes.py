@@ -119,7 +119,7 @@ def test_torchrun_needs_nothing_else(tmp_path):
     command = [*torchrun, "train.py", "+run=quickstart", *sizes, "logger.progress=false", f"checkpoint_dir={tmp_path}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("done after 1 updates") == 1
+    assert done.stdout.count("done after 1 update:") == 1
     (final,) = tmp_path.glob("*/final.pt")
     assert load_checkpoint(final).training["env_steps"] == 32
 
