@@ -8,6 +8,7 @@ import pytest
 from sparring.agents.ppo.precision import PRECISIONS
 from sparring.configs import schema
 from sparring.configs.core.allowed import complaint
+from sparring.configs.games import environments
 from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board import codes
@@ -52,7 +53,7 @@ def test_names_agree_with_the_rooms_that_own_them():
     assert (DIPLOMACY_BOTS, SEED_BOTS) == (codes.DEFAULT_BOTS, codes.SEED_BOTS)
     assert schema.LEVELS == rules.LEVELS
     assert tuple(rules.REGIMES) == schema.REGIMES
-    assert schema.RULES == rules.RULES
-    assert schema.BOT_RATES == rules.BOT_RATES
-    assert schema.SPAWNS == rules.SPAWNS
+    assert environments.RULES == rules.RULES
+    assert environments.BOT_RATES == rules.BOT_RATES
+    assert environments.SPAWNS == rules.SPAWNS
     assert set(schema.PRECISIONS) == set(PRECISIONS)
