@@ -11,6 +11,7 @@ from sparring import train
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
+from sparring.configs.sweeps.expand import names_sweep, read_sweep
 from sparring.configs.sweeps.grid import read_grid
 from sparring.eval import curves, diplomacy_replay, payoff, seeds
 from sparring.eval.diplomacy.options import read_options as read_diplomacy
@@ -33,6 +34,9 @@ def commands(script):
 def test_commands_of_training(arguments, capsys, tmp_path):
     if "--help" in arguments:
         assert train.main(arguments) == 0
+        return
+    if names_sweep(arguments):
+        assert len(read_sweep(arguments).runs) > 1
         return
     if "--multirun" in arguments:
         assert len(read_grid(arguments[1:]).runs) > 1
