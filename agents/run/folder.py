@@ -101,13 +101,15 @@ class RunFolder:
             return None
         _check("name", name, FOLDER)
         folder = cls(root / name)
+        # One listing decides, because another start may make the folder and its config.yaml between two questions.
+        names = _listed(folder.path)
+        if names is None:
+            return None
         if folder.path.is_dir():
             check_contents(folder.path)
-        if folder.config.exists() or folder.is_unfinished():
+        if folder.config.name in names or _is_unfinished(names):
             return folder
-        if folder.path.exists():
-            raise RunFolderError(f"name={name!r}: {folder.path} exists and is no run's folder; choose another name")
-        return None
+        raise RunFolderError(f"name={name!r}: {folder.path} exists and is no run's folder; choose another name")
 
     @classmethod
     def create(cls, root: Path, name: str = "", run: str | None = None) -> RunFolder:
@@ -126,12 +128,6 @@ class RunFolder:
             raise RunFolderError(
                 f"checkpoint_dir={root}: no folder can be made in it ({error.strerror}); free space or give another"
             ) from error
-
-    def is_unfinished(self) -> bool:
-        """Return True if a start ended before it wrote config.yaml: the folder holds the lock's file and no other."""
-        if not self.lock.exists():
-            return False
-        return all(path.name == LOCK or path.suffix == ".tmp" for path in self.path.iterdir())
 
     @property
     def name(self) -> str:
@@ -218,6 +214,21 @@ class RunFolder:
 def made_up_name(run: str | None) -> str:
     """Draw adjective-callsign-run, without the last part if `run` is None."""
     return "-".join([secrets.choice(ADJECTIVES), secrets.choice(CALLSIGNS)] + ([run] if run else []))
+
+
+def _listed(path: Path) -> list[str] | None:
+    """Return the names in a folder, none for anything else than a folder, or None if nothing is there."""
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return [] if os.path.lexists(path) else None
+    except NotADirectoryError:
+        return []
+
+
+def _is_unfinished(names: list[str]) -> bool:
+    """Return True for the names left by a start that ended before config.yaml: the lock's file and no other."""
+    return LOCK in names and all(name == LOCK or name.endswith(".tmp") for name in names)
 
 
 def _make_named(root: Path, run: str | None) -> Path:

@@ -271,7 +271,7 @@ def test_reward_weights_reach_the_simulator():
     [
         ({"opponent": "acee"}, "unknown bot 'acee'.*did you mean 'ace'"),
         ({"seat": 2}, "unknown seat '2': choose from 0, 1"),
-        ({"oponent": "ace"}, "unknown argument 'oponent': choose from opponent, seat, rules.*did you mean 'opponent'"),
+        ({"oponent": "ace"}, "unknown argument 'oponent': did you mean 'opponent'. choose from opponent, seat, rules"),
         ({"rules": "clasic"}, "unknown rules 'clasic'.*did you mean 'classic'"),
         ({"randomization": "sniperr"}, "unknown randomization.*did you mean 'sniper'"),
         ({"reward": {"wins": 1.0}}, "unknown reward weight 'wins'.*did you mean 'win'"),
