@@ -46,7 +46,7 @@ from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.core.typed import read, within
 from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import GRPORunConfig
-from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.inheritance import inherit
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league, record
 from sparring.curriculum.league.matchmaking import draw_opponents
@@ -354,8 +354,8 @@ class GRPOTrainer:
         """Write the league for readers outside the run; a failure is only an alert, since training states hold it."""
         try:
             self.league_file.restore(self.league)
-        except (OSError, LeagueError) as error:
-            self.session.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
+        except OSError as error:
+            self.session.alert(f"the league is not saved ({error.strerror}); training goes on")
 
     def _first_league(self) -> League:
         """Return the existing league, else a new one, which starts from another run's with `league.inherit`."""

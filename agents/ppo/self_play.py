@@ -23,7 +23,7 @@ from sparring.agents.ppo.tasks.broadcast import BroadcastEnv
 from sparring.configs.core.typed import ContentError, Count, Text, read, require, within
 from sparring.configs.schema import SelfPlayConfig
 from sparring.curriculum.league import league as rules
-from sparring.curriculum.league.file import LeagueError, LeagueFile
+from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import (
     CHALLENGER,
     enter_checkpoint,
@@ -168,8 +168,8 @@ class SelfPlay:
         """Write the league for readers outside the run, with each training state; a failure is only an alert."""
         try:
             self.file.restore(self.league)
-        except (OSError, LeagueError) as error:
-            self.alert(f"the league is not saved ({getattr(error, 'strerror', error)}); training goes on")
+        except OSError as error:
+            self.alert(f"the league is not saved ({error.strerror}); training goes on")
 
     def _snapshot(self, plan: TrainingPlan, network: ActorCritic) -> set[str]:
         """Add the learner to the pool if a snapshot is due and deserved; return the names it replaced."""

@@ -14,6 +14,7 @@ from sparring.agents.run.fidelity.origin import ORIGIN
 from sparring.agents.run.folder import LOCK, RunFolder
 from sparring.agents.run.logger import EVENTS, METRICS, WANDB_ID
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.run_contents import OLD_LOCK
 from sparring.configs.migrations import from_stored
 from sparring.configs.resume_changes import differences, drift
 from sparring.configs.retired import is_retired, run_message
@@ -23,7 +24,7 @@ from sparring.curriculum.league import file
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."
 BEFORE = ".before"
 """Suffix of the league file of an earlier start with other options."""
-LEFT = ("config.yaml", ORIGIN, LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, file.LOCK, file.FILE + BEFORE, "adapters")
+LEFT = ("config.yaml", ORIGIN, LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, OLD_LOCK, file.FILE + BEFORE, "adapters")
 EMPTY = (METRICS, "pool", "state")
 """Created before the first update, and empty until then."""
 

@@ -18,7 +18,9 @@ FOLDERS = ("pool", "state", "final", "adapters", WANDB)
 """Names that are folders directly in a run's folder."""
 STATES = "update_"
 SUFFIXES = (".pt", ".json", ".jsonl", ".yaml")
-NAMES = ("lock", "league.lock", "wandb_id")
+OLD_LOCK = "league.lock"
+"""The lock of the league in folders of earlier versions."""
+NAMES = ("lock", OLD_LOCK, "wandb_id")
 """A path with one of these suffixes or names is a file."""
 
 

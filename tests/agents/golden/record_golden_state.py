@@ -42,7 +42,7 @@ def main() -> None:
     """Train, and keep what the run goes on from."""
     with tempfile.TemporaryDirectory() as folder:
         session.ROOT = Path(folder)
-        left_out = shutil.ignore_patterns("events.*", "lock", "league.lock")
+        left_out = shutil.ignore_patterns("events.*", "lock")
         shutil.copytree(train(config()).parent, GOLDEN / f"state_{FORMAT_VERSION}", ignore=left_out)
 
 

@@ -32,7 +32,7 @@ def test_the_folder_holds_what_a_run_leaves_behind(finished):
     names = {path.name for path in finished.iterdir()}
     events = {name for name in names if name.startswith("events.out.tfevents")}
     step = f"step_{2 * STEPS * ENVS}.pt"
-    logs = {"config.yaml", "manifest.json", "metrics.jsonl", "events.jsonl", "lock", "league.json", "league.lock"}
+    logs = {"config.yaml", "manifest.json", "metrics.jsonl", "events.jsonl", "lock", "league.json"}
     logs |= {"origin.json"}
     assert names - events == logs | {"pool", "state", "before.pt", step, "final.pt"}
     assert len(events) == 1
