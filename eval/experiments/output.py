@@ -75,17 +75,16 @@ def to_csv(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> None:
     """Print a table, numbers to five digits."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(one_line(title)) if title else None, title_justify="left")
-    numbers = [any(_is_number(row[k]) for row in rows) for k in range(len(headings))]
+    numbers = [_are_numbers([row[k] for row in rows]) for k in range(len(headings))]
     for heading, number in zip(headings, numbers, strict=True):
         table.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False).print(table)
+    console().print(table)
 
 
 def shown(cell: Any) -> str:
@@ -95,8 +94,16 @@ def shown(cell: Any) -> str:
     return f"{cell:.5g}" if isinstance(cell, float) else one_line(str(cell))
 
 
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float) and not isinstance(cell, bool)
+def console() -> Any:
+    """Return a console as wide as the terminal, or of `PIPE_WIDTH` columns where the output is no terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
+
+
+def _are_numbers(cells: Sequence[Any]) -> bool:
+    known = [cell for cell in cells if cell is not None]
+    return bool(known) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
 
 
 def record_json(run: RunRecord) -> dict[str, Any]:

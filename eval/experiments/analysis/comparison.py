@@ -26,6 +26,8 @@ SAME_OPTIONS = ("seed", "name", "checkpoint_dir", "resume", "threads", "device")
 GRID = 60
 """Windows of a curve that is averaged over runs or compared between two runs."""
 LAST = 0.1
+LEAST_SEEDS = 6
+"""Seeds a side from which there is a verdict: five pairs differ with one sign by chance once in 16 times."""
 
 
 class ComparisonError(InputError):
@@ -89,10 +91,21 @@ class SeedGroup:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Difference of a group from the baseline, and what it is a mean of."""
+    """Difference of a group from the baseline, what it is a mean of, and from how many seeds a side (0: from none)."""
 
     estimate: Estimate
     basis: str
+    seeds: int
+
+    @property
+    def verdict(self) -> str:
+        """Return what the interval allows to say, empty if it holds 0."""
+        low, high = self.estimate.interval
+        if low <= 0.0 <= high:
+            return ""
+        if not self.seeds:
+            return "not 0 in these runs"
+        return "not 0" if self.seeds >= LEAST_SEEDS else "too few seeds"
 
 
 def load_compared(
@@ -137,16 +150,16 @@ def difference(base: SeedGroup, other: SeedGroup, metric: str, limit: float) -> 
     shared = sorted(ours.keys() & theirs.keys(), key=str)
     if len(shared) >= 2:
         pairs = np.array([ours[seed] - theirs[seed] for seed in shared])
-        return PairedDifference(mean_of(pairs), f"{len(shared)} pairs of seeds")
+        return PairedDifference(mean_of(pairs), f"{len(shared)} pairs of seeds", len(shared))
     if len(other.runs) > 1 and len(base.runs) > 1 and ours and theirs:
         estimate = difference_of_means(np.array([*ours.values()]), np.array([*theirs.values()]))
-        return PairedDifference(estimate, f"{len(ours)} and {len(theirs)} seeds")
+        return PairedDifference(estimate, f"{len(ours)} and {len(theirs)} seeds", min(len(ours), len(theirs)))
     curves = [np.array([run.curve(metric, limit) for run in group.runs]) for group in (other, base)]
     gap = _column_means(curves[0]) - _column_means(curves[1])
     known = gap[np.isfinite(gap)]
     if len(known) < 4:
         return None
-    return PairedDifference(mean_of(known, dependent=True), f"{len(known)} windows")
+    return PairedDifference(mean_of(known, dependent=True), f"{len(known)} windows", 0)
 
 
 def group_curve(group: SeedGroup, metric: str, limit: float) -> np.ndarray:
@@ -193,7 +206,7 @@ def _column_means(curves: np.ndarray) -> np.ndarray:
 
 def _label(group: Sequence[ComparedRun]) -> str:
     names = [run.record.id for run in group]
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more seeds"
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more seed{'s' * (len(names) > 2)}"
 
 
 def _ignored(name: str) -> bool:

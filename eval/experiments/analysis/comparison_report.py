@@ -9,6 +9,7 @@ import numpy as np
 from sparring.eval.experiments.analysis.comparison import (
     EQUAL,
     GRID,
+    LEAST_SEEDS,
     ComparedRun,
     ComparisonOptions,
     SeedGroup,
@@ -24,6 +25,7 @@ from sparring.eval.experiments.analysis.run_report import LAW_COLUMNS, law_cells
 from sparring.eval.experiments.analysis.series import matching
 from sparring.eval.experiments.record import UnknownMetricError, unknown_metric
 from sparring.eval.experiments.reports.report import (
+    Cell,
     LinePlot,
     ReportSection,
     ReportTable,
@@ -85,8 +87,8 @@ def _runs(groups: Sequence[SeedGroup]) -> ReportSection:
             totals = [run.compute.total(axis) for axis in ("env_steps", "games", "seconds", "flops", "money")]
             steps, _, seconds, *_ = totals
             speed = steps / seconds if steps and seconds else None
-            cells = run.record.id, letter, str(run.seed), run.record.status
-            rows.append((*cells, *map(number, totals), number(speed)))
+            seed = run.seed if run.seed is None or type(run.seed) is int else str(run.seed)
+            rows.append((run.record.id, letter, seed, run.record.status, *totals, speed))
     columns = ("run", "group", "seed", "status", *("env steps", "games", "seconds", "FLOPs", "cost", "env steps / s"))
     return ReportSection("Runs", (), (ReportTable(columns, tuple(rows)),))
 
@@ -110,14 +112,12 @@ def _values(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float, w
     return ReportSection(f"Metrics at {where}", (text,), (table,))
 
 
-def _group_value(group: SeedGroup, metric: str, limit: float) -> str:
+def _group_value(group: SeedGroup, metric: str, limit: float) -> Cell:
     found = np.array([run.value(metric, limit) for run in group.runs])
     values = found[np.isfinite(found)]
     if len(values) < 2:
-        return number(float(values[0])) if len(values) else "-"
-    estimate = mean_estimate(values)
-    low, high = estimate.interval
-    return f"{number(estimate.value)} [{number(low)}, {number(high)}]"
+        return float(values[0]) if len(values) else None
+    return mean_estimate(values)
 
 
 def _paired(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float) -> list[ReportSection]:
@@ -125,18 +125,16 @@ def _paired(groups: Sequence[SeedGroup], metrics: Sequence[str], limit: float) -
     base, *others = groups
     sections = []
     text = (
-        "Means over pairs of seeds, or over seeds, where there are several. With one run a side they are over windows "
-        "of the whole curve, drawn in blocks of neighbours; such an interval says nothing of other seeds."
+        f"Means over pairs of seeds, or over seeds, where there are several; fewer than {LEAST_SEEDS} give no verdict, "
+        "since their interval is too narrow. With one run a side they are over windows of the whole curve, drawn in "
+        "blocks of neighbours; such an interval says nothing of other seeds."
     )
     for other in others:
         rows = []
         for metric in metrics:
             if found := difference(base, other, metric, limit):
-                low, high = found.estimate.interval
-                clear = "" if low <= 0.0 <= high else "not 0"
-                interval = f"{number(low)} to {number(high)}"
-                rows.append((metric, number(found.estimate.value), interval, clear, found.basis))
-        table = ReportTable(("metric", "difference", "95 % bootstrap interval", "", "mean over"), tuple(rows))
+                rows.append((metric, found.estimate, found.verdict, found.basis))
+        table = ReportTable(("metric", "difference [95 % bootstrap]", "verdict", "mean over"), tuple(rows))
         sections.append(ReportSection(f"{other.label} minus {base.label}", (text,), (table,)))
     return sections
 
@@ -165,7 +163,7 @@ def _power_laws(runs: Sequence[ComparedRun], options: ComparisonOptions) -> Repo
     return ReportSection(title, tuple(said), tables, tuple(plots[:3]))
 
 
-def _run_law(run_id: str, name: str, x: np.ndarray, y: np.ndarray, said: list[str]) -> tuple[str, ...] | None:
+def _run_law(run_id: str, name: str, x: np.ndarray, y: np.ndarray, said: list[str]) -> tuple[Cell, ...] | None:
     try:
         return (run_id, name, *law_cells(fit_run(x, y)))
     except PowerLawError as error:

@@ -26,7 +26,7 @@ from sparring.eval.experiments.analysis.sections import (
 )
 from sparring.eval.experiments.analysis.series import first_known
 from sparring.eval.experiments.record import History, RunRecord, UnknownMetricError, unknown_metric
-from sparring.eval.experiments.reports.report import LinePlot, ReportSection, ReportTable, RunReport, line, number
+from sparring.eval.experiments.reports.report import Cell, LinePlot, ReportSection, ReportTable, RunReport, line, number
 
 REWARDS = (
     *("power_law/reward_at_compute", "benchmark/reward_mean", "rollout/recent_return", "rollout/win_rate"),
@@ -104,13 +104,13 @@ def _cost(compute: Compute, seconds: float) -> str:
 
 
 def _state(record: RunRecord, history: History, compute: Compute) -> ReportSection:
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         ("status", record.status),
         ("source", f"{record.source}: {record.path}"),
         ("last written", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(record.updated)) if record.updated else "-"),
-        ("updates", number(float(len(history.step)))),
-        *((AXES[axis], number(compute.total(axis))) for axis in AXES if axis in compute.axes),
-        ("parameters", number(compute.parameters)),
+        ("updates", len(history.step)),
+        *((AXES[axis], compute.total(axis)) for axis in AXES if axis in compute.axes),
+        ("parameters", compute.parameters),
         ("tags", ", ".join(record.tags) or "-"),
     ]
     rows += [(name, str(value)) for name in SHOWN_OPTIONS if (value := option(record.config, name)) is not None]
@@ -142,15 +142,12 @@ def _power_laws(history: History, compute: Compute, wanted: str) -> ReportSectio
     return ReportSection("Power law", tuple(text), (table,), tuple(plots[:3]))
 
 
-LAW_COLUMNS = ("compute", "exponent b", "95 % interval", "a", "R2", "points", "left out")
+LAW_COLUMNS = ("compute", "exponent b [95 % interval]", "a", "R2", "points", "left out")
 
 
-def law_cells(law: PowerLaw) -> tuple[str, ...]:
+def law_cells(law: PowerLaw) -> tuple[Cell, ...]:
     """Return the cells of a fit after its name."""
-    low, high = law.exponent.interval
-    interval = f"{low:+.3f} to {high:+.3f}"
-    counts = str(law.points), str(law.left_out)
-    return (f"{law.exponent.value:+.3f}", interval, number(law.coefficient), f"{law.r_squared:.2f}", *counts)
+    return law.exponent, law.coefficient, law.r_squared, law.points, law.left_out
 
 
 def law_plot(title: str, x_label: str, runs: Sequence[tuple[str, np.ndarray, np.ndarray]], law: PowerLaw) -> LinePlot:

@@ -15,11 +15,11 @@ from sparring.eval.experiments.analysis.derived import curriculum_shifts
 from sparring.eval.experiments.analysis.series import Series, matching, series_of
 from sparring.eval.experiments.record import History
 from sparring.eval.experiments.reports.report import (
+    Cell,
     LinePlot,
     ReportSection,
     ReportTable,
     line,
-    number,
     plots_with_lines,
 )
 
@@ -134,9 +134,7 @@ def curriculum(history: History) -> ReportSection | None:
         return None
     tables = []
     if shifts:
-        rows = tuple(
-            (str(s.row), number(s.env_steps), number(s.before), number(s.after), number(s.at_end)) for s in shifts
-        )
+        rows = tuple((s.row, s.env_steps, s.before, s.after, s.at_end) for s in shifts)
         columns = ("update", "env steps", "win rate before", "just after", "at the end")
         tables.append(ReportTable(columns, rows, "Changes of phase or stage (win rates are means of 10 updates)"))
     bots = tuple(_row(series_of(history, name)) for name in names[:MOST_METRICS])
@@ -146,12 +144,12 @@ def curriculum(history: History) -> ReportSection | None:
     return ReportSection("Curriculum", (), tuple(tables), plots)
 
 
-def _row(series: Series) -> tuple[str, ...]:
+def _row(series: Series) -> tuple[Cell, ...]:
     values, edge = series.values, max(1, int(len(series) * END))
     low, high = int(values.argmin()), int(values.argmax())
-    at = f"{series.rows[low]}, {series.rows[high]}"
-    means = number(float(values[:edge].mean())), number(float(values[-edge:].mean()))
-    return (series.name, *means, number(float(values[low])), number(float(values[high])), at)
+    means = float(values[:edge].mean()), float(values[-edge:].mean())
+    at = int(series.rows[low]), int(series.rows[high])
+    return (series.name, *means, float(values[low]), float(values[high]), at)
 
 
 def _sum(values: np.ndarray | None) -> float:

@@ -18,6 +18,7 @@ from sparring.eval.experiments.analysis.rules import RULES
 from sparring.eval.experiments.exit_codes import DAMAGED
 from sparring.eval.experiments.find import find_run
 from sparring.eval.experiments.options import Offline, Project, Root, Source, SourceName, find_sources
+from sparring.eval.experiments.output import console
 from sparring.eval.experiments.reports.report import RunReport
 
 
@@ -127,8 +128,6 @@ def compare(
 
 def _show(report: RunReport, form: ReportFormat, markdown: Path | None, html: Path | None) -> int:
     """Print a report, write its files, and return the exit code."""
-    from rich.console import Console
-
     from sparring.eval.experiments.reports.markdown import to_csv, to_html, to_json, to_markdown
     from sparring.eval.experiments.reports.terminal import print_report
 
@@ -137,7 +136,7 @@ def _show(report: RunReport, form: ReportFormat, markdown: Path | None, html: Pa
         if path is not None:
             publish("", {path: text(report)}, quiet=True)
     if form is ReportFormat.TABLE:
-        print_report(report, Console(highlight=False))
+        print_report(report, console())
     else:
         texts = {ReportFormat.CSV: to_csv, ReportFormat.MARKDOWN: to_markdown, ReportFormat.JSON: to_json}
         print(texts[form](report).rstrip("\n"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable
 from html import escape
 
-from sparring.eval.experiments.reports.report import Finding, ReportSection, ReportTable, RunReport
+from sparring.eval.experiments import output
+from sparring.eval.experiments.reports.report import Cell, Finding, ReportSection, ReportTable, RunReport, cell_text
 from sparring.eval.experiments.reports.svg import draw_svg
+from sparring.eval.stats.aggregate import Estimate
 
 HEALTHY = "No rule fired."
 _CSS = """
@@ -18,7 +19,8 @@ table{border-collapse:collapse;margin:.6em 0;font-size:14px;display:block;overfl
 th,td{padding:.2em .8em .2em 0;text-align:left;border-bottom:1px solid #DEE1E5;vertical-align:top}
 .finding{border-left:4px solid #E69F00;padding:.2em 1em;margin:.8em 0;background:#FAFAFA}
 .critical{border-color:#D55E00}.info{border-color:#56B4E9}
-.plots{display:flex;flex-wrap:wrap;gap:1em}svg text{font:11px system-ui,sans-serif;fill:#70767E}
+.plots{display:flex;flex-wrap:wrap;gap:1em}.plots>div{max-width:100%}svg{max-width:100%;height:auto}
+svg text{font:11px system-ui,sans-serif;fill:#70767E}
 svg text.title{font-size:13px;fill:#1E2228}.grid{stroke:#DEE1E5;stroke-width:.6}
 .mark{stroke:#70767E;stroke-dasharray:3 3}.legend{font-size:12px;margin:0 0 0 62px}
 """
@@ -56,19 +58,22 @@ def to_html(report: RunReport) -> str:
 
 def to_json(report: RunReport) -> str:
     """Return the report as JSON, without plots."""
-    return json.dumps(report.as_data(), indent=1)
+    return output.to_json(report.as_data())
 
 
 def to_csv(report: RunReport) -> str:
-    """Return the cells of all tables as rows of section, name of the row, column and value."""
+    """Return the cells of all tables as rows of section, name of the row, column, value, and the ends of an interval.
+
+    Numbers have full precision; unknown ones are empty.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("section", "row", "column", "value"))
+    writer.writerow(("section", "row", "column", "value", "low", "high"))
     for section in report.sections:
         for table in section.tables:
             for row in table.rows:
                 cells = list(zip(table.columns, row, strict=True))[1:]
-                writer.writerows((section.title, row[0], column, value) for column, value in cells)
+                writer.writerows((section.title, row[0], column, *_csv_cells(cell)) for column, cell in cells)
     return buffer.getvalue()
 
 
@@ -106,7 +111,7 @@ def _section_html(section: ReportSection) -> str:
 
 
 def _table_md(table: ReportTable) -> str:
-    rows = [table.columns, ("---",) * len(table.columns), *table.rows]
+    rows = [table.columns, ("---",) * len(table.columns), *(tuple(map(cell_text, row)) for row in table.rows)]
     text = "\n".join(f"| {' | '.join(map(_md, row))} |" for row in rows)
     return f"{_md(table.title)}\n\n{text}" if table.title else text
 
@@ -117,12 +122,18 @@ def _table_html(table: ReportTable) -> str:
     return f"{title}<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
 
 
-def _tagged(table: ReportTable) -> Iterable[tuple[tuple[str, ...], str]]:
+def _tagged(table: ReportTable) -> Iterable[tuple[tuple[Cell, ...], str]]:
     return [(table.columns, "th"), *((row, "td") for row in table.rows)]
 
 
-def _row_html(row: tuple[str, ...], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
+def _row_html(row: tuple[Cell, ...], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell_text(cell))}</{tag}>' for cell in row)}</tr>"
+
+
+def _csv_cells(cell: Cell) -> tuple[str | float | None, ...]:
+    if isinstance(cell, Estimate):
+        return cell.value, *cell.interval
+    return (cell_text(cell) if isinstance(cell, tuple) else cell, None, None)
 
 
 def _md(text: str) -> str:

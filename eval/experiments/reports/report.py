@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from sparring.eval.stats.aggregate import Estimate
+
 SEVERITIES = ("critical", "warning", "info")
-SCHEMA_VERSION = 1
 MOST_PLOTTED = 300
 """Points of a line in a plot; longer lines are averaged in windows of equal length."""
+Cell = str | float | Estimate | tuple[int, ...] | None
+"""Content of a table: text, a number, a number with its interval, row numbers, or None for an unknown number."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Table of texts: C columns and rows of C cells."""
+    """Table: C columns and rows of C cells."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     title: str = ""
 
 
@@ -89,19 +92,27 @@ class RunReport:
     damage: tuple[str, ...] = field(default=())
 
     def as_data(self) -> dict[str, Any]:
-        """Return the report as plain data for JSON, without plots."""
+        """Return the report as plain data for JSON, without plots; an estimate has the keys value and interval."""
         sections = [
             {"title": part.title, "text": list(part.text), "tables": [asdict(table) for table in part.tables]}
             for part in self.sections
         ]
         found = None if self.findings is None else [asdict(finding) for finding in self.findings]
         return {
-            "schema_version": SCHEMA_VERSION,
             "title": self.title,
             "findings": found,
             "sections": sections,
             "damage": list(self.damage),
         }
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a cell as people read it: numbers in four digits, an estimate with its interval in brackets."""
+    if isinstance(cell, Estimate):
+        return f"{number(cell.value)} [{', '.join(map(number, cell.interval))}]"
+    if isinstance(cell, tuple):
+        return ", ".join(map(str, cell))
+    return cell if isinstance(cell, str) else number(cell)
 
 
 def number(value: float | None) -> str:

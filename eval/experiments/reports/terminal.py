@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparring.eval.experiments.reports.markdown import HEALTHY, evidence_lines
-from sparring.eval.experiments.reports.report import Finding, LinePlot, ReportTable, RunReport, number
+from sparring.eval.experiments.reports.report import Finding, LinePlot, ReportTable, RunReport, cell_text, number
 
 STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -62,7 +62,7 @@ def _table(table: ReportTable) -> Table:
     for name in table.columns:
         made.add_column(Text(name), overflow="fold")
     for row in table.rows:
-        made.add_row(*map(Text, row))
+        made.add_row(*(Text(cell_text(cell)) for cell in row))
     return made
 
 

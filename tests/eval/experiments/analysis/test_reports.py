@@ -1,5 +1,6 @@
 """`analyze` and `compare` on recorded runs: content, files, exit codes, and texts that must not be interpreted."""
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -151,11 +152,9 @@ def test_seeds_are_grouped_and_paired(seeds, capsys, tmp_path):
     assert runs.main([*command, "--json"]) == 0
     sections = {part["title"]: part for part in json.loads(capsys.readouterr().out)["sections"]}
     assert sections["Differences of configuration"]["tables"][0]["rows"] == [["grpo.learning_rate", "0.0001", "0.5001"]]
-    ((metric, value, interval, clear, basis),) = sections["b0 and 2 more seeds minus a0 and 2 more seeds"]["tables"][0][
-        "rows"
-    ]
-    assert (metric, value, clear, basis) == ("benchmark/reward_mean", "0.5", "not 0", "3 pairs of seeds")
-    assert interval == "0.5 to 0.5"
+    (row,) = sections["b0 and 2 more seeds minus a0 and 2 more seeds"]["tables"][0]["rows"]
+    gap = {"value": 0.5, "interval": [0.5, 0.5]}
+    assert row == ["benchmark/reward_mean", gap, "too few seeds", "3 pairs of seeds"]
     assert "<svg" in (tmp_path / "c.html").read_text()
 
 
@@ -166,8 +165,57 @@ def test_options_take_several_values_in_a_row(seeds, capsys):
     command = ["compare", "--run-ids", *names[:3], "--dir", str(root), *metrics, "--output-format", "csv"]
     assert runs.main(command) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("section,row,column,value\nRuns,a0,group,A\n")
-    assert 'benchmark/reward_mean,a0 and 2 more seeds,"3 [' in shown
+    assert shown.startswith("section,row,column,value,low,high\nRuns,a0,group,A,,\nRuns,a0,seed,0,,\n")
+    half = 4.302652729696142 / 3**0.5  # Student's t, two degrees of freedom, of 2, 3 and 4
+    (values,) = (row[3:] for row in csv.reader(shown.splitlines()) if row[1:3] == [metrics[2], "a0 and 2 more seeds"])
+    assert [float(value) for value in values] == pytest.approx([3.0, 3.0 - half, 3.0 + half])
+
+
+def test_scripts_get_numbers_not_words(run_folder, capsys):
+    """JSON and CSV of a report have the values of metrics.jsonl in full precision, not the four digits for people."""
+    folder = run_folder("sick_learning_rate")
+    last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+    assert runs.main(["analyze", str(folder), "--json"]) == 0
+    sections = {part["title"]: part["tables"] for part in json.loads(capsys.readouterr().out)["sections"]}
+    assert ["env steps", last["env_steps"]] in sections["State and configuration"][0]["rows"]
+    values = [json.loads(line)["train/entropy"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    (row,) = (row for row in sections["Training"][0]["rows"] if row[0] == "train/entropy")
+    assert row[3:] == [min(values), max(values), [1 + values.index(min(values)), 1 + values.index(max(values))]]
+    assert runs.main(["analyze", str(folder), "--output-format", "csv"]) == 0
+    assert f"Training,train/entropy,lowest,{min(values)!r},," in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(2, "too few seeds"), (5, "too few seeds"), (6, "not 0")])
+def test_a_verdict_needs_six_seeds(run_folder, count, verdict):
+    """Pairs of one sign are chance once in 2 ** (count - 1) times, so that only six are rarer than one in twenty."""
+    names = []
+    for rate in (0.1, 0.2):
+        for seed in range(count):
+
+            def edit(number, row, gain=rate + seed):
+                row["benchmark/reward_mean"] = gain
+
+            names.append(f"r{rate}s{seed}")
+            folder = run_folder("healthy_grpo", to=names[-1], edit=edit, seed=seed, grpo={"learning_rate": rate})
+    compared = load_compared(names, [RunFolders(folder.parent)], ComparisonOptions())
+    found = difference(*grouped(compared), "benchmark/reward_mean", common_limit(compared))
+    assert found.estimate.value == pytest.approx(0.1)
+    assert found.verdict == verdict
+
+
+def test_a_table_that_is_piped_is_not_folded(seeds, capsys):
+    """A name stays on one line for grep, as in the tables of the other commands."""
+    root, names = seeds()
+    assert runs.main(["compare", *names, "--dir", str(root)]) == 0
+    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines() if line.startswith("a0 ")]
+    assert ["a0", "A", "0", "killed"] in rows
+
+
+def test_plots_of_a_page_fit_a_narrow_window(run_folder, tmp_path):
+    """A plot has a fixed width of 520 pixels, more than a telephone shows."""
+    page = tmp_path / "a.html"
+    assert runs.main(["analyze", str(run_folder("sick_guard")), "--html", str(page)]) == 0
+    assert "svg{max-width:100%;height:auto}" in page.read_text()
 
 
 def test_runs_are_compared_where_both_have_been(run_folder):
