@@ -114,6 +114,8 @@ class CloneConfig:
     """Width of the new model."""
     layers: int = option(4, "[1, 100]")
     heads: int = option(4, "[1, 128]")
+    init_std: float = option(0.02, "(0, 1]")
+    """Standard deviation of the first weights; narrow models learn to copy sooner from larger ones."""
     games_per_update: int = option(16, "[1, 100000]")
     updates: int = option(600, POSITIVE)
     minutes: float = option(0.0, "[0, 100000]")

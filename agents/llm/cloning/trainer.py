@@ -77,7 +77,8 @@ class CloneTrainer:
         self.updates_done, self.decisions, self.seconds = 0, 0, 0.0
         self.game, self.tokenizer = text_game(config.env.id), game_tokenizer(game_with_id(config.env.id).name)
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
-        self.model = build_tiny(self.tokenizer, **shape, seed=self.seeds["model"]).to(self.device)
+        first = {"init_std": clone.init_std, "seed": self.seeds["model"]}
+        self.model = build_tiny(self.tokenizer, **shape, **first).to(self.device)
         self.imitator = Imitator(self.model, halves=self.halves)
         self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer)
         self.held_out: HeldOut | HeldOutText | None = None
