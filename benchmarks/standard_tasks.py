@@ -3,6 +3,7 @@
     python benchmarks/standard_tasks.py --out docs/results/standard_tasks.md
     python benchmarks/standard_tasks.py --tasks FrozenLake-v1 Pendulum-v1 --seeds 3
 
+Finished seeds are kept in FOLDER/results.jsonl and not repeated; the table shows all of them, whatever was selected.
 Two numbers per seed: the mean return of the last 100 training episodes, sampled actions (what CleanRL publishes), and
 the mean of 100 episodes of the final deterministic policy (what RL Baselines3 Zoo publishes, one run each). Of both the
 table gives mean, median and interquartile mean over the seeds; with few seeds of which one failed, these differ.
@@ -11,9 +12,10 @@ table gives mean, median and interquartile mean over the seeds; with few seeds o
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 if not __package__:
@@ -31,8 +33,9 @@ from sparring.eval.stats.aggregate import mean_estimate, spread
 
 EPISODES = 100
 RESAMPLES = 10_000
+STORE = "results.jsonl"
 MEASURES = ("last 100 training episodes", "deterministic policy")
-HEAD = ["task", "steps", "measure", "mean", "median", "IQM", "95 % of IQM", "lowest", "published"]
+HEAD = ["task", "seeds", "steps", "measure", "mean", "median", "IQM", "95 % of IQM", "lowest", "published"]
 SOURCES = (
     "CleanRL: docs/rl-algorithms/ppo.md and docs/benchmark/ppo_continuous_action.md of vwxyzjn/cleanrl, three seeds, ± "
     "the standard deviation between them. SB3 zoo: benchmark.md of DLR-RM/rl-baselines3-zoo, one run each, ± the "
@@ -49,6 +52,18 @@ class Published:
 
     def __str__(self) -> str:
         return f"{self.text} ({self.steps})"
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One trained seed: mean return of the last training episodes, of the deterministic policy, environment steps."""
+
+    task: str
+    seed: int
+    overrides: list[str]
+    recent_return: float
+    deterministic_return: float
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -114,29 +129,30 @@ TASKS = (
 
 def main() -> int:
     args = parse()
-    rows = []
     for task in (task for task in TASKS if task.name in args.tasks):
-        started = time.perf_counter()
-        results = np.array([result(task, seed, args) for seed in range(1, args.seeds + 1)])
-        minutes = (time.perf_counter() - started) / 60.0 / args.seeds
-        rows += task_rows(task, results)
-        print(*rows[-2:], f"{minutes:.1f} min per seed", sep="\n", flush=True)
+        done = {result.seed for result in stored(args) if result.task == task.name}
+        for seed in sorted(set(range(1, args.seeds + 1)) - done):
+            store(measure(task, seed, args), args)
+    rows = [row for task in TASKS for row in task_rows(task, stored(args))]
     title = heading("Standard tasks", ("torch", "gymnasium"))
     about = (
-        f"{args.seeds} seeds: mean and 95 % t-interval, median, interquartile mean (IQM) with its 95 % bootstrap "
-        f"interval over seeds, and the lowest seed. {SOURCES}"
+        f"Mean and 95 % t-interval over seeds, median, interquartile mean (IQM) with its 95 % bootstrap interval, and "
+        f"the lowest seed. {SOURCES}"
     )
     publish(f"{title}\n{about}\n\n{table(HEAD, rows)}", args.out)
     return 0
 
 
-def task_rows(task: Task, results: np.ndarray) -> list[list[str]]:
-    """Return a row per measure of `results` [seeds, 3], as `result` returns them."""
+def task_rows(task: Task, results: Sequence[SeedResult]) -> list[list[str]]:
+    """Return a row per measure of a task, none with fewer than two seeds."""
+    own = [result for result in results if result.task == task.name]
+    if len(own) < 2:
+        return []
     published = (f"CleanRL {task.cleanrl}" if task.cleanrl else "", f"SB3 zoo {task.zoo}" if task.zoo else task.known)
-    steps = f"{results[0, 2] / 1000.0:,.0f} k"
+    values = [[one.recent_return for one in own], [one.deterministic_return for one in own]]
+    about = [task.name, str(len(own)), f"{own[0].steps / 1000.0:,.0f} k"]
     return [
-        [task.name, steps, measure, *summary(results[:, column]), published[column]]
-        for column, measure in enumerate(MEASURES)
+        [*about, MEASURES[kind], *summary(np.array(values[kind])), published[kind]] for kind in range(len(MEASURES))
     ]
 
 
@@ -158,23 +174,38 @@ def parse() -> argparse.Namespace:
     names = [task.name for task in TASKS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tasks", nargs="+", choices=names, default=names, metavar="ID", help=", ".join(names))
-    parser.add_argument("--seeds", type=int, default=10, help="runs per task, seeds 1 to N")
+    parser.add_argument("--seeds", type=int, default=10, help="runs per task, seeds 1 to N; 0 only writes the table")
     parser.add_argument("--folder", default="checkpoints/standard_tasks", help="where the runs are kept")
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
     parser.add_argument("overrides", nargs="*", help="options of train.py for all, such as ppo.precision=bf16")
     args = parser.parse_intermixed_args()
-    if args.seeds < 2:
-        parser.error(f"--seeds={args.seeds}: an interval needs at least 2")
+    if args.seeds < 0 or args.seeds == 1:
+        parser.error(f"--seeds={args.seeds}: give 0 for the table of finished seeds, or 2 or more: one has no interval")
     return args
 
 
-def result(task: Task, seed: int, args: argparse.Namespace) -> tuple[float, float, float]:
-    """Train or resume one seed; return (recent training return, deterministic return, steps)."""
+def measure(task: Task, seed: int, args: argparse.Namespace) -> SeedResult:
+    """Train or resume one seed, and play its final policy."""
     place = [f"checkpoint_dir={args.folder}", f"name={task.name}-{seed}", "threads=1", "checkpoint_every=100000"]
     final = train(load([*task.options, f"env.id={task.id or task.name}", f"seed={seed}", *place, *args.overrides]))
     checkpoint = load_checkpoint(final)
-    deterministic = play(checkpoint, EPISODES, 1000 + seed)[:, 0].mean()
-    return checkpoint.training["recent_return"], float(deterministic), checkpoint.training["env_steps"]
+    recent, steps = checkpoint.training["recent_return"], checkpoint.training["env_steps"]
+    deterministic = float(play(checkpoint, EPISODES, 1000 + seed)[:, 0].mean())
+    return SeedResult(task.name, seed, args.overrides, recent, deterministic, steps)
+
+
+def stored(args: argparse.Namespace) -> list[SeedResult]:
+    """Return the finished seeds that were trained with the same overrides."""
+    file = Path(args.folder, STORE)
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    results = [SeedResult(**json.loads(line)) for line in lines]
+    return [result for result in results if result.overrides == args.overrides]
+
+
+def store(result: SeedResult, args: argparse.Namespace) -> None:
+    """Append a finished seed."""
+    with Path(args.folder, STORE).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(result)) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.standard_tasks import HEAD, TASKS, Task, summary, task_rows
+from benchmarks import standard_tasks
+from benchmarks.standard_tasks import HEAD, TASKS, SeedResult, Task, summary, task_rows
 from sparring.configs.load import load
 
 RETURNS = np.array([-171.0, -180.0, -199.0, -613.0, -175.0])
@@ -24,11 +25,40 @@ def test_mean_median_and_interquartile_mean_of_seeds():
 
 def test_a_row_for_what_each_source_publishes():
     task = next(task for task in TASKS if task.name == "Hopper-v5")
-    sampled, deterministic = task_rows(task, np.array([[1.5, 2.5, 999_424.0], [1.25, 2.25, 999_424.0]]))
+    results = [
+        SeedResult("Hopper-v5", seed, [], *returns, 999_424) for seed, returns in ((1, (1.5, 2.5)), (2, (1.25, 2.25)))
+    ]
+    sampled, deterministic = task_rows(task, results)
     assert len(sampled) == len(deterministic) == len(HEAD)
-    assert sampled[:4] == ["Hopper-v5", "999 k", "last 100 training episodes", "1.375 ± 1.588"]
+    assert sampled[:5] == ["Hopper-v5", "2", "999 k", "last 100 training episodes", "1.375 ± 1.588"]
     assert sampled[-1].startswith("CleanRL 2382.9")
     assert deterministic[-1].startswith("SB3 zoo 2410")
+
+
+def test_finished_seeds_are_kept_and_shown_but_not_repeated(tmp_path, monkeypatch):
+    trained = []
+
+    def measured(task, seed, args):
+        trained.append((task.name, seed, *args.overrides))
+        return SeedResult(task.name, seed, args.overrides, float(seed), 2.0 * seed, 1000)
+
+    def table_of(*arguments):
+        page = tmp_path / "page.md"
+        line = ["standard_tasks.py", "--folder", str(tmp_path), "--out", str(page), *arguments]
+        monkeypatch.setattr("sys.argv", line)
+        assert standard_tasks.main() == 0
+        rows = [line.split("|")[1:-1] for line in page.read_text("utf-8").splitlines() if line.startswith("| ")]
+        return {(row[0].strip(), row[1].strip(), row[4].split()[0]) for row in rows if "training" in row[3]}
+
+    monkeypatch.setattr(standard_tasks, "measure", measured)
+    assert table_of("--tasks", "CartPole-v1", "--seeds", "2") == {("CartPole-v1", "2", "1.500")}
+    both = {("CartPole-v1", "2", "1.500"), ("Acrobot-v1", "3", "2.000")}
+    assert table_of("--tasks", "Acrobot-v1", "--seeds", "3") == both
+    assert table_of("--seeds", "0") == both
+    assert trained == [("CartPole-v1", 1), ("CartPole-v1", 2), *(("Acrobot-v1", seed) for seed in (1, 2, 3))]
+    # Seeds of other options are others.
+    assert table_of("--tasks", "CartPole-v1", "--seeds", "2", "ppo.precision=bf16") == {("CartPole-v1", "2", "1.500")}
+    assert trained[5:] == [("CartPole-v1", seed, "ppo.precision=bf16") for seed in (1, 2)]
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
