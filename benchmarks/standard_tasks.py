@@ -3,7 +3,8 @@
     python benchmarks/standard_tasks.py --out docs/results/standard_tasks.md
     python benchmarks/standard_tasks.py --tasks FrozenLake-v1 Pendulum-v1 --seeds 3
 
-Finished seeds are kept in FOLDER/results.jsonl and not repeated; the table shows all of them, whatever was selected.
+Finished seeds are kept in FOLDER/results.jsonl and not repeated; the table shows all of them, whatever was selected,
+with the overrides that they were trained with.
 Two numbers per seed: the mean return of the last 100 training episodes, sampled actions (what CleanRL publishes), and
 the mean of 100 episodes of the final deterministic policy (what RL Baselines3 Zoo publishes, one run each). Of both the
 table gives mean, median and interquartile mean over the seeds; with few seeds of which one failed, these differ.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -130,10 +132,10 @@ TASKS = (
 def main() -> int:
     args = parse()
     for task in (task for task in TASKS if task.name in args.tasks):
-        done = {result.seed for result in stored(args) if result.task == task.name}
+        done = {one.seed for one in stored(args) if (one.task, one.overrides) == (task.name, args.overrides)}
         for seed in sorted(set(range(1, args.seeds + 1)) - done):
             store(measure(task, seed, args), args)
-    rows = [row for task in TASKS for row in task_rows(task, stored(args))]
+    rows = [row for task in TASKS for own in groups(task, stored(args)) for row in task_rows(task, own)]
     title = heading("Standard tasks", ("torch", "gymnasium"))
     about = (
         f"Mean and 95 % t-interval over seeds, median, interquartile mean (IQM) with its 95 % bootstrap interval, and "
@@ -143,16 +145,24 @@ def main() -> int:
     return 0
 
 
-def task_rows(task: Task, results: Sequence[SeedResult]) -> list[list[str]]:
-    """Return a row per measure of a task, none with fewer than two seeds."""
+def groups(task: Task, results: Sequence[SeedResult]) -> list[list[SeedResult]]:
+    """Return the results of a task, one list for each set of overrides that has at least two seeds."""
     own = [result for result in results if result.task == task.name]
-    if len(own) < 2:
-        return []
+    lists = [
+        [one for one in own if one.overrides == list(key)] for key in dict.fromkeys(tuple(o.overrides) for o in own)
+    ]
+    return [found for found in lists if len(found) > 1]
+
+
+def task_rows(task: Task, results: Sequence[SeedResult]) -> list[list[str]]:
+    """Return a row per measure of the seeds of one task with equal overrides."""
     published = (f"CleanRL {task.cleanrl}" if task.cleanrl else "", f"SB3 zoo {task.zoo}" if task.zoo else task.known)
-    values = [[one.recent_return for one in own], [one.deterministic_return for one in own]]
-    about = [task.name, str(len(own)), f"{own[0].steps / 1000.0:,.0f} k"]
+    values = [[one.recent_return for one in results], [one.deterministic_return for one in results]]
+    name = ", ".join([task.name, *(f"`{override}`" for override in results[0].overrides)])
+    about = [name, str(len(results)), f"{results[0].steps / 1000.0:,.0f} k"]
     return [
-        [*about, MEASURES[kind], *summary(np.array(values[kind])), published[kind]] for kind in range(len(MEASURES))
+        [*about, measure, *summary(np.array(own)), source]
+        for measure, own, source in zip(MEASURES, values, published, strict=True)
     ]
 
 
@@ -186,7 +196,8 @@ def parse() -> argparse.Namespace:
 
 def measure(task: Task, seed: int, args: argparse.Namespace) -> SeedResult:
     """Train or resume one seed, and play its final policy."""
-    place = [f"checkpoint_dir={args.folder}", f"name={task.name}-{seed}", "threads=1", "checkpoint_every=100000"]
+    name = "-".join([task.name, str(seed), *(re.sub(r"[^\w.-]+", "_", override) for override in args.overrides)])
+    place = [f"checkpoint_dir={args.folder}", f"name={name}", "threads=1", "checkpoint_every=100000"]
     final = train(load([*task.options, f"env.id={task.id or task.name}", f"seed={seed}", *place, *args.overrides]))
     checkpoint = load_checkpoint(final)
     recent, steps = checkpoint.training["recent_return"], checkpoint.training["env_steps"]
@@ -195,11 +206,10 @@ def measure(task: Task, seed: int, args: argparse.Namespace) -> SeedResult:
 
 
 def stored(args: argparse.Namespace) -> list[SeedResult]:
-    """Return the finished seeds that were trained with the same overrides."""
+    """Return all finished seeds."""
     file = Path(args.folder, STORE)
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    results = [SeedResult(**json.loads(line)) for line in lines]
-    return [result for result in results if result.overrides == args.overrides]
+    return [SeedResult(**json.loads(line)) for line in lines]
 
 
 def store(result: SeedResult, args: argparse.Namespace) -> None:
