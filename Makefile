@@ -19,7 +19,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help setup demo test slow lint bench gpu golden mutation kernels
+.PHONY: help setup demo docs test slow lint bench gpu golden mutation kernels
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make demo    train the quickstart policy, print its table, write a replay"
 	@echo "make test    lint, types and all tests"
 	@echo "make slow    long fuzzing of all stored files, and the tests against vLLM, installed into .venv-vllm"
+	@echo "make docs    the documentation site, written to build/site"
 	@echo "make lint    ruff and mypy only"
 	@echo "make bench   speed of the simulators and of training, as ratios"
 	@echo "make gpu     test and measure everything on a GPU, in nine minutes; GPU_ARGS=\"--device cpu\" tries the script"
@@ -60,6 +61,11 @@ demo: setup
 
 test: lint kernels
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# A broken link, and a page that docs/README.md does not list, are errors.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Open build/site/index.html in a browser."
 
 # vLLM needs other versions and, on a CPU, no torchvision, torchaudio or torchcodec; SPARRING_VLLM names another Python with vLLM.
 slow: kernels $(VLLM)

@@ -1,0 +1,80 @@
+"""The documentation site: it builds without warnings, its links lead somewhere, and it asks the network for nothing."""
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Links(HTMLParser):
+    """Links, anchors and embedded resources of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.anchors, self.resources = set(), set(), set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.anchors |= {found[key] for key in ("id", "name") if key in found}
+        if tag == "a" and found.get("href"):
+            self.links.add(found["href"])
+        elif tag == "link" and "stylesheet" in found.get("rel", ""):
+            self.resources.add(found["href"])
+        elif tag in ("script", "img", "iframe", "source", "video") and found.get("src"):
+            self.resources.add(found["src"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path: Links(path.read_text(encoding="utf-8")) for path in site.rglob("*.html") if path.name != "404.html"}
+
+
+def test_every_page_of_docs_is_in_the_navigation(site):
+    home = Links((site / "index.html").read_text(encoding="utf-8"))
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").with_suffix(".html").as_posix().replace("README.html", "index.html")
+        assert name in home.links or name == "index.html", name
+
+
+def test_links_lead_to_pages_and_headings(pages):
+    for path, page in pages.items():
+        for link in page.links:
+            name, _, anchor = unquote(link).partition("#")
+            if re.match(r"\w+:", link):
+                continue
+            target = (path.parent / name).resolve() if name else path
+            assert target.is_file(), (path, link)
+            assert not anchor or target not in pages or anchor in pages[target].anchors, (path, link)
+
+
+def test_nothing_is_fetched_from_the_network(site, pages):
+    for path, page in pages.items():
+        assert [each for each in page.resources if re.match(r"(\w+:)?//", each)] == [], path
+    for sheet in site.rglob("*.css"):
+        assert re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)\"']+", sheet.read_text("utf-8")) == [], sheet
+
+
+def test_links_to_code_show_the_code(site):
+    assert "repository/agents/run/fit.py.html" in Links((site / "architecture.html").read_text("utf-8")).links
+    code = re.sub(r"<[^>]+>", "", (site / "repository/agents/run/fit.py.html").read_text("utf-8"))
+    assert "def fit(trainer: Trainer, session: RunSession)" in code
