@@ -24,6 +24,8 @@ GIVE_ADAPTER = "???"
 PLAYS = ("league", "self_play")
 DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", "dumbbot")
 SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
+"""Variants of bots as they are in the original system (docs/envs/diplomacy_bots.md)."""
+LEAGUE_BOTS = ("default", "original")
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
 BACKENDS = ("transformers", "endpoint")
 APIS = ("completions", "chat")
@@ -42,6 +44,11 @@ RUN = Form(r"[^\x00\n]*", "text of one line")
 COUNT = "[0, 10000000]"
 POSITIVE = "[1, 10000000]"
 PROBABILITY = "[0, 1]"
+
+
+def plain_bot(name: str) -> str:
+    """Return the bot that `name` is a variant of, such as chaos for chaos_seed; any other name is returned as it is."""
+    return name.removesuffix("_seed") if name in SEED_BOTS else name
 
 
 @dataclass
@@ -306,7 +313,7 @@ class LeagueConfig:
     peer_elo: float = option(100.0, "(0, 10000]")
     """A checkpoint this near is a peer."""
     rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
-    """Standard deviation of matchmaking=rating, in Elo."""
+    """Standard deviation of matchmaking=rating, in Elo; 10000 draws every player equally often."""
     rating_self_play: float = option(0.15, PROBABILITY, needs=["league.matchmaking=rating"])
     """Share of self-play."""
     cold_start_steps: int = option(10, COUNT)
@@ -319,6 +326,8 @@ class LeagueConfig:
     """thinning: after the first step, then every 5 steps below 50, every 10 below 200, every 20 after."""
     initial_elo: float = option(1000.0, "[-10000, 10000]")
     """Rating of the learner."""
+    bots: str = option("default", LEAGUE_BOTS)
+    """original: chaos, coordinated, territorial and dumbbot play as in the original system (`chaos_seed` ...)."""
     starting_ratings: str = option("measured", STARTING_RATINGS)
     """Of the bots (`league.py`)."""
     inherit: str = option("", RUN)

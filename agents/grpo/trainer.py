@@ -44,6 +44,7 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.core.typed import read, within
+from sparring.configs.language import plain_bot
 from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import GRPORunConfig
 from sparring.curriculum.league.file import LeagueFile
@@ -363,6 +364,9 @@ class GRPOTrainer:
         if self.league_file.path.exists():
             return self.league_file.read()
         names, ratings = self.game.default_bots, config.starting_ratings
+        if config.bots == "original":
+            variants = {plain_bot(name): name for name in self.game.variants}
+            names = tuple(variants.get(name, name) for name in names)
         league = new_league(names, self.base, initial_elo=config.initial_elo, ratings=ratings)
         if config.inherit:
             also = (first_identity(self.adapters.model),)

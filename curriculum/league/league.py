@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.language import plain_bot
 from sparring.curriculum.league.decayed_results import KNOWN, decayed
 from sparring.curriculum.league.pfsp import win_rate
 from sparring.curriculum.ratings.bayesian import MU, Belief, beliefs_after
@@ -46,7 +47,7 @@ STARTING_ELO = {
         "coordinated": Elo(1000.0),
     },
 }
-"""Initial Elo of bots by `league.starting_ratings`; any other bot starts at 1000."""
+"""Initial Elo of bots and their variants by `league.starting_ratings`; any other bot starts at 1000."""
 ELO_PER_MU = 40.0
 DENSE_UNTIL, MEDIUM_UNTIL = 50, 200
 """Steps up to which `thinning` adds a checkpoint every 5 and every 10; after them every 20."""
@@ -103,7 +104,7 @@ def new_league(
     `ratings` is a key of `STARTING_ELO`.
     """
     starts = STARTING_ELO[choose("league.starting_ratings", ratings, STARTING_ELO)]
-    agents = [_started(Agent(bot, "bot"), starts.get(bot, START)) for bot in bots]
+    agents = [_started(Agent(bot, "bot"), starts.get(plain_bot(bot), START)) for bot in bots]
     if base_model:
         agents.append(Agent(BASE_MODEL, BASE_MODEL, path=base_model))
     agents.append(_started(Agent(CHALLENGER, CHALLENGER), Elo(initial_elo)))

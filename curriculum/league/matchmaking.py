@@ -6,7 +6,7 @@ have several, together with a category, which is only a name for metrics:
 category    a category by its share, which may change over the run, then a member of it. self is the hero. peer is a
             checkpoint within `peer_elo` of the hero, uniformly, else one within 300, else the hero. exploitable is a
             checkpoint more than 50 below the hero, in proportion to the gap, else any bot or the base model. baseline
-            is one of `BASELINE_BOTS`.
+            is one of `BASELINE_BOTS`, or of their variants with `league.bots=original`.
 win_rate    self-play has its share; the other agents are weighted by the hero's win rate p against them (pfsp.py),
             (1 - p)^power or p (1 - p), as in prioritized fictitious self-play.
 rating      self-play has exactly `rating_self_play`; the other agents are weighted by exp(-d^2 / (2 width^2)), d being
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparring.configs.core.errors import choose
-from sparring.configs.language import SHARED, LeagueConfig
+from sparring.configs.language import SHARED, LeagueConfig, plain_bot
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League, win_rates
 from sparring.curriculum.league.pfsp import weights
 
@@ -154,7 +154,9 @@ def _others(league: League, hero: str) -> list[str]:
 
 
 def _bot(league: League, name: str) -> str:
-    return choose("bot", name, [bot.name for bot in league.of_kind("bot")])
+    """Return the name in the league of a bot, which may be a variant of it."""
+    bots = {plain_bot(bot.name): bot.name for bot in league.of_kind("bot")}
+    return bots[choose("bot", name, bots)]
 
 
 def _by_category(league: League, config: LeagueConfig, share: dict[str, float], hero: str) -> list[SeatDraw]:
@@ -163,7 +165,7 @@ def _by_category(league: League, config: LeagueConfig, share: dict[str, float], 
     within = [[a for a in others if abs(a.elo - mine) <= near] for near in (config.peer_elo, NEAR_PEER_ELO)]
     weaker = {a.name: max(1.0, mine - a.elo) for a in others if a.elo < mine - EXPLOITABLE_GAP}
     references = _equally([*league.of_kind("bot"), *league.of_kind(BASE_MODEL)])
-    baseline = _equally(bot for bot in league.of_kind("bot") if bot.name in BASELINE_BOTS) or references
+    baseline = _equally(bot for bot in league.of_kind("bot") if plain_bot(bot.name) in BASELINE_BOTS) or references
     members = {
         SELF: {hero: 1.0},
         PEER: _equally(within[0] or within[1]) or {hero: 1.0},

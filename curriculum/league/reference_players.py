@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sparring.configs.language import plain_bot
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER, Agent, League
 from sparring.curriculum.ratings.elo import START
 
@@ -41,21 +42,27 @@ def reference_table(league: League) -> list[ReferenceRow]:
         figure = f"{best.name} minus {BASE_MODEL}"
         rows.append(ReferenceRow(figure, best.elo - base.elo, None, min(best.games, base.games)))
     if (drop := reference_drop(league)) is not None:
-        rows.append(ReferenceRow(DROP, drop, None, min(league[name].games for name in REFERENCES)))
+        rows.append(ReferenceRow(DROP, drop, None, min(agent.games for agent in _references(league))))
     bots = sorted(league.of_kind("bot"), key=lambda bot: (-bot.elo, bot.name))
     return rows + [_row(bot) for bot in bots]
 
 
 def reference_drop(league: League) -> float | None:
     """Return the sum of 1000 - Elo over `REFERENCES`, from 1000 whatever they started at; None if one is missing."""
-    if not set(REFERENCES) <= league.agents.keys():
-        return None
-    return float(sum(START - league[name].elo for name in REFERENCES))
+    found = _references(league)
+    return float(sum(START - agent.elo for agent in found)) if found else None
 
 
 def best_checkpoint(league: League) -> Agent | None:
     """Return the checkpoint with the highest Elo, the earliest of equal ones, or None."""
     return max(league.of_kind("checkpoint"), key=lambda agent: (agent.elo, -agent.step), default=None)
+
+
+def _references(league: League) -> list[Agent]:
+    """Return the agents of `REFERENCES`, or variants of them; empty if one is missing."""
+    fixed = [agent for agent in league.agents.values() if agent.kind in ("bot", BASE_MODEL)]
+    found = {plain_bot(agent.name): agent for agent in fixed}
+    return [found[name] for name in REFERENCES] if set(REFERENCES) <= found.keys() else []
 
 
 def _row(agent: Agent) -> ReferenceRow:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sparring.configs.language import plain_bot
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.envs.text import GameEnding
 
@@ -52,7 +53,7 @@ def _mean_centres(seats: Sequence[tuple[GameEnding, int]]) -> float:
 
 
 def _against_dumbbots(ending: GameEnding, power: int) -> bool:
-    return all(name == DUMBBOT for other, name in enumerate(ending.players) if other != power)
+    return all(plain_bot(name) == DUMBBOT for other, name in enumerate(ending.players) if other != power)
 
 
 def _place(ending: GameEnding, power: int) -> int:

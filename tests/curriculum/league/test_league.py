@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import InputError, UnknownNameError
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
 from sparring.curriculum.league.league import (
     CHALLENGER,
     KINDS,
@@ -135,3 +135,8 @@ def test_starting_ratings_of_the_original():
     }
     assert (league["challenger"].belief.mu, league["dumbbot"].belief.mu) == (30.0, 21.25)
     assert all(agent.belief.sigma == 25 / 3 for agent in league.agents.values())
+
+
+def test_variants_of_bots_start_where_the_bots_do():
+    league = new_league(SEED_BOTS, "tiny", ratings="original")
+    assert [league[name].elo for name in SEED_BOTS] == [900, 1000, 950, 850]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sparring.configs.core.errors import UnknownNameError
-from sparring.configs.language import DIPLOMACY_BOTS
+from sparring.configs.language import DIPLOMACY_BOTS, SEED_BOTS
+from sparring.configs.load import load
 from sparring.configs.schema import LeagueConfig
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.league.matchmaking import (
@@ -288,3 +289,35 @@ def test_both_configurations_offer_the_forms_that_there_are():
     from sparring.configs.schema import SAMPLINGS
 
     assert set(WIN_RATE_FORMS) == set(SAMPLINGS) == FLOORS.keys()
+
+
+ORIGINAL = ("random", "chaos_seed", "defensive", "territorial_seed", "coordinated_seed", "dumbbot_seed")
+
+
+def test_the_bots_of_the_original_take_the_places_of_ours():
+    league = new_league(ORIGINAL, "tiny", ratings="original")
+    rng = np.random.default_rng(0)
+    cold = draw_opponents(league, config(cold_start_steps=5), step=0, steps=9, rng=rng)
+    assert sorted(cold.names) == ["chaos_seed"] * 3 + ["random"] * 3
+    benchmark = draw_opponents(league, config(dumbbot_game_probability=1.0), step=0, steps=9, rng=rng)
+    assert benchmark.names == ("dumbbot_seed",) * 6
+    assert benchmark.dumbbot_game
+    chance = at(league, self_play=0.0, peer=0.0, exploitable=0.0, baseline=1.0)
+    assert chance == dict.fromkeys(("chaos_seed", "defensive", "territorial_seed", "coordinated_seed"), 0.25)
+
+
+@pytest.mark.parametrize("size", ["", "_quick"])
+@pytest.mark.parametrize("number", range(1, 9))
+def test_experiments_draw_the_original_s_bots_as_the_original_did(number, size):
+    """By rating in units that made it uniform, with exactly 0.15 self-play; experiment 4 is about the shares."""
+    adapter = ["model.adapter=a.pt"] if number == 2 else []
+    league = load([f"+run=diplomacy_exp{number}{size}", *adapter]).league
+    assert league.bots == "original"
+    if number == 4:
+        assert league.matchmaking == "category"
+        return
+    found = new_league(ORIGINAL, "tiny", ratings="original", initial_elo=league.initial_elo)
+    chance = chances(enter_checkpoint(found, step=1, path="step_1.pt"), league, step=2, steps=9)
+    assert chance.pop(CHALLENGER) == pytest.approx(0.15)
+    assert set(SEED_BOTS) < chance.keys()
+    assert chance == pytest.approx(dict.fromkeys(chance, 0.85 / len(chance)), rel=2e-3)

@@ -8,7 +8,12 @@ import pytest
 from sparring.curriculum.league.league import CHALLENGER, enter_checkpoint, new_league, record
 from sparring.curriculum.league.matchmaking import CATEGORIES, Opponents, bucket
 from sparring.curriculum.league.metrics import league_metrics
-from sparring.curriculum.league.reference_players import ReferenceRow, best_checkpoint, reference_table
+from sparring.curriculum.league.reference_players import (
+    ReferenceRow,
+    best_checkpoint,
+    reference_drop,
+    reference_table,
+)
 from sparring.curriculum.ratings.game_results import GameResult, head_to_head
 from tests.curriculum.league.small_league import rated, small_league
 
@@ -85,3 +90,10 @@ def test_without_a_base_model_the_best_checkpoint_or_the_learner_comes_first():
     assert [(row.figure, row.games) for row in reference_table(league)] == [(CHALLENGER, 4), ("ace", 4)]
     league = enter_checkpoint(league, step=5, path="pool/snapshot_000005.pt", name="snapshot_000005")
     assert [row.figure for row in reference_table(league)] == ["snapshot_000005", "ace"]
+
+
+def test_the_bots_of_the_original_are_references_too():
+    league = new_league(("random", "chaos_seed", "defensive", "territorial_seed", "coordinated_seed"), "tiny")
+    league = rated(league, chaos_seed=905.0, base_model=940.0)
+    assert reference_drop(league) == 60.0 + 95.0 + 100.0 + 40.0 + 60.0
+    assert [row.elo for row in reference_table(league) if row.figure == "total reference drop"] == [355.0]

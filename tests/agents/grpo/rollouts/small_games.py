@@ -21,6 +21,7 @@ SMALL = [
     "grpo.buffer_depth=0", "logger.progress=false", "env.last_year=1910", "grpo.count_fork_year=false",
     "grpo.reward_discount_per=phase", "grpo.use_token_level_loss=false", "grpo.entropy_coef=0",
     "grpo.rollout_warmup_player=dumbbot", "league.checkpoint_schedule=even", "league.starting_ratings=measured",
+    "league.bots=default", "league.matchmaking=category", "league.rating_width=150",
 ]  # fmt: skip
 
 
