@@ -11,7 +11,7 @@ an operator is true if the name has a value. Nothing is evaluated as Python; err
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -201,6 +201,20 @@ def _ordered(a: float, operator: str, b: float) -> bool:
     if operator in ("=", "=="):
         return a == b
     return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+
+
+def unknown_conditions(config: Sequence[str], tags: Sequence[str], runs: Sequence[RunRecord]) -> list[str]:
+    """Return a hint for each option of `--config` and each tag of `--tag` that no run has."""
+    names = {name for run in runs for name in flatten(run.config)}
+    known = sorted({*names, *(name.rpartition(".")[2] for name in names)})
+    keys = [text.partition("=")[0].strip() for text in config]
+    hints = [
+        f"--config: no run has the option {key!r}{suggestion(key, known)}"
+        for key in keys
+        if not any(_values(run, f"config.{key}") for run in runs)
+    ]
+    given = sorted({tag for run in runs for tag in run.tags})
+    return hints + [f"--tag: no run has the tag {tag!r}{suggestion(tag, given)}" for tag in tags if tag not in given]
 
 
 def unused_names(text: str, runs: list[RunRecord]) -> str:

@@ -27,7 +27,7 @@ from sparring.eval.experiments.options import (
 from sparring.eval.experiments.output import OutputFormat, exit_code, print_json, print_rows, record_json, when
 from sparring.eval.experiments.record import RunRecord, RunSource
 from sparring.eval.experiments.rows import history_rows
-from sparring.eval.experiments.search import config_test, flatten, parse, unused_names
+from sparring.eval.experiments.search import config_test, flatten, parse, unknown_conditions, unused_names
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="runs shown at most")]
 Tag = Annotated[list[str], typer.Option("--tag", help="runs with this tag; may be repeated")]
@@ -77,7 +77,8 @@ def search(
         raise InputError('nothing to search for: give an expression, --config "KEY=VALUE" or --tag TAG')
     sources = find_sources(root, project, source, offline=offline)
     runs = all_runs(sources)
-    if expression and runs and (hint := unused_names(expression, runs)):
+    hints = [unused_names(expression, runs), *unknown_conditions(config, tag, runs)] if runs else []
+    for hint in filter(None, hints):
         print(f"warning: {hint}", file=sys.stderr)
     found = [run for run in runs if set(tag) <= set(run.tags) and all(test(run) for test in tests)]
     return _print_runs(found[:limit], len(found), sources, chosen(output_format, json))

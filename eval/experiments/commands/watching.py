@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.eval.experiments.commands.listing import all_runs
+from sparring.eval.experiments.exit_codes import NOT_FOUND
 from sparring.eval.experiments.find import find_run
 from sparring.eval.experiments.options import (
     Format,
@@ -33,7 +35,7 @@ from sparring.eval.experiments.output import (
     to_json,
     when,
 )
-from sparring.eval.experiments.record import History, RunRecord
+from sparring.eval.experiments.record import History, RunRecord, unknown_metric
 from sparring.eval.experiments.rows import history_rows
 
 SILENT = 600.0
@@ -110,16 +112,24 @@ def watch(
     json: Json = False,
 ) -> int:
     """Follow a run until it ends: a table of the last values, or a line of JSON or CSV per new row."""
-    form, shown, count = chosen(output_format, json), 0, 0
+    form, shown, count, warned = chosen(output_format, json), 0, 0, set[str]()
     while True:
         origin, run = find_run(run_id, find_sources(root, project, source, offline=False))
-        history = origin.history(run.id, list(metrics) or None)
+        history = origin.history(run.id)
+        missing = [name for name in metrics if name not in history.columns] if len(history.step) else []
+        for name in set(missing) - warned:
+            print(f"warning: {unknown_metric(name, history.columns)}", file=sys.stderr)
+        warned |= set(missing)
+        if metrics:
+            history = replace(history, columns={name: history.columns[name] for name in metrics if name not in missing})
         if len(history.step) < shown:  # rolled back to an earlier state
             shown = len(history.step)
         _show(run, history, shown, list(metrics), form, first=count == 0)
         shown, count = len(history.step), count + 1
         sys.stdout.flush()
         if run.status != "running" or count == looks:
+            if missing and len(missing) == len(set(metrics)):
+                return NOT_FOUND
             return exit_code(history.damage if run.status != "running" else ())
         time.sleep(interval)
 
@@ -137,4 +147,5 @@ def _show(run: RunRecord, history: History, shown: int, names: list[str], form: 
     elif rows or first:
         last = rows[-1] if rows else {}
         title = f"{run.id}: {run.status}, {when(run.updated)}"
+        last |= {"_timestamp": when(last["_timestamp"])} if "_timestamp" in last else {}
         print_table(["metric", "last"], [[key, value] for key, value in last.items()], title)

@@ -19,6 +19,7 @@ get-cache-stats --run-id R --project diplomacy-grpo --output-format table
 get-artifacts --run-id R --project diplomacy-grpo --output-format json
 search --project diplomacy-grpo --config "run=quickstart" --config "seed=3" --output-format json
 search --project diplomacy-grpo --tag quickstart --output-format json
+compare --run-ids R steel-hawk --project diplomacy-grpo --metrics train/loss rollout/reward --output-format json
 """
 
 
@@ -26,6 +27,7 @@ search --project diplomacy-grpo --tag quickstart --output-format json
 def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("commands")
     write_run(root, "dark-ghost")
+    write_run(root, "steel-hawk")
     return root
 
 
@@ -123,6 +125,31 @@ def test_watch_ends_with_the_run(capsys, root):
     code, out, _ = call(capsys, root, "watch", "-r", "dark-ghost", "-m", "train/loss", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert (code, len(rows), rows[0]["status"]) == (0, ROWS, "completed")
+
+
+def test_watch_names_metrics_that_a_run_lacks(capsys, root):
+    line = "watch --run-id dark-ghost -m train/los -m train/loss --output-format csv"
+    code, out, error = call(capsys, root, *shlex.split(line))
+    assert (code, len(out.splitlines())) == (0, 1 + ROWS)
+    assert error.count("did you mean 'train/loss'?") == 1
+    code, _, error = call(capsys, root, *shlex.split("watch --run-id dark-ghost -m train/los"))
+    assert (code, "no value of metric 'train/los'" in error) == (3, True)
+
+
+def test_watch_shows_the_time_as_a_date(capsys, root):
+    _, out, _ = call(capsys, root, "watch", "--run-id", "dark-ghost")
+    (line,) = (line for line in out.splitlines() if "_timestamp" in line)
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", line)
+
+
+def test_search_names_options_and_tags_that_no_run_has(capsys, root):
+    line = "search --config gama=0.99 --config seed=4 --tag quickstrt --json"
+    code, out, error = call(capsys, root, *shlex.split(line))
+    assert (code, json.loads(out)["runs"]) == (0, [])
+    assert error.splitlines() == [
+        "warning: --config: no run has the option 'gama'; did you mean 'gamma'?",
+        "warning: --tag: no run has the tag 'quickstrt'; did you mean 'quickstart'?",
+    ]
 
 
 def test_health_counts_alerts(capsys, tmp_path):
