@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.paths import CHECKPOINTS
+from sparring.eval.experiments.analysis.compute import Price
 from sparring.eval.experiments.output import OutputFormat
 from sparring.eval.experiments.record import RunSource
 from sparring.eval.experiments.sources.run_folders import RunFolders
@@ -39,6 +43,14 @@ Source = Annotated[SourceName, typer.Option("--source", help="where to look; aut
 Offline = Annotated[bool, typer.Option("--offline", help="of the W&B cloud use the local cache only")]
 Format = Annotated[OutputFormat, typer.Option("--output-format", help="form of the output")]
 Json = Annotated[bool, typer.Option("--json", help="short for --output-format json")]
+Reward = Annotated[str, typer.Option(help="metric of the power law; by default the reward, return or win rate")]
+HourPrice = Annotated[
+    float | None, typer.Option("--price", help="price of the machine for an hour, for the cost in money")
+]
+Currency = Annotated[str, typer.Option(help="currency of --price")]
+Parameters = Annotated[
+    int | None, typer.Option(help="weights of the network, for the estimate of FLOPs; PPO runs record theirs")
+]
 
 
 def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:
@@ -47,11 +59,80 @@ def cache_figures(sources: Sequence[RunSource]) -> dict[str, Any]:
     return {"cache": clouds[0].cache.figures()} if clouds else {}
 
 
-def chosen(output_format: OutputFormat, json: bool) -> OutputFormat:
-    """Return the output format. Raises `InputError` if --json contradicts --output-format."""
-    if json and output_format is OutputFormat.CSV:
-        raise InputError("--json: --output-format csv is given as well; leave one of them out")
-    return OutputFormat.JSON if json else output_format
+@dataclass(frozen=True)
+class SourceOptions:
+    """Options that say where runs are looked for."""
+
+    project: Project = ""
+    root: Root = CHECKPOINTS
+    source: Source = SourceName.AUTO
+    offline: Offline = False
+
+    def find(self) -> list[RunSource]:
+        """Return the sources to ask. Raises `InputError`."""
+        return find_sources(self.root, self.project, self.source, offline=self.offline)
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Options that say how output looks."""
+
+    output_format: Format = OutputFormat.TABLE
+    json: Json = False
+
+    @property
+    def form(self) -> OutputFormat:
+        """The format; raises `InputError` if --json contradicts --output-format."""
+        if self.json and self.output_format is OutputFormat.CSV:
+            raise InputError("--json: --output-format csv is given as well; leave one of them out")
+        return OutputFormat.JSON if self.json else self.output_format
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """Options of power laws and costs."""
+
+    reward: Reward = ""
+    price: HourPrice = None
+    currency: Currency = "USD"
+    parameters: Parameters = None
+
+    def machine(self) -> Price | None:
+        """Return the price of the machine, None if not given. Raises `InputError` for one that is not positive."""
+        if self.price is not None and not (math.isfinite(self.price) and self.price > 0):
+            raise InputError(f"--price={self.price}: must be a positive number, the price of an hour")
+        return None if self.price is None else Price(self.price, self.currency)
+
+    def weights(self) -> int | None:
+        """Return the weights of the network, None if not given. Raises `InputError` below 1."""
+        if self.parameters is not None and self.parameters < 1:
+            raise InputError(f"--parameters={self.parameters}: must be at least 1, the weights of the network")
+        return self.parameters
+
+
+def with_option_groups(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command for Typer with the fields of its dataclass parameters as options of their own."""
+    groups, parameters = {}, []
+    for given in inspect.signature(command, eval_str=True).parameters.values():
+        if is_dataclass(given.annotation):
+            groups[given.name] = given.annotation
+            types = get_type_hints(given.annotation, include_extras=True)
+            parameters += [
+                inspect.Parameter(one.name, given.KEYWORD_ONLY, default=one.default, annotation=types[one.name])
+                for one in fields(given.annotation)
+            ]
+        else:
+            parameters.append(given.replace(kind=given.KEYWORD_ONLY))
+
+    def called(**values: Any) -> int:
+        for name, group in groups.items():
+            values[name] = group(**{one.name: values.pop(one.name) for one in fields(group)})
+        return command(**values)
+
+    called.__doc__, called.__name__ = command.__doc__, command.__name__
+    called.__annotations__ = {one.name: one.annotation for one in parameters}
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return called
 
 
 def find_sources(root: Path, project: str, source: SourceName, *, offline: bool) -> list[RunSource]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,13 +10,11 @@ import typer
 from typer.core import TyperCommand
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.paths import CHECKPOINTS
 from sparring.eval.command import make_folders, publish
-from sparring.eval.experiments.analysis.compute import Price
 from sparring.eval.experiments.analysis.rules import RULES
 from sparring.eval.experiments.exit_codes import DAMAGED
 from sparring.eval.experiments.find import find_run
-from sparring.eval.experiments.options import Offline, Project, Root, Source, SourceName, find_sources
+from sparring.eval.experiments.options import ComputeOptions, SourceOptions, with_option_groups
 from sparring.eval.experiments.output import console
 from sparring.eval.experiments.reports.report import RunReport
 
@@ -51,16 +48,12 @@ FORMAT = typer.Option("--output-format", help="table, json, csv, or markdown.")
 JSON = typer.Option("--json", help="Short for --output-format json.")
 MARKDOWN = typer.Option(help="Write the report as Markdown to this file.")
 HTML = typer.Option(help="Write the report as one HTML page with plots to this file; it loads nothing.")
-PRICE = typer.Option(help="Price of the machine for an hour, for the cost in money.")
-CURRENCY = typer.Option(help="Currency of --price.")
-PARAMETERS = typer.Option(help="Weights of the network, for the estimate of FLOPs; PPO runs record theirs.")
-REWARD = typer.Option(help="Metric of the power law; by default the reward, return or win rate.")
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    app.command("analyze")(analyze)
-    app.command("compare", cls=ManyValuesCommand)(compare)
+    app.command("analyze")(with_option_groups(analyze))
+    app.command("compare", cls=ManyValuesCommand)(with_option_groups(compare))
 
 
 def analyze(
@@ -71,21 +64,16 @@ def analyze(
     markdown: Annotated[Path | None, MARKDOWN] = None,
     html: Annotated[Path | None, HTML] = None,
     rules: Annotated[Path, typer.Option(help="File with rules, instead of those of the package.")] = RULES,
-    reward: Annotated[str, REWARD] = "",
-    price: Annotated[float | None, PRICE] = None,
-    currency: Annotated[str, CURRENCY] = "USD",
-    parameters: Annotated[int | None, PARAMETERS] = None,
-    project: Project = "",
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
+    *,
+    computed: ComputeOptions,
+    where: SourceOptions,
 ) -> int:
     """Report on one run: training, performance, extraction, cache, power law, league, evaluation, and what is wrong."""
     from sparring.eval.experiments.analysis.run_report import AnalysisOptions, analyze_run
 
-    options = AnalysisOptions(rules, reward, _parameters(parameters), _price(price, currency))
+    options = AnalysisOptions(rules, computed.reward, computed.weights(), computed.machine())
     name = _one_run(run, run_id)
-    origin, record = find_run(name, find_sources(root, project, source, offline=offline))
+    origin, record = find_run(name, where.find())
     report = analyze_run(record, origin.history(record.id), origin.artifacts(record.id), options)
     return _show(report, ReportFormat.JSON if as_json else output_format, markdown, html)
 
@@ -102,22 +90,17 @@ def compare(
     markdown: Annotated[Path | None, MARKDOWN] = None,
     html: Annotated[Path | None, HTML] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the curves with matplotlib, as .png or .svg.")] = None,
-    reward: Annotated[str, REWARD] = "",
-    price: Annotated[float | None, PRICE] = None,
-    currency: Annotated[str, CURRENCY] = "USD",
-    parameters: Annotated[int | None, PARAMETERS] = None,
-    project: Project = "",
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
+    *,
+    computed: ComputeOptions,
+    where: SourceOptions,
 ) -> int:
     """Compare runs: differences of configuration, metrics at equal compute, seeds grouped, paired differences."""
     from sparring.eval.experiments.analysis.comparison import ComparisonOptions, load_compared
     from sparring.eval.experiments.analysis.comparison_report import compare_runs
 
-    options = ComparisonOptions(tuple(metrics or ()), equal, reward, _parameters(parameters), _price(price, currency))
+    options = ComparisonOptions(tuple(metrics or ()), equal, computed.reward, computed.weights(), computed.machine())
     names = list(dict.fromkeys([*(runs or []), *(run_ids or [])]))
-    compared = load_compared(names, find_sources(root, project, source, offline=offline), options)
+    compared = load_compared(names, where.find(), options)
     report = compare_runs(compared, options)
     if plot is not None:
         from sparring.eval.experiments.reports.figure import draw_figure
@@ -147,15 +130,3 @@ def _one_run(run: str, run_id: str) -> str:
     if bool(run) == bool(run_id):
         raise InputError("name one run: analyze RUN or analyze --run-id RUN")
     return run or run_id
-
-
-def _price(value: float | None, currency: str) -> Price | None:
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise InputError(f"--price={value}: must be a positive number, the price of an hour")
-    return None if value is None else Price(value, currency)
-
-
-def _parameters(value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise InputError(f"--parameters={value}: must be at least 1, the weights of the network")
-    return value

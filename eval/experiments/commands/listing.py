@@ -9,21 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.core.paths import CHECKPOINTS
 from sparring.eval.experiments.find import find_run
-from sparring.eval.experiments.options import (
-    Format,
-    Json,
-    Offline,
-    Project,
-    Root,
-    RunId,
-    Source,
-    SourceName,
-    cache_figures,
-    chosen,
-    find_sources,
-)
+from sparring.eval.experiments.options import OutputOptions, RunId, SourceOptions, cache_figures, with_option_groups
 from sparring.eval.experiments.output import OutputFormat, exit_code, print_json, print_rows, record_json, when
 from sparring.eval.experiments.record import RunRecord, RunSource
 from sparring.eval.experiments.rows import history_rows
@@ -36,68 +23,59 @@ Config = Annotated[list[str], typer.Option("--config", help="runs whose option h
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    app.command("list")(list_runs)
-    app.command("search")(search)
-    app.command("get-run")(get_run)
-    app.command("get-artifacts")(get_artifacts)
+    app.command("list")(with_option_groups(list_runs))
+    app.command("search")(with_option_groups(search))
+    app.command("get-run")(with_option_groups(get_run))
+    app.command("get-artifacts")(with_option_groups(get_artifacts))
 
 
 def list_runs(
-    project: Project = "",
     tag: Tag = [],  # noqa: B006, Typer needs a list
     limit: Limit = 100,
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """List runs, newest first."""
-    sources = find_sources(root, project, source, offline=offline)
+    sources = where.find()
     runs = [run for run in all_runs(sources) if set(tag) <= set(run.tags)]
-    return _print_runs(runs[:limit], len(runs), sources, chosen(output_format, json))
+    return _print_runs(runs[:limit], len(runs), sources, output.form)
 
 
 def search(
     expression: Annotated[str, typer.Argument(help="such as: status = completed and config.seed < 3")] = "",
-    project: Project = "",
     config: Config = [],  # noqa: B006
     tag: Tag = [],  # noqa: B006
     limit: Limit = 100,
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """Select runs by configuration, tags and an expression; all conditions must hold."""
     tests = [parse(expression)] if expression else []
     tests += [config_test(text) for text in config]
     if not tests and not tag:
         raise InputError('nothing to search for: give an expression, --config "KEY=VALUE" or --tag TAG')
-    sources = find_sources(root, project, source, offline=offline)
+    sources = where.find()
     runs = all_runs(sources)
     hints = [unused_names(expression, runs), *unknown_conditions(config, tag, runs)] if runs else []
     for hint in filter(None, hints):
         print(f"warning: {hint}", file=sys.stderr)
     found = [run for run in runs if set(tag) <= set(run.tags) and all(test(run) for test in tests)]
-    return _print_runs(found[:limit], len(found), sources, chosen(output_format, json))
+    return _print_runs(found[:limit], len(found), sources, output.form)
 
 
 def get_run(
     run_id: RunId,
-    project: Project = "",
     include_history: Annotated[bool, typer.Option("--include-history", help="with all rows of metrics")] = False,
     include_artifacts: Annotated[bool, typer.Option("--include-artifacts", help="with the list of files")] = False,
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """Show one run: state, configuration, last value of each metric, damage."""
-    form = chosen(output_format, json)
-    sources = find_sources(root, project, source, offline=offline)
+    form = output.form
+    sources = where.find()
     origin, run = find_run(run_id, sources)
     content: dict[str, Any] = record_json(run)
     damage = list(run.damage)
@@ -116,16 +94,13 @@ def get_run(
 
 def get_artifacts(
     run_id: RunId,
-    project: Project = "",
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """List files of a run: checkpoints, evaluations, replays, logs."""
-    form = chosen(output_format, json)
-    sources = find_sources(root, project, source, offline=offline)
+    form = output.form
+    sources = where.find()
     origin, run = find_run(run_id, sources)
     found = origin.artifacts(run.id)
     if form is OutputFormat.JSON:

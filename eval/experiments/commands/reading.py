@@ -11,22 +11,15 @@ import typer
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.paths import CHECKPOINTS
 from sparring.eval.command import make_folders, write
 from sparring.eval.experiments.find import find_run
 from sparring.eval.experiments.options import (
-    Format,
-    Json,
     Metrics,
-    Offline,
-    Project,
-    Root,
+    OutputOptions,
     RunId,
-    Source,
-    SourceName,
+    SourceOptions,
     cache_figures,
-    chosen,
-    find_sources,
+    with_option_groups,
 )
 from sparring.eval.experiments.output import (
     OutputFormat,
@@ -45,26 +38,23 @@ CACHE = "cache/"
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    app.command("get-metrics")(get_metrics)
-    app.command("get-cache-stats")(get_cache_stats)
-    app.command("export")(export)
+    app.command("get-metrics")(with_option_groups(get_metrics))
+    app.command("get-cache-stats")(with_option_groups(get_cache_stats))
+    app.command("export")(with_option_groups(export))
 
 
 def get_metrics(
     run_id: RunId,
     metrics: Metrics = [],  # noqa: B006, Typer needs a list
     x_axis: Annotated[str, typer.Option("--x-axis", help="_step, _timestamp or env_steps")] = "_step",
-    project: Project = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="last values of each metric; 0: all")] = 0,
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """Show metrics of a run, without -m all: values over an axis as JSON or CSV, their statistics as a table."""
-    form, axis = chosen(output_format, json), choose("--x-axis", x_axis.replace(" ", "_"), X_AXES)
-    sources = find_sources(root, project, source, offline=offline)
+    form, axis = output.form, choose("--x-axis", x_axis.replace(" ", "_"), X_AXES)
+    sources = where.find()
     origin, run = find_run(run_id, sources)
     history = origin.history(run.id)
     names = [name for name in dict.fromkeys(metrics) if name in history.columns] if metrics else sorted(history.columns)
@@ -81,20 +71,18 @@ def get_metrics(
 
 def get_cache_stats(
     run_id: RunId,
-    project: Project = "",
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """Show how well the prefix cache of a language model's run works."""
-    form = chosen(output_format, json)
-    origin, run = find_run(run_id, find_sources(root, project, source, offline=offline))
+    form = output.form
+    sources = where.find()
+    origin, run = find_run(run_id, sources)
     history = origin.history(run.id)
     content = {"run_id": run.id, **cache_statistics(history)}
     if form is OutputFormat.JSON:
-        print_json(content)
+        print_json(content | cache_figures(sources))
     else:
         print_rows(["figure", "value"], [[key, value] for key, value in content.items()], form)
     return exit_code(history.damage)
@@ -103,17 +91,15 @@ def get_cache_stats(
 def export(
     run_id: RunId,
     output: Annotated[Path, typer.Option("--output", "-o", help="file: .json for everything, .csv for the history")],
-    project: Project = "",
     include_history: Annotated[bool, typer.Option("--include-history/--no-history", help="with all rows")] = True,
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
+    *,
+    where: SourceOptions,
 ) -> int:
     """Write a run to one file: configuration, summary, history, events and list of files."""
     if output.suffix not in (".json", ".csv"):
         raise InputError(f"--output {output}: must end with .json or .csv")
     make_folders([], files=[output])
-    origin, run = find_run(run_id, find_sources(root, project, source, offline=offline))
+    origin, run = find_run(run_id, where.find())
     history = origin.history(run.id)
     if output.suffix == ".csv":
         keys = sorted(history.columns)

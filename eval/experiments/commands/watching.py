@@ -9,22 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from sparring.configs.core.paths import CHECKPOINTS
 from sparring.eval.experiments.commands.listing import all_runs
 from sparring.eval.experiments.exit_codes import NOT_FOUND
 from sparring.eval.experiments.find import find_run
-from sparring.eval.experiments.options import (
-    Format,
-    Json,
-    Metrics,
-    Offline,
-    Project,
-    Root,
-    Source,
-    SourceName,
-    chosen,
-    find_sources,
-)
+from sparring.eval.experiments.options import Metrics, OutputOptions, SourceOptions, cache_figures, with_option_groups
 from sparring.eval.experiments.output import (
     OutputFormat,
     exit_code,
@@ -46,28 +34,25 @@ Run = Annotated[str, typer.Option("--run-id", "-r", help="one run; by default al
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to `app`."""
-    app.command("health")(health)
-    app.command("watch")(watch)
+    app.command("health")(with_option_groups(health))
+    app.command("watch")(with_option_groups(watch))
 
 
 def health(
     run_id: Run = "",
-    project: Project = "",
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    offline: Offline = False,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """Show whether runs train and whether their logs can be read: ok, warning or bad, with the reasons."""
-    form, sources = chosen(output_format, json), find_sources(root, project, source, offline=offline)
+    form, sources = output.form, where.find()
     if run_id:
         origin, found = find_run(run_id, sources)
         checks = [check(found, origin.history(found.id))]
     else:
         checks = [check(run, None) for run in all_runs(sources)]
     if form is OutputFormat.JSON:
-        print_json({"runs": checks})
+        print_json({"runs": checks, **cache_figures(sources)})
     else:
         headings = ["run", "source", "status", "updated", "health", "reasons"]
         rows = [[*(one[key] for key in ("run_id", "source", "status")), when(one["updated"])] for one in checks]
@@ -105,16 +90,14 @@ def watch(
     looks: Annotated[
         int, typer.Option("--looks", min=0, help="looks until the command ends; 0: until the run ends")
     ] = 0,
-    project: Project = "",
-    root: Root = CHECKPOINTS,
-    source: Source = SourceName.AUTO,
-    output_format: Format = OutputFormat.TABLE,
-    json: Json = False,
+    *,
+    where: SourceOptions,
+    output: OutputOptions,
 ) -> int:
     """Follow a run until it ends: a table of the last values, or a line of JSON or CSV per new row."""
-    form, shown, count, warned = chosen(output_format, json), 0, 0, set[str]()
+    form, shown, count, warned = output.form, 0, 0, set[str]()
     while True:
-        origin, run = find_run(run_id, find_sources(root, project, source, offline=False))
+        origin, run = find_run(run_id, where.find())
         history = origin.history(run.id)
         missing = [name for name in metrics if name not in history.columns] if len(history.step) else []
         for name in set(missing) - warned:
