@@ -177,10 +177,10 @@ def check_number(option: str, value: float, allowed: str) -> None:
         raise InputError(f"{option} {value}: {wrong}")
 
 
-def check_page(path: Path | None, instead: str = "") -> None:
-    """Raise `InputError` unless the path of --replay, if any, is that of a page; `instead` offers another output."""
+def check_page(path: Path | None, instead: str = "", *, option: str = "--replay") -> None:
+    """Raise `InputError` unless the path of `option`, if any, is that of a page; `instead` offers another output."""
     if path is not None and path.suffix.lower() not in (".html", ".htm") and not path.is_dir():
-        raise InputError(f"--replay {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
+        raise InputError(f"{option} {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
 
 
 def _refuse_option(name: str, flags: Sequence[str]) -> NoReturn:

@@ -50,7 +50,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
                 path.relative_to(ROOT)
                 for room in ROOMS
                 for path in (ROOT / room).rglob("*")
-                if path.suffix in (".py", ".yaml", ".txt", ".json", ".html")
+                if path.suffix in (".py", ".yaml", ".txt", ".json", ".html", ".css", ".js")
             ),
         )
     }
@@ -62,6 +62,7 @@ def test_it_holds_code_data_models_and_scripts(wheel):
     text = zipfile.ZipFile(wheel).read(scripts).decode()
     assert "sparring-train = sparring.train:main" in text
     assert "sparring-eval = sparring.eval.run:main" in text
+    assert "sparring-play = sparring.eval.play:main" in text
     assert "sparring-runs = sparring.eval.runs:main" in text
 
 

@@ -25,7 +25,7 @@ from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 
 SAMPLE_TICKS = 3
 """Ticks between trajectory samples: 40 samples per second."""
-TEMPLATE = Path(__file__).with_name("replay.html")
+_FOLDER = Path(__file__).parent
 
 _SLOTS = 2 * game.BULLETS_PER_FIGHTER
 _HEADING_STEPS = 32768 / np.pi  # One turn is the full 16-bit range, so headings wrap around.
@@ -110,11 +110,29 @@ def write_replay(path: str | Path, recordings: list[Recording]) -> None:
 
 def page(title: str, games: list[dict[str, Any]]) -> str:
     """Return the filled template. The title and the names in `games` are escaped and cannot inject markup."""
-    data = json.dumps({"rules": _constants(), "games": games}, ensure_ascii=True, separators=(",", ":"))
+    return fill_page(_FOLDER / "replay.html", title=title, data={"rules": arena_constants(), "games": games})
+
+
+def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
+    """Return the text of `template` with every {{name}} replaced, in one pass.
+
+    Names are `title` and `data` (JSON), both escaped, those of `parts`, and the style and the drawing that all pages
+    of the dogfight share, `style` and `arena`.
+    """
+    plain = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     # Only "<" needs escaping in a script element; & and > are escaped as a precaution.
-    inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    parts = {"title": html.escape(title), "data": inert}
-    return re.sub(r"\{\{(title|data)\}\}", lambda mark: parts[mark[1]], TEMPLATE.read_text(encoding="utf-8"))
+    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    known = {
+        "title": html.escape(title),
+        "data": inert,
+        "style": _read("arena.css"),
+        "arena": _read("arena.js"),
+    } | parts
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def encode(recording: Recording) -> dict[str, Any]:
@@ -134,7 +152,8 @@ def encode(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _constants() -> dict[str, float]:
+def arena_constants() -> dict[str, float]:
+    """Return the constants of the rules that drawing needs, by their names in the pages."""
     return {
         "ticksPerSecond": game.TICKS_PER_SECOND,
         "sampleTicks": SAMPLE_TICKS,

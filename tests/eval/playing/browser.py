@@ -1,0 +1,118 @@
+"""A headless Chromium driven over the DevTools protocol: pages, real key and mouse events, console, screenshots."""
+
+import base64
+import json
+import subprocess
+import tempfile
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+from websockets.sync.client import connect
+
+from tests.eval.dogfight.test_replay import CHROMIUM
+
+CODES = {
+    " ": ("Space", 32),
+    "ArrowLeft": ("ArrowLeft", 37),
+    "ArrowUp": ("ArrowUp", 38),
+    "ArrowRight": ("ArrowRight", 39),
+}
+PATIENCE = 30
+"""Seconds until a condition of a page counts as failed, on a machine with other load."""
+
+
+class Page:
+    """One tab; `console` collects errors of scripts, console messages and refused loads."""
+
+    def __init__(self, socket):
+        self.socket, self.number, self.console = socket, 0, []
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **parameters):
+        self.number += 1
+        self.socket.send(json.dumps({"id": self.number, "method": method, "params": parameters}))
+        while True:
+            told = json.loads(self.socket.recv(timeout=PATIENCE))
+            if told.get("id") == self.number:
+                assert "error" not in told, told
+                return told["result"]
+            if told.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
+                self.console.append(json.dumps(told["params"]))
+
+    def open(self, url, *, width=1000, height=900, mobile=False):
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+        self.call("Page.navigate", url=url)
+        self.until("document.readyState === 'complete'")
+
+    def value(self, expression):
+        """The value of a JavaScript expression, as JSON."""
+        told = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in told, told
+        return told["result"].get("value")
+
+    def until(self, expression):
+        """Wait until the expression is true, and return its value."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := self.value(expression)):
+            assert time.monotonic() < deadline, f"{expression} stayed {found}; console: {self.console}"
+            time.sleep(0.03)
+        return found
+
+    def key(self, key, *kinds):
+        """Press a key, or only some of keyDown and keyUp."""
+        code, number = CODES.get(key, (f"Key{key.upper()}", ord(key[0].upper())))
+        for kind in kinds or ("keyDown", "keyUp"):
+            text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number, **text)
+
+    def mouse(self, selector, *kinds):
+        """Click in the middle of an element, or only mousePressed or mouseReleased."""
+        middle = "({x, y, width, height}) => [x + width / 2, y + height / 2]"
+        self.value(f"{element(selector)}.scrollIntoView({{block: 'center'}})")
+        x, y = self.value(f"({middle})({element(selector)}.getBoundingClientRect())")
+        for kind in kinds or ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def choose(self, selector, value):
+        """Choose an option of a select, as its own change event."""
+        change = f"select.value = {json.dumps(value)}; select.dispatchEvent(new Event('change'))"
+        self.value(f"(() => {{ const select = {element(selector)}; {change}; return select.value; }})()")
+
+    def screenshot(self, path):
+        Path(path).write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+
+
+def element(selector):
+    return f"document.querySelector({json.dumps(selector)})"
+
+
+@contextmanager
+def browser(profile):
+    """Yield a `Page` of a Chromium of its own."""
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--mute-audio")
+    quiet = ("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic")
+    command = [CHROMIUM, *options, *quiet, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdout=errors, stderr=errors)
+        try:
+            with connect(_socket_of(Path(profile), process), max_size=None) as socket:
+                yield Page(socket)
+        finally:
+            process.terminate()
+            process.wait(timeout=PATIENCE)
+
+
+def _socket_of(profile, process):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        file = profile / "DevToolsActivePort"
+        if file.is_file() and (lines := file.read_text().splitlines()):
+            pages = json.load(urllib.request.urlopen(f"http://127.0.0.1:{lines[0]}/json", timeout=PATIENCE))
+            if found := [page for page in pages if page["type"] == "page"]:
+                return found[0]["webSocketDebuggerUrl"]
+        time.sleep(0.1)
+    raise AssertionError("chromium opened no page")

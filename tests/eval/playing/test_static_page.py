@@ -1,0 +1,278 @@
+"""The page without a server: its simulator against the Warp kernel, its network against torch, and a match on it."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.eval import play
+from sparring.eval.playing.opponents import find_opponent, load_opponent
+from sparring.eval.playing.options import DEFAULT_OPPONENT
+from sparring.eval.playing.pages import static_page
+from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
+from tests.eval.playing.browser import browser
+
+TICKS = 600
+FIGHTER = {"x": "x", "y": "y", "cos": "cos_yaw", "sin": "sin_yaw", "speed": "speed"}
+COUNTS = ("hp", "cooldown", "stall")
+COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
+
+
+@pytest.fixture(scope="module")
+def released():
+    return load_opponent(find_opponent(DEFAULT_OPPONENT)).contestant
+
+
+@pytest.fixture(scope="module")
+def page(released):
+    return static_page(released)
+
+
+def played(policy, regime, seed):
+    """A match of the policy against itself with noise, as the kernel plays it: start, actions, states, observations."""
+    batch = DogfightBatch(1, trace=1, threads=1, action_repeat=1, seed=seed)
+    batch.set_ranges(game.ranges(regime))
+    batch.reset(seed)
+    start = {name: rows[0] for name, rows in batch.snapshot().items()}
+    rng, actions, states, seen = np.random.default_rng(seed), [], [], []
+    action = torch.zeros(1, 2, 3)
+    for tick in range(TICKS):
+        seen.append(batch.obs[0].numpy().copy())
+        if tick % 10 == 0:
+            action[0] = policy.act(batch.obs[0])
+            action[0, :, :2] += torch.from_numpy(rng.normal(0, 0.5, (2, 2)).astype(np.float32))
+            if tick % 240 < 80:  # without thrust and nose up: stalls
+                action[0, 0] = torch.tensor([np.sign(batch.obs[0, 0, 1].item()), -1.0, 1.0])
+            if seed % 2:  # straight on, into the walls
+                action[0, 1] = torch.tensor([0.0, 2.0, 1.0])
+        actions.append(action[0].numpy().copy())
+        batch.step(action)
+        states.append(batch.trace[0, 0].numpy().copy())
+        if batch.outcome[0] >= 0:
+            break
+    batch.close()
+    return start, np.array(actions), np.array(states), np.array(seen)
+
+
+def as_data(start, actions):
+    """The start and the actions for the page, by its names."""
+    fighters = [
+        {key: float(f[name]) for key, name in FIGHTER.items()} | {key: int(f[key]) for key in COUNTS}
+        for f in start["fighters"]
+    ]
+    physics = {parameter.name: float(start["physics"][parameter.name]) for parameter in game.PARAMETERS}
+    bullets = [{"x": 0, "y": 0, "dx": 0, "dy": 0, "life": 0} for _ in range(2 * game.BULLETS_PER_FIGHTER)]
+    match = {"physics": physics, "fighters": fighters, "bullets": bullets, "tick": 0, "outcome": -1}
+    return {"match": match, "actions": actions.tolist()}
+
+
+REPLAY = """
+<script>
+const told = DATA.map(({ match, actions, observations }) => {
+  const { simulator, policy } = play.source;
+  const seen = [], rows = [];
+  for (const pair of actions) {
+    seen.push([0, 1].map((seat) => [...simulator.observe(match, seat)]));
+    simulator.tick(match, pair);
+    const flight = match.fighters.map((f) => [f.x, f.y, f.cos, f.sin, f.speed, Math.max(f.hp, 0), f.cooldown, f.stall]);
+    rows.push([...flight.flat(), ...match.bullets.flatMap((b) => [b.x, b.y, b.life]), match.tick]);
+  }
+  return { rows, seen, output: observations.map((obs) => policy.output(Float32Array.from(obs))) };
+});
+const out = document.createElement("pre");
+out.id = "selftest"; out.textContent = JSON.stringify(told); document.body.append(out);
+</script>
+"""
+REGIMES = ["default", "tank_fight", "knife_fight", "full"]
+
+
+@pytest.fixture(scope="module")
+def both(released, page, tmp_path_factory):
+    """Per regime the kernel's match, and what the page made of the same start and actions."""
+    matches = [played(released, regime, seed) for seed, regime in enumerate(REGIMES)]
+    data = [as_data(*match[:2]) | {"observations": match[3][::7].reshape(-1, 59).tolist()} for match in matches]
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(page.replace("</body>", REPLAY.replace("DATA", json.dumps(data)) + "</body>"))
+    return list(zip(matches, selftest(browse(file, "", "--dump-dom")), strict=True))
+
+
+@needs_chromium
+def test_the_simulator_agrees_with_the_kernel_for_600_ticks(both):
+    """Positions within 5 mm, speeds within 1 mm/s, headings within 1e-5 and every count exact."""
+    assert max(len(states) for (_, _, states, _), _ in both) == TICKS
+    for (_, _, states, _), told in both:
+        rows = np.array(told["rows"])
+        assert rows.shape == states.shape
+        off = np.abs(rows - states).max(axis=0)
+        for name, index in COLUMN.items():
+            field = name.removeprefix("bullet_").strip("_0123")
+            tolerance = {"x": 5e-3, "y": 5e-3, "speed": 1e-3, "cos_yaw": 1e-5, "sin_yaw": 1e-5}.get(field, 0)
+            if name.startswith("bullet") and field != "life":
+                flying = states[:, COLUMN[name[:9] + "life"]] > 0
+                assert np.abs(rows[flying, index] - states[flying, index]).max(initial=0) <= tolerance, name
+            else:
+                assert off[index] <= tolerance, name
+
+
+def test_the_matches_contain_what_the_rules_know(released):
+    """Shots, hits, stalls and soft walls all occur in the compared matches."""
+    found = set()
+    for seed, regime in enumerate(REGIMES):
+        states = played(released, regime, seed)[2]
+        for seat in range(2):
+            column = {name: states[:, COLUMN[f"{name}_{seat}"]] for name in ("x", "y", "hp", "cooldown", "stall")}
+            found |= {"shot"} if (np.diff(column["cooldown"]) > 0).any() else set()
+            found |= {"hit"} if (np.diff(column["hp"]) < 0).any() else set()
+            found |= {"stall"} if (column["stall"] > 0).any() else set()
+            high = column["y"] > game.HEIGHT - game.WALL_BAND
+            found |= {"wall"} if (np.abs(column["x"]) > game.HALF_WIDTH - game.WALL_BAND).any() or high.any() else set()
+    assert found == {"shot", "hit", "stall", "wall"}
+
+
+@needs_chromium
+def test_the_observations_agree(both):
+    for (_, _, _, seen), told in both:
+        assert np.abs(np.array(told["seen"]) - seen).max() < 2e-5
+
+
+@needs_chromium
+def test_the_network_agrees_with_torch(both, released):
+    with torch.no_grad():
+        for (_, _, _, seen), told in both:
+            obs = torch.from_numpy(seen[::7].reshape(-1, 59))
+            shown, side = released._mirror.show(obs)
+            expected = released._mirror.back(released.network.actor(shown), side)
+            assert np.abs(np.array(told["output"]) - expected.numpy()).max() < 1e-5
+
+
+# ---- the page in a browser
+
+
+def test_the_page_carries_everything_and_asks_for_nothing(page):
+    assert not re.search(r"https?://|//cdn|@import|\burl\(", page)
+    assert "connect-src 'none'" in page
+    assert len(page.encode()) < 200_000
+    assert "{{" not in page
+
+
+def test_the_tracked_page_is_the_one_of_the_command(tmp_path, capsys):
+    assert play.main(["--static", str(tmp_path / "page.html")]) == 0
+    assert "Wrote" in capsys.readouterr().out
+    assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "play.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture
+def opened(tab):
+    tab.open(f"file://{ROOT / 'docs' / 'play.html'}")
+    tab.console.clear()
+    return tab
+
+
+YAW = "Math.atan2(play.state().last.fighters[0].sin, play.state().last.fighters[0].cos)"
+
+
+@needs_chromium
+def test_a_match_is_flown_by_keys(opened):
+    assert opened.value("[play.state().paused, play.state().last.tick]") == [True, 0]
+    opened.key(" ")
+    opened.until("play.state().last.tick > 0")
+    turns = []
+    for key in ("ArrowLeft", "ArrowRight"):
+        opened.key(key, "keyDown")
+        turns.append(opened.value("play.state().action[0]"))
+        opened.key(key, "keyUp")
+    assert turns == [1, -1]
+    opened.key("ArrowUp", "keyDown")
+    opened.key(" ", "keyDown")
+    assert opened.value("play.state().action") == [0, 1, 1]
+    opened.until("play.state().last.fighters[0].cooldown > 0")
+    opened.until("play.state().last.actions[1].some((value) => value !== 0)")
+    opened.key("p")
+    assert opened.value("play.state().paused")
+    tick = opened.value("play.state().last.tick")
+    assert opened.value("new Promise((done) => setTimeout(() => done(play.state().last.tick), 200))") == tick
+    opened.key("r")
+    assert opened.value("play.state().last.tick") == 0
+    assert opened.console == []
+
+
+@needs_chromium
+def test_a_turn_to_the_left_is_counter_clockwise(opened):
+    before = opened.value(YAW)
+    opened.key("a", "keyDown")
+    opened.mouse("#play")
+    opened.until("play.state().last.tick > 20 && play.toggle() === undefined")
+    opened.key("a", "keyUp")
+    assert 0 < (opened.value(YAW) - before) % (2 * np.pi) < np.pi
+
+
+@needs_chromium
+def test_a_gamepad_flies(opened):
+    pressed = "[{value: 1}, ...Array(6).fill({value: 0}), {value: 1}, {value: 0}, {value: START}]"
+    pad = f"{{ connected: true, axes: [0.5, 0], buttons: {pressed} }}"
+    for start in (0, 1):
+        opened.value(f"(() => {{ navigator.getGamepads = () => [null, {pad.replace('START', str(start))}]; }})()")
+    assert opened.value("play.state().action") == [-0.5, 1, 1]
+    opened.until("!play.state().paused && play.state().last.tick > 0")
+
+
+@needs_chromium
+def test_a_match_ends_and_starts_again(opened):
+    opened.choose("#regime", "glass_cannon")
+    assert opened.value("play.state().match.maxHp") == 3
+    opened.choose("#speed", "0.25")
+    assert opened.value("play.state().speed") == 0.25
+    opened.mouse("#stage")
+    opened.until("play.state().last.tick > 0")
+    opened.value("(() => { play.state().last.fighters[0].hp = 0; })()")
+    opened.until("document.querySelector('#banner').classList.contains('shown')")
+    assert "dogfight_quickstart wins" in opened.value("document.querySelector('#banner').textContent")
+    assert opened.value("document.querySelector('#play').textContent") == "Again"
+    opened.mouse("#play")
+    assert opened.value("[play.state().last.tick, play.state().last.outcome]") == [0, -1]
+
+
+@needs_chromium
+def test_it_fits_a_phone_whose_buttons_fly(tab):
+    tab.open(f"file://{ROOT / 'docs' / 'play.html'}", width=400, height=800, mobile=True)
+    assert tab.value("document.documentElement.scrollWidth") <= 400
+    tab.mouse("[data-hold=left]", "mousePressed")
+    assert tab.value("play.state().action[0]") == 1
+    tab.mouse("[data-hold=left]", "mouseReleased")
+    assert tab.value("play.state().action[0]") == 0
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--opponent", "acee"], "unknown opponent 'acee'"),
+        (["--opponent", "ace"], "a bot has no network"),
+        (["--static", "page.txt"], "--static 'page.txt': is a page for a browser"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, words, tmp_path, capsys):
+    assert play.main(["--static", str(tmp_path / "page.html"), *arguments]) == 2
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert words in line
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_policy_of_challenge_rules_is_refused(released):
+    other = Policy(released.network, released.contract | {"rules": "challenge", "mirror": False}, name="mine")
+    with pytest.raises(InputError, match="mine: plays challenge rules"):
+        static_page(other)
