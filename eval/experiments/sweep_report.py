@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from sparring.agents.sweeps.search_report import ranked_trials, search_summary, shown
 from sparring.agents.sweeps.sweep_folder import DONE, SweepFolder
+from sparring.eval.experiments.analysis.run_report import LAW_COLUMNS, law_cells
+from sparring.eval.experiments.reports.report import cell_text, number
 from sparring.eval.experiments.sweep_analysis import RunFigures, SweepAnalysis
+from sparring.eval.experiments.sweep_compute import SweepCompute
 from sparring.eval.stats.tables import table
 
-SCHEMA_VERSION = 1
 DIGITS = {"Elo gap": "+.0f", "base_model Elo": ".0f", "reference drop": ".0f", "win rate": ".1%", "top-3 rate": ".1%"}
 """Formats of columns; others have four significant digits."""
 
 
-def sweep_markdown(analysis: SweepAnalysis) -> str:
+def sweep_markdown(analysis: SweepAnalysis, compute: SweepCompute) -> str:
     """Return the table, the ranking and the criteria as markdown, which also reads well in a terminal."""
     file = analysis.file
     headings = ["run", "description", "seeds done", *analysis.columns]
@@ -24,10 +27,11 @@ def sweep_markdown(analysis: SweepAnalysis) -> str:
     if analysis.criteria:
         lines = [f"- {one.state}: `{one.criterion}` ({one.evidence})" for one in analysis.criteria]
         parts.append("Criteria:\n\n" + "\n".join(lines))
+    parts += _compute(compute)
     return "\n\n".join(parts) + "\n"
 
 
-def sweep_plain(analysis: SweepAnalysis) -> dict[str, Any]:
+def sweep_plain(analysis: SweepAnalysis, compute: SweepCompute) -> dict[str, Any]:
     """Return the analysis as JSON-like data; values that are unknown are None."""
     runs = [
         {
@@ -41,7 +45,6 @@ def sweep_plain(analysis: SweepAnalysis) -> dict[str, Any]:
         for run in _ranked(analysis)
     ]
     return {
-        "schema_version": SCHEMA_VERSION,
         "kind": "sweep",
         "sweep": analysis.name,
         "hypothesis": analysis.file.hypothesis,
@@ -54,6 +57,12 @@ def sweep_plain(analysis: SweepAnalysis) -> dict[str, Any]:
         "criteria": [
             {"criterion": str(one.criterion), "state": one.state, "evidence": one.evidence} for one in analysis.criteria
         ],
+        "compute": compute.totals,
+        "power_law": {
+            "reward": compute.reward,
+            "problem": compute.problem,
+            "fits": [{"runs": runs, "compute": axis, **asdict(law)} for runs, axis, law in compute.laws],
+        },
     }
 
 
@@ -77,7 +86,7 @@ def search_plain(folder: SweepFolder) -> dict[str, Any]:
     """Return a search's trials as JSON-like data."""
     summary = search_summary(folder)
     trials = ranked_trials(folder)
-    return {"schema_version": SCHEMA_VERSION, "kind": "search", "sweep": folder.name, "trials": trials, "text": summary}
+    return {"kind": "search", "sweep": folder.name, "trials": trials, "text": summary}
 
 
 def search_cells(folder: SweepFolder) -> tuple[list[str], list[list[str]]]:
@@ -94,6 +103,20 @@ def search_cells(folder: SweepFolder) -> tuple[list[str], list[list[str]]]:
         for trial in trials
     ]
     return headings, rows
+
+
+def _compute(compute: SweepCompute) -> list[str]:
+    """Return cost, throughput and the power law as markdown."""
+    if not compute.totals:
+        return []
+    columns = list(dict.fromkeys(name for totals in compute.totals.values() for name in totals))
+    rows = [[letter, *(number(totals.get(name)) for name in columns)] for letter, totals in compute.totals.items()]
+    parts = ["Compute and throughput, sums over the seeds:", table(["run", *columns], rows)]
+    if compute.problem:
+        return [*parts, f"Power law of {compute.reward or 'the reward'}: no fit, {compute.problem}."]
+    laws = [[runs, axis, *map(cell_text, law_cells(law))] for runs, axis, law in compute.laws]
+    head = f"Power law {compute.reward} = a compute^b; the interval draws whole runs:"
+    return [*parts, head, table(["run", *LAW_COLUMNS], laws)]
 
 
 def _ranking(analysis: SweepAnalysis) -> str:

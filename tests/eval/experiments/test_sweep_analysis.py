@@ -77,6 +77,45 @@ def test_the_columns_are_those_of_the_original_analysis(root):
     assert a.mean("max(benchmark/grad_norm)") == 3.0
 
 
+def test_compute_and_the_power_law_of_a_sweep(root, capsys):
+    """Reward is 3 times the square root of all games, each row takes 30 s, and an hour costs 12."""
+    for label in ROWS:
+        games = [16.0 * number for number in range(1, 9)]
+        rows = [
+            {"env_steps": 10 * number, "game/total_games": 16.0, "benchmark/reward_mean": 3 * sum_of**0.5}
+            | {"benchmark/rollout_time_s": 20.0, "benchmark/training_time_s": 10.0, "elo/base_model": 1000.0}
+            for number, sum_of in enumerate(games, 1)
+        ]
+        (root / f"mine-{label}" / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    command = ["analyze-sweep", "mine", "--dir", str(root), "--price", "12", "--currency", "EUR"]
+    assert runs.main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for letter, seeds in (("A", 2), ("B", 2), ("C", 2), ("all", 6)):
+        totals = found["compute"][letter]
+        assert totals["games"] == 16 * 8 * seeds
+        assert totals["seconds"] == 30 * 8 * seeds
+        assert totals["cost (EUR at 12 an hour)"] == pytest.approx(12 * 240 * seeds / 3600)
+        assert totals["games / s"] == pytest.approx(16 / 30)
+    fits = {(fit["runs"], fit["compute"]): fit for fit in found["power_law"]["fits"]}
+    assert found["power_law"]["reward"] == "benchmark/reward_mean"
+    assert fits["all", "games"]["exponent"]["value"] == pytest.approx(0.5)
+    assert fits["all", "games"]["coefficient"] == pytest.approx(3.0)
+    assert fits["all", "games"]["exponent"]["interval"] == pytest.approx([0.5, 0.5])
+    assert fits["all", "cost (EUR at 12 an hour)"]["exponent"]["value"] == pytest.approx(0.5)
+    assert not any(letter == "A" for letter, _ in fits)  # two seeds are too few
+    assert runs.main(command) == 0
+    shown = capsys.readouterr().out
+    assert "cost (EUR at 12 an hour)" in shown
+    assert "benchmark/reward_mean = a compute^b" in shown
+    assert runs.main([*command, "--reward", "benchmark/reward"]) == 3
+    assert "did you mean 'benchmark/reward_mean'?" in capsys.readouterr().err
+
+
+def test_a_sweep_without_a_reward_has_no_power_law(root, capsys):
+    assert runs.main(["analyze-sweep", "mine", "--dir", str(root)]) == 0
+    assert "Power law of the reward: no fit, the runs have no reward in common" in capsys.readouterr().out
+
+
 def test_files_of_hydra_are_no_runs(root):
     assert find_sweep("mine", root).runs() == sorted(f"mine-{label}" for label in ROWS)
 
