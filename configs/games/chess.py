@@ -23,7 +23,8 @@ class EngineConfig:
     """Engine that analyses positions: labels and rewards of the P task, and games for the data."""
 
     path: str = option("", PROGRAM)
-    """Empty takes Stockfish if it is installed, else the built-in search, which the run names; builtin takes that."""
+    """Empty takes Stockfish if it is installed (apt-get install stockfish), else the built-in search, which the run
+    names; builtin takes that."""
     depth: int = option(10, "[1, 60]")
     """Search depth in half-moves."""
     processes: int = option(1, "[1, 256]")

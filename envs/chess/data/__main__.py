@@ -2,8 +2,9 @@
 
 Options are those of `env.data` (seed, plies, random_share, engine_share, self_play_share, train, validation,
 held_out); `engine` is `env.engine.path`, and `depth`, `processes` and `cache` those beside it. The first `labelled`
-positions of each split get the engine's analysis, which trains and measures the P task. Equal options and engine give
-equal files.
+positions of each split get the engine's analysis, which trains and measures the P task. Without `engine`, Stockfish is
+taken if it is installed (`apt-get install stockfish`), else the built-in search, which the summary names. Equal options
+and engine give equal files.
 """
 
 from __future__ import annotations

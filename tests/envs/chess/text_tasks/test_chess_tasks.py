@@ -12,6 +12,7 @@ from sparring.configs.load import load
 from sparring.configs.schema import DogfightEnvConfig, DogfightRunConfig
 from sparring.configs.validate import validate
 from sparring.envs.chess.analysis_text import write_analysis
+from sparring.envs.chess.arbiter_reward import score_transition
 from sparring.envs.chess.data.samples import arbiter_sample, label
 from sparring.envs.chess.data.splits import SPLITS
 from sparring.envs.chess.engines.engine import Engine
@@ -115,6 +116,22 @@ def test_no_text_raises(text):
     for prompt in (arbiter_sample(record).prompt, f"P: {record.fen}"):
         assert -1 <= reward_of((prompt[0], prompt, text), engine_of(grpo().env)) <= 1
     assert 0 <= arbiter_facts(arbiter_sample(record).prompt, text)["arbiter_similarity"] <= 1
+
+
+@pytest.mark.parametrize("placement", range(8))
+def test_trap_25_reward_and_evaluation_agree_on_what_is_right(placement):
+    """The right answer with one of its fields changed, with more spaces, or with a field after the sixth."""
+    sample = arbiter_sample(positions_of(grpo().env).positions["train"][placement])
+    fen, *results = sample.answer.split("+")
+    fields = fen.split()
+    wrong = [[*fields[:place], "x", *fields[place + 1 :]] for place in range(6)]
+    texts = [fen, "  ".join(fields), fen + " x", fen[:-2], *(" ".join(one) for one in wrong)]
+    agreed = []
+    for text in ("+".join([one, *results]) for one in texts):
+        right = arbiter_facts(sample.prompt, text)["arbiter_exact"] == 1.0
+        assert right == (score_transition(sample.prompt, text).position == 0.5)
+        agreed.append(right)
+    assert agreed == [True, True, True, *[False] * 7]
 
 
 def test_a_failing_engine_fails_the_games_with_the_position_named(monkeypatch):
