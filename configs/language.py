@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sparring.configs.core.allowed import Form, option
 
+OPTIMIZERS = ("adamw", "muon")
 LOSS_TYPES = ("grpo", "gspo")
 AGGREGATIONS = ("grpo", "dapo", "dr_grpo")
 """Reduction of token losses: a mean per sample, over all tokens of the batch, or a sum over a constant."""
@@ -130,6 +131,8 @@ class CloneConfig:
     batch_tokens: int = option(16384, "[64, 100000000]")
     """Tokens per optimizer step."""
     learning_rate: float = option(1e-3, "(0, 1]")
+    optimizer: str = option("adamw", OPTIMIZERS)
+    """muon: that for the matrices of the layers, AdamW for the rest; it needs fewer samples."""
 
 
 @dataclass

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import torch
 from pydantic import AfterValidator
 from torch import Tensor
-from torch.optim import Optimizer
+from torch.optim import Muon, Optimizer
 from typing_extensions import TypedDict
 
 from sparring.configs.core.typed import ContentError, NotNegative, Plain, read, require, shown
 
 MOMENTS = {"step", "exp_avg", "exp_avg_sq"}
+MUON_MOMENTS = {"momentum_buffer"}
 
 
 def _tensor(value: Any) -> Tensor:
@@ -31,7 +32,7 @@ Tensors = dict[str, AnyTensor]
 
 
 class OptimizerState(TypedDict):
-    """`state_dict` of Adam or AdamW."""
+    """`state_dict` of Adam, AdamW or Muon."""
 
     state: dict[int, Tensors]
     param_groups: list[Plain]
@@ -70,7 +71,7 @@ def check_tensors(found: Any, wanted: Mapping[str, Tensor], place: str) -> dict[
 
 
 def check_optimizer(found: Any, optimizer: Optimizer, place: str, *, without: Collection[int] = ()) -> dict[str, Any]:
-    """Return a `state_dict` of Adam for `optimizer.load_state_dict`; only moments and learning rates are `found`'s.
+    """Return Adam's or Muon's `state_dict` for `optimizer.load_state_dict`; moments and learning rates are `found`'s.
 
     Either no parameter has moments or all that have values do, except those at the indices `without`, where both is
     valid.
@@ -82,12 +83,13 @@ def check_optimizer(found: Any, optimizer: Optimizer, place: str, *, without: Co
         _group(*pair, f"{place}.param_groups.{number}") for number, pair in enumerate(zip(groups, own, strict=True))
     ]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    check_moments = _check_momentum if isinstance(optimizer, Muon) else _check_moments
     for index in stored["state"]:
         require(0 <= index < len(parameters), f"{place}.state.{index}: must be below {len(parameters)}")
     for index, parameter in enumerate(parameters):
         where = f"{place}.state.{index}"
         if index in stored["state"]:
-            _check_moments(stored["state"][index], parameter, where)
+            check_moments(stored["state"][index], parameter, where)
         else:
             optional = not stored["state"] or index in without or not parameter.numel()
             require(optional, f"{where} is missing")
@@ -103,8 +105,17 @@ def _group(found: dict[str, Any], own: dict[str, Any], place: str) -> dict[str, 
     return own | found | read(_Rate, found, place)
 
 
+def _check_names(found: Tensors, wanted: set[str], place: str) -> None:
+    require(found.keys() == wanted, f"{place}: has {', '.join(sorted(found))}; must have {', '.join(sorted(wanted))}")
+
+
+def _check_momentum(found: Tensors, parameter: Tensor, place: str) -> None:
+    _check_names(found, MUON_MOMENTS, place)
+    check_tensor(found["momentum_buffer"], parameter, f"{place}.momentum_buffer")
+
+
 def _check_moments(found: Tensors, parameter: Tensor, place: str) -> None:
-    require(found.keys() == MOMENTS, f"{place}: has {', '.join(sorted(found))}; must have {', '.join(sorted(MOMENTS))}")
+    _check_names(found, MOMENTS, place)
     check_tensor(found["step"], torch.zeros(()), f"{place}.step", low=0.0)
     check_tensor(found["exp_avg"], parameter, f"{place}.exp_avg")
     check_tensor(found["exp_avg_sq"], parameter, f"{place}.exp_avg_sq", low=0.0)

@@ -1,4 +1,4 @@
-"""Imitation learning: cross-entropy of the answers' next tokens, and AdamW.
+"""Imitation learning: cross-entropy of the answers' next tokens.
 
     loss = mean over answer tokens of -log p(token | prompt, answer so far)
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import cos, pi
-from typing import Any
+from typing import Any, NotRequired
 
 import torch
 from torch import Tensor
@@ -22,12 +22,13 @@ from torch.nn.functional import cross_entropy
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.parallel_halves import ParallelHalves
+from sparring.agents.llm.cloning.optimizers import ADAMW, make_optimizers
 from sparring.agents.llm.cloning.packing import IGNORED, Batch
 from sparring.agents.llm.decoding.output_layer import all_logits, backbone
 from sparring.configs.core.tensor_checks import Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import read
 
-BETAS, WEIGHT_DECAY, MAX_GRAD_NORM = (0.9, 0.95), 0.1, 1.0
+MAX_GRAD_NORM = 1.0
 WARMUP = 0.03
 """Fraction of the training in which the learning rate rises."""
 
@@ -52,26 +53,23 @@ def learning_rate(peak: float, done: float) -> float:
 
 
 class ImitatorState(TypedDict):
-    """`Imitator.state_dict`."""
+    """`Imitator.state_dict`; `muon` is there if that optimizer is used."""
 
     model: Tensors
     optimizer: dict[str, Any]
+    muon: NotRequired[dict[str, Any]]
 
 
 class Imitator:
-    """A model and its optimizer; weight decay applies to matrices only.
+    """A model and its optimizer, "adamw" or "muon" (`optimizers.py`).
 
     With `halves` the two batches of a step are computed in parallel.
     """
 
-    def __init__(self, model: Any, *, halves: bool = False) -> None:
+    def __init__(self, model: Any, *, halves: bool = False, optimizer: str = ADAMW) -> None:
         self.model = model
         self._weights = [weight for weight in model.parameters() if weight.requires_grad]
-        groups = [
-            {"params": [weight for weight in self._weights if weight.dim() > 1], "weight_decay": WEIGHT_DECAY},
-            {"params": [weight for weight in self._weights if weight.dim() <= 1], "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.AdamW(groups, lr=0.0, betas=BETAS, fused=True)
+        self._optimizers = make_optimizers(model, optimizer)
         self._halves = ParallelHalves(parallel=halves)
 
     def learn(self, batches: Sequence[Batch], rate: float) -> tuple[float, float]:
@@ -83,11 +81,15 @@ class Imitator:
         tokens = sum(int((batch.targets != IGNORED).sum()) for batch in batches)
         loss = self._gradient(batches, tokens)
         norm = torch.nn.utils.clip_grad_norm_(self._weights, MAX_GRAD_NORM)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         if bool(torch.isfinite(norm)):
-            self.optimizer.step()
+            self._step(rate)
         return float(loss), float(norm)
+
+    def _step(self, rate: float) -> None:
+        for optimizer in self._optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
 
     def _gradient(self, batches: Sequence[Batch], tokens: int) -> Tensor:
         """Store the gradient of the mean over `tokens` in the weights' `grad`; return that mean."""
@@ -108,12 +110,16 @@ class Imitator:
 
     def state_dict(self) -> dict[str, Any]:
         """Return weights and optimizer state."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        states = {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()}
+        return {"model": self.model.state_dict(), **states}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`; raises `ContentError`, before any change, for one of another model."""
         found = read(ImitatorState, state)
         weights = check_tensors(found["model"], self.model.state_dict(), "model")
-        moments = check_optimizer(found["optimizer"], self.optimizer, "optimizer")
+        moments = {
+            name: check_optimizer(found.get(name), optimizer, name) for name, optimizer in self._optimizers.items()
+        }
         self.model.load_state_dict(weights)
-        self.optimizer.load_state_dict(moments)
+        for name, optimizer in self._optimizers.items():
+            optimizer.load_state_dict(moments[name])

@@ -79,7 +79,7 @@ class CloneTrainer:
         shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
         first = {"init_std": clone.init_std, "seed": self.seeds["model"]}
         self.model = build_tiny(self.tokenizer, **shape, **first).to(self.device)
-        self.imitator = Imitator(self.model, halves=self.halves)
+        self.imitator = Imitator(self.model, halves=self.halves, optimizer=clone.optimizer)
         self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer)
         self.held_out: HeldOut | HeldOutText | None = None
 

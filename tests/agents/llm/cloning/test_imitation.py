@@ -1,5 +1,7 @@
 """The learning rate's way, the loss by hand, and steps that are left out."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from sparring.agents.llm.cloning.imitation import Imitator, answer_loss, learnin
 from sparring.agents.llm.cloning.packing import Example, pack
 from sparring.agents.llm.models.tiny import build_tiny
 from sparring.agents.llm.models.tokenizer import game_tokenizer
+from sparring.configs.core.typed import ContentError
 
 GROUPS = [[Example([7, 8, 9], [11, 2]), Example([7, 8, 6], [12, 13, 2])], [Example([9, 5], [2])]]
 
@@ -56,8 +59,9 @@ def test_two_halves_are_one_step(model):
         assert torch.equal(torch.as_tensor(other), torch.as_tensor(again))
 
 
-def test_it_learns_answers_by_heart(model):
-    imitator, batch = Imitator(model), [pack(GROUPS, pad_id=0)]
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_it_learns_answers_by_heart(model, optimizer):
+    imitator, batch = Imitator(model, optimizer=optimizer), [pack(GROUPS, pad_id=0)]
     losses = [imitator.learn(batch, 1e-2)[0] for _ in range(60)]
     assert losses[0] > 6.0
     assert losses[-1] < 0.1
@@ -72,3 +76,42 @@ def test_a_gradient_that_is_not_finite_changes_nothing(model):
     loss, norm = imitator.learn(batch, 1e-3)
     assert not (torch.isfinite(torch.tensor([loss, norm])).all())
     assert all(torch.equal(before[name].nan_to_num(), w.nan_to_num()) for name, w in model.state_dict().items())
+
+
+def test_a_step_of_muon_moves_along_all_singular_vectors_alike():
+    """The largest by 0.2 sqrt(24) x rate, for the size of Adam's step; the gradient's own values differ more."""
+    model = build_tiny(game_tokenizer("diplomacy"), hidden=8, layers=1, heads=2, seed=0)
+    matrix = model.model.layers[0].mlp.up_proj.weight
+    with torch.no_grad():
+        matrix.mul_(1e-9)  # leaves nothing to decay
+    before = matrix.detach().clone()
+    Imitator(model, optimizer="muon").learn([pack(GROUPS, pad_id=0)], 0.1)
+    assert matrix.shape == (24, 8)
+    moved, gradient = (torch.linalg.svdvals(one.double()) for one in (matrix.detach() - before, matrix.grad))
+    assert float(moved[0]) == pytest.approx(0.1 * 0.2 * 24**0.5, rel=0.25)
+    assert moved[5] / moved[0] > 2 * gradient[5] / gradient[0]
+
+
+def test_embeddings_and_norms_are_adams(model):
+    imitator = Imitator(model, optimizer="muon")
+    imitator.learn([pack(GROUPS, pad_id=0)], 1e-3)
+    state = imitator.state_dict()
+    assert (len(state["muon"]["state"]), len(state["optimizer"]["state"])) == (7, 4)  # 7 matrices; embedding, 3 norms
+
+
+def test_a_state_of_muon_continues_it_and_any_other_is_refused(model):
+    batch = [pack(GROUPS, pad_id=0)]
+    first = Imitator(model, optimizer="muon")
+    first.learn(batch, 1e-3)
+    state = deepcopy(first.state_dict())
+    first.learn(batch, 1e-3)
+    after = {name: weight.clone() for name, weight in model.state_dict().items()}
+    second = Imitator(model, optimizer="muon")
+    second.load_state_dict(state)
+    second.learn(batch, 1e-3)
+    assert all(torch.equal(after[name], weight) for name, weight in model.state_dict().items())
+    with pytest.raises(ContentError, match=r"^muon"):
+        second.load_state_dict({name: value for name, value in state.items() if name != "muon"})
+    state["muon"]["state"][0]["momentum_buffer"][0] = float("nan")
+    with pytest.raises(ContentError, match=r"muon\.state\.0\.momentum_buffer: holds NaN"):
+        second.load_state_dict(state)
