@@ -6,3 +6,4 @@ and `sparring.eval`, which lie as folders of these names beside this file.
 """
 
 import sparring.envs  # noqa: F401 - registers the games
+from sparring.configs.opponents import register_opponent as register_opponent

@@ -24,6 +24,7 @@ if __name__ == "__main__":  # Run as a script, maybe before installation.
 
 import yaml
 
+from sparring.agents.opponents.training import find_opponents
 from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.signals import stopping_at_once
 from sparring.agents.trainers import train
@@ -31,7 +32,7 @@ from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 from sparring.configs.help import help_text, section_help
 from sparring.configs.load import load
-from sparring.configs.schema import LanguageRunConfig, RunConfig
+from sparring.configs.schema import LanguageRunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import to_plain
 from sparring.configs.sweeps.expand import names_sweep, read_sweep
 from sparring.configs.sweeps.grid import read_grid
@@ -72,6 +73,8 @@ def _run(arguments: Sequence[str]) -> int:
 
         print("\n".join(preview(config)))
         return 0
+    if isinstance(config, PPORunConfig):
+        find_opponents(config)
     with _claim(config) as claim:  # refuses bad input before torch and Warp load
         say(LOADING, shown=config.logger.progress and _first())
         train(config, claim)

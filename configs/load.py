@@ -26,6 +26,7 @@ from sparring.configs.core.errors import ConfigError, choose, listed
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.kinds import declared
 from sparring.configs.migrations import from_stored
+from sparring.configs.opponents import code_to_type
 from sparring.configs.retired import is_retired, run_message
 from sparring.configs.scale import shrink
 from sparring.configs.schema import RUNS, RunConfig
@@ -65,6 +66,7 @@ def load(overrides: Sequence[str]) -> RunConfig:
         config.name, config.checkpoint_dir = config.resume, _checkpoint_dir(parsed)
         _check_scale_stays(stored, config)
         _check_module_is_typed(config, parsed)
+    _check_code_is_typed(config, parsed)
     _validate(config, started=stored is not None)
     return config
 
@@ -117,6 +119,16 @@ def _check_module_is_typed(config: RunConfig, parsed: Sequence[Override]) -> Non
         raise ConfigError(
             f"resume={config.resume}: its environment is {config.env.id}, and making that runs the code of the module "
             f"{module}; if you trust it, add env.id={config.env.id}"
+        )
+
+
+def _check_code_is_typed(config: RunConfig, parsed: Sequence[Override]) -> None:
+    """Refuse opponents in Python that only a file names, because making them imports their module."""
+    for name, option in code_to_type(config, [override.value() for override in parsed]).items():
+        source = f"resume={config.resume}" if config.resume else f"run={config.run}"
+        raise ConfigError(
+            f"{source}: its opponent {name} runs the code of the module {name.partition(':')[0]}; if you trust it, "
+            f"add {option}"
         )
 
 

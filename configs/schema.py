@@ -69,6 +69,7 @@ SNAPSHOT = Form(
     "letters, digits, '_', '-', but not 'final', 'best' or 'step_...'",
 )
 LABEL = Form(r"[A-Za-z][A-Za-z0-9_-]{0,63}", "letters, digits, '_' and '-', a letter first")
+OPPONENT = Form(r"[^\x00\n,\[\]{}]+", "a bot, a checkpoint, an ONNX file, or module:Name of a Python object")
 TEXT = Form(r"[^\x00\n]+", "text of one line")
 
 
@@ -137,8 +138,9 @@ class StageConfig:
     """These bots are current from update `at` of the phase on. `weights` defaults to equal shares."""
 
     at: int = option(0, COUNT)
-    bots: list[str] = field(default_factory=list, metadata={"allowed": LABEL})
-    """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`."""
+    bots: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
+    """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`. In the dogfight also checkpoints, ONNX files
+    and Python objects (docs/opponents.md)."""
     weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
 
 
@@ -336,6 +338,10 @@ class DogfightRunConfig(PPORunConfig):
 
     game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
 
+    against: str = option("", Form(f"({OPPONENT.pattern})?", OPPONENT.text))
+    """The only opponent, in place of the bots of every stage: what a stage's `bots` take. Empty keeps the stages."""
+    opponents: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
+    """Further opponents. One that a stage names plays there, any other joins the bots of every stage."""
     env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
 
 

@@ -10,12 +10,15 @@ from itertools import pairwise
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
+from sparring.configs.core.paths import CHECKPOINTS
 from sparring.configs.kinds import games
+from sparring.configs.opponents import registered
 from sparring.configs.retired import id_message, is_retired
 from sparring.configs.schema import (
     DIPLOMACY,
     GYMNASIUM,
     RUNS,
+    DogfightRunConfig,
     EvaluationConfig,
     GRPORunConfig,
     LanguageRunConfig,
@@ -65,7 +68,8 @@ def _check_policies(config: PPORunConfig) -> None:
     if not config.phases:
         raise ConfigError("phases=[]: a run needs at least one phase, such as {name: curriculum, updates: 100}")
     for index, phase in enumerate(config.phases):
-        _check_phase(f"phases.{index}", phase, first=index == 0, bots=config.bots)
+        _check_phase(f"phases.{index}", phase, first=index == 0, config=config)
+    _check_named(config)
     _check_snapshots_differ(config)
 
 
@@ -117,15 +121,15 @@ def _check_log_std(config: PPORunConfig) -> None:
             raise ConfigError(f"{key}={value}: must be in [{low}, {high}], network.log_std_min to log_std_max")
 
 
-def _check_phase(key: str, phase: PhaseConfig, *, first: bool, bots: tuple[str, ...]) -> None:
-    if bots and first and not (phase.stages and phase.stages[0].at == 0):
+def _check_phase(key: str, phase: PhaseConfig, *, first: bool, config: PPORunConfig) -> None:
+    if config.bots and first and not (phase.stages and phase.stages[0].at == 0):
         raise ConfigError(f"{key}.stages: the first phase needs a stage at update 0, such as {{at: 0, bots: [ace]}}")
     for name in ("stages", "randomization", "events"):
         _check_within(f"{key}.{name}", [entry.at for entry in getattr(phase, name)], phase.updates)
     for name in ("stages", "randomization"):
         _check_increasing(f"{key}.{name}", [entry.at for entry in getattr(phase, name)])
     for index, stage in enumerate(phase.stages):
-        _check_stage(f"{key}.stages.{index}", stage, bots)
+        _check_stage(f"{key}.stages.{index}", stage, config)
     for index, event in enumerate(phase.events):
         if not event.snapshot and event.log_std is None:
             raise ConfigError(f"{key}.events.{index}: does nothing; give it a snapshot name or a log_std")
@@ -143,18 +147,43 @@ def _check_increasing(key: str, starts: Sequence[int]) -> None:
             raise ConfigError(f"{key}.{index}.at={at}: must be above {before}, where the one before it starts")
 
 
-def _check_stage(key: str, stage: StageConfig, bots: tuple[str, ...]) -> None:
+def _check_stage(key: str, stage: StageConfig, config: PPORunConfig) -> None:
     if not stage.bots:
         raise ConfigError(f"{key}.bots=[]: a stage needs at least one bot")
     for index, bot in enumerate(stage.bots):
-        wrong = complaint(bot, bots)
-        if wrong:
-            raise ConfigError(f"{key}.bots.{index}={bot}: {wrong}")
+        _check_opponent(f"{key}.bots.{index}", bot, config)
     if len(set(stage.bots)) < len(stage.bots):
         raise ConfigError(f"{key}.bots=[{', '.join(stage.bots)}]: name each bot once and use weights for its share")
     if stage.weights and len(stage.weights) != len(stage.bots):
         wanted = f"give {len(stage.bots)}, one for each of {', '.join(stage.bots)}, or none for equal shares"
         raise ConfigError(f"{key}.weights={stage.weights}: {wanted}")
+
+
+def _check_named(config: PPORunConfig) -> None:
+    """Check the opponents named for the whole run."""
+    if not isinstance(config, DogfightRunConfig):
+        return
+    for index, name in enumerate(config.opponents):
+        _check_opponent(f"opponents.{index}", name, config)
+    if len(set(config.opponents)) < len(config.opponents):
+        raise ConfigError(f"opponents=[{', '.join(config.opponents)}]: name each opponent once")
+    if not config.against:
+        return
+    _check_opponent("against", config.against, config)
+    if config.opponents:
+        others = ",".join(config.opponents)
+        raise ConfigError(f"opponents=[{others}]: has no effect beside against={config.against}; leave it out")
+
+
+def _check_opponent(key: str, name: str, config: PPORunConfig) -> None:
+    """Refuse a plain word that is no bot, registered opponent or run; files are looked for when the run starts."""
+    if name in config.bots:
+        return
+    files = isinstance(config, DogfightRunConfig)
+    if files and (name in registered() or any(mark in name for mark in "/.:") or (CHECKPOINTS / name).is_dir()):
+        return
+    known = (*config.bots, *registered()) if files else config.bots
+    raise ConfigError(f"{key}={name}: {complaint(name, known)}")
 
 
 def _check_snapshots_differ(config: PPORunConfig) -> None:

@@ -70,6 +70,9 @@ class Game:
     """Shape of its own network for a `NetworkConfig`; empty if it uses the common network."""
     ppo_task: str = ""
     """Adapter for PPO training (`agents/ppo/tasks`)."""
+    opponents: str = ""
+    """Function that returns a bot's name or an object with `check(contract)` and `act(obs)` for anything that names an
+    opponent; empty if only bots are."""
     evaluation: str = ""
     """Command `main(arguments) -> exit code` of `eval/run.py`."""
     text_game: str = ""

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/diplomacy_replay.py")
 
+from sparring.agents.opponents.players import Player, display_name, holds
+from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -28,8 +30,6 @@ from sparring.eval.command import announce_loading, make_folders, run_command, w
 from sparring.eval.diplomacy.lineup import FALLBACK_BOT, find_lineup, load_seats, read_lineup
 from sparring.eval.diplomacy.page import UNKNOWN, write_replay
 from sparring.eval.parser import SEED, Parser, add_results, check_number
-from sparring.eval.players import Player, display_name, holds
-from sparring.eval.suggestions import BOT_PREFIX
 
 if TYPE_CHECKING:
     from sparring.envs.diplomacy.records.history import PhaseRecord

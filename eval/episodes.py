@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparring.agents.opponents.players import display_name, display_path, find_checkpoint, results_place
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.typed import naming
 from sparring.envs.game import game_of
 from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
 from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
-from sparring.eval.players import display_name, display_path, find_checkpoint, results_place
 
 if TYPE_CHECKING:
     from PIL.Image import Image

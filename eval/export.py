@@ -15,12 +15,12 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/export.py")
 
+from sparring.agents.opponents.players import find_checkpoint
+from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import run_command
 from sparring.eval.parser import Parser
-from sparring.eval.players import find_checkpoint
-from sparring.eval.suggestions import BOT_PREFIX, check_game
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     checkpoint, out = _read(arguments)
+    from sparring.agents.opponents.dogfight.onnx_file import read_onnx
     from sparring.agents.policies.checkpoint import load_checkpoint
-    from sparring.eval.onnx_export.onnx_file import read_onnx
     from sparring.eval.onnx_export.onnx_model import export
 
     policy, path = load_checkpoint(checkpoint), out or checkpoint.with_suffix(".onnx")

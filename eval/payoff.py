@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/payoff.py")
 
+from sparring.agents.opponents.players import Player, find_player, find_run
+from sparring.agents.opponents.suggestions import check_game
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import GAME
@@ -27,10 +29,8 @@ from sparring.eval.command import make_folders, publish, run_command, use_machin
 from sparring.eval.dogfight.command import make_plan, make_report
 from sparring.eval.dogfight.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
-from sparring.eval.players import Player, find_player, find_run
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.stats.ratings import Anchor
-from sparring.eval.suggestions import check_game
 
 if TYPE_CHECKING:
     from sparring.eval.dogfight.players import Entrant

@@ -17,12 +17,13 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/run.py")
 
+from sparring.agents.opponents.players import ADAPTER, ONNX, Player, content_of, find_player
+from sparring.agents.opponents.suggestions import MODEL_FOLDER, RELEASED, current_id, trained_in
 from sparring.configs.core.errors import choose
+from sparring.configs.opponents import is_reference
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import run_command
 from sparring.eval.parser import Parser
-from sparring.eval.players import ADAPTER, ONNX, Player, content_of, find_player
-from sparring.eval.suggestions import MODEL_FOLDER, RELEASED, current_id, trained_in
 
 GYMNASIUM = "gymnasium"
 COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:main"}
@@ -59,6 +60,8 @@ def env_of(arguments: Sequence[str]) -> str:
 def _env_of_player(player: Player) -> str:
     """Return the game of a located player."""
     if isinstance(player, str):
+        if is_reference(player):  # --env names another game
+            return games()[0].name
         return next((game.name for game in games() if player in game.bots), _of_language_models())
     if player.is_dir():
         run = player.parent if player.name == MODEL_FOLDER else player

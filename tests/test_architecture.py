@@ -210,6 +210,9 @@ def test_class_names_are_unique():
 
 GAMES = ("sparring.envs.dogfight", "sparring.envs.diplomacy")
 ADAPTERS = {
+    "sparring.agents.opponents.dogfight.load",
+    "sparring.agents.opponents.dogfight.onnx_actor",
+    "sparring.agents.opponents.dogfight.onnx_file",
     "sparring.agents.play.diplomacy_matches",
     "sparring.agents.play.matches",
     "sparring.agents.policies.order_network",

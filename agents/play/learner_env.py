@@ -1,7 +1,8 @@
 """A single-agent view of a batch of matches: the learner's observations and rewards, with all other seats played.
 
 The learner has seat i % S of match i. Every match has an opponent: the first indices are the game's bots, played
-inside the simulator; from `first_slot` on they are slots that hold frozen snapshots (two-seat games only). Observations
+inside the simulator, then named players, fixed policies that act once a step for all of their matches; from
+`first_slot` on they are slots that hold frozen snapshots (two-seat games only). Observations
 of all snapshot matches are gathered into one [K, M, D] tensor, a row of M matches per slot, so that K different
 snapshots act in one batched forward. Slots with fewer matches are padded: they observe row 0 of the batch and act into
 a spare row.
@@ -9,13 +10,14 @@ a spare row.
 Results are summed on the device, one row per opponent, and read once per update.
 With several processes, an environment steps its shard of the run's matches. Opponents are always given for all matches
 of the run, so the course of a match does not depend on the number of processes.
-N is `num_envs`, S the seats, D the observation size, A the action size, K the slots, O = bots + K the opponents.
+N is `num_envs`, S the seats, D the observation size, A the action size, K the slots, O = bots + players + K the
+opponents.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,6 +43,16 @@ class SeatView(Protocol):
 
     def back(self, actions: Tensor, side: Tensor) -> Tensor:
         """Transform actions [..., A] for the transformed observations into actions for the match."""
+
+
+class NamedPlayer(Protocol):
+    """A fixed opponent: an `agents.policies.policy.Policy`."""
+
+    def check(self, contract: Mapping[str, Any]) -> None:
+        """Raise `InputError` unless it can play matches of this contract."""
+
+    def act(self, obs: Tensor) -> Tensor:
+        """Return actions [B, A] for observations [B, D]."""
 
 
 PlayState = TypedDict(
@@ -81,7 +93,10 @@ class MatchTally:
 
 
 class LearnerEnv:
-    """Environment of one learner in `batch`, against `bots` and up to `slots` snapshots of `network_shape`.
+    """Environment of one learner in `batch`, against `bots`, `players` and up to `slots` snapshots of `network_shape`.
+
+    `players` are further opponents by name, which stand after the bots in `bots`. They act in full precision, and
+    `player_seconds` sums the time they take.
 
     `obs` and `final_obs` are overwritten by the next step. `opponents` [total] is the opponent in each match of the
     run, initially bot 0; the batch plays a `share` of these matches, by default all. `seed` seeds the draws of
@@ -98,6 +113,7 @@ class LearnerEnv:
         *,
         bots: Sequence[str],
         seed: int,
+        players: Mapping[str, NamedPlayer] | None = None,
         slots: int = 0,
         network_shape: dict[str, Any] | None = None,
         view: SeatView | None = None,
@@ -107,19 +123,26 @@ class LearnerEnv:
         n, device = batch.num_envs, batch.device
         self.share = share or Shard(0, n, n)
         self.batch, self.num_envs, self.device = batch, n, device
-        self.bots, self.first_slot, self.slots = tuple(bots), len(bots), slots
+        players = dict(players or {})
+        self.bots, self.slots = (*bots, *players), slots
+        self._first_player, self.first_slot = len(bots), len(self.bots)
+        self._players = list(players.values())
         self.contract = dict(contract or batch.contract)
         self.obs = torch.zeros(n, batch.obs.shape[-1], device=device)
         self.final_obs = torch.zeros_like(self.obs)
         self._view = view
         self._side = torch.ones(n, device=device)  # of the learner's observation through `view`
         self.opponents = np.zeros(self.share.total, dtype=np.int32)
-        self.simulator_seconds = 0.0
+        self.simulator_seconds = self.player_seconds = 0.0
         self._actors = StackedActors(slots, network_shape, device) if network_shape else None
         self._generator = torch.Generator(device).manual_seed(seed)
         self._seats = batch.obs.shape[1]
         if slots and self._seats != 2:
             raise ValueError(f"slots={slots}: snapshots play two-seat games only, this one has {self._seats} seats")
+        if players and self._seats != 2:
+            raise ValueError(f"players={list(players)}: play two-seat games only, this one has {self._seats} seats")
+        for player in self._players:
+            player.check(batch.contract)
         match = torch.arange(n, device=device)
         seat = (self.share.first + match) % self._seats
         self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
@@ -145,6 +168,7 @@ class LearnerEnv:
         self._flat_actions.index_copy_(0, self._mine, actions)
         if self._gather.shape[1] > 0:
             self._act_snapshots()
+        self._act_players()
         start = time.perf_counter()
         self.batch.step(self._actions)
         self.simulator_seconds += time.perf_counter() - start
@@ -243,6 +267,17 @@ class LearnerEnv:
             actions = self._view.back(actions, side)
         self._flat_actions.index_copy_(0, self._scatter.flatten(), actions.flatten(0, 1))
 
+    @torch.no_grad()
+    def _act_players(self) -> None:
+        """Compute the actions of the named players, each once for all of its matches, as they act in evaluation."""
+        if not self._playing:
+            return
+        start, obs = time.perf_counter(), self.batch.obs.flatten(0, 1)
+        with torch.autocast(self.device.type, enabled=False):
+            for player, rows in self._playing:
+                self._flat_actions.index_copy_(0, rows, player.act(obs.index_select(0, rows)))
+        self.player_seconds += time.perf_counter() - start
+
     def _observe(self) -> None:
         side = self._look(self.batch.obs, self.obs)
         if side is not None:
@@ -289,15 +324,24 @@ class LearnerEnv:
         """Set the players of the batch's seats, restart the run's matches in `restart`, and observe."""
         n, share = self.num_envs, self.share
         opponents = self.opponents[share.rows]
-        others = np.where(opponents < self.first_slot, opponents, ACTIONS).astype(np.int32)
+        others = np.where(opponents < self._first_player, opponents, ACTIONS).astype(np.int32)
         bots = np.repeat(others[:, None], self._seats, axis=1)
         bots[np.arange(n), (share.first + np.arange(n)) % self._seats] = ACTIONS
         again = torch.from_numpy(restart[share.rows]).to(self.device)
         self.batch.assign(torch.from_numpy(bots), again)
         self._opponent = torch.from_numpy(opponents).to(self.device)
         self._return.masked_fill_(again, 0.0)
+        self._playing = list(self._seated(opponents))
         self._group()
         self._observe()
+
+    def _seated(self, opponents: np.ndarray) -> Iterator[tuple[NamedPlayer, Tensor]]:
+        """Yield the named players with matches among these opponents [N], and their rows of the [2N] seats."""
+        for index, player in enumerate(self._players, start=self._first_player):
+            own = np.flatnonzero(opponents == index)
+            if len(own):
+                rows = 2 * own + 1 - (self.share.first + own) % 2
+                yield player, torch.from_numpy(rows).to(self.device)
 
     def _group(self) -> None:
         """Index the snapshots' rows among the [2N] seats, one row of matches per slot, padded to equal lengths.

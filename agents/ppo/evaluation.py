@@ -32,7 +32,7 @@ class BotEvaluationState(TypedDict):
 class BotEvaluation:
     """The evaluations of a run. `setting` holds the conditions of the training matches, in default physics.
 
-    `regimes` are the ranges [13, 2] of the named physics regimes.
+    `regimes` are the ranges [13, 2] of the named physics regimes, `players` the opponents that are no bots.
     `alert` is called on a regression; `seed` seeds the matches. `improved` is true if the last update evaluated all
     bots and the mean win rate was the best so far.
     """
@@ -45,8 +45,10 @@ class BotEvaluation:
         alert: Callable[[str], None],
         *,
         seed: int,
+        players: Mapping[str, Policy] | None = None,
     ) -> None:
         self.config, self.setting, self.regimes, self.alert, self.seed = config, setting, regimes, alert, seed
+        self._players = dict(players or {})
         self.improved = False
         self._best = -1.0
         self._reached = False
@@ -85,7 +87,8 @@ class BotEvaluation:
 
     def _play(self, policy: Policy, bot: str, update: int, setting: MatchSettings | None = None) -> MatchResults:
         games = self.config.games + self.config.games % 2
-        return play(policy, bot, games=games, seed=(self.seed + update) % 2**31, setting=setting or self.setting)
+        opponent = self._players.get(bot, bot)
+        return play(policy, opponent, games=games, seed=(self.seed + update) % 2**31, setting=setting or self.setting)
 
     def _all(self, policy: Policy, bots: list[str], update: int) -> dict[str, float]:
         results = {bot: self._play(policy, bot, update) for bot in bots}

@@ -40,6 +40,7 @@ from sparring.configs.core.tensor_checks import AnyTensor
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require, within
 from sparring.configs.schema import EventConfig, PPORunConfig
 from sparring.configs.serialization import to_plain
+from sparring.curriculum.opponent_names import labelled_phases
 from sparring.curriculum.schedule import Schedule, SchedulePosition, TrainingPlan
 from sparring.envs.game import game_of
 
@@ -89,7 +90,7 @@ class PPOTrainer:
             make_deterministic()
         keep_freed_memory()
         seeds = derive_seeds(config.seed)
-        self.schedule = Schedule(config.phases)
+        self.schedule = Schedule(labelled_phases(config))
         self.updates = min(self.schedule.total_updates, config.max_updates or self.schedule.total_updates)
         self.position: SchedulePosition | None = self.schedule.start()
         self.updates_done, self.phase = 0, config.phases[0].name

@@ -24,5 +24,6 @@ GAME = Game(
     mirror="sparring.envs.dogfight.mirror:Mirror",
     contract_keys=("rules", "observe_physics", "action_repeat", "mirror"),
     ppo_task="sparring.agents.ppo.tasks.dogfight:DogfightTask",
+    opponents="sparring.agents.opponents.dogfight.load:opponent_policy",
     evaluation="sparring.eval.dogfight.command:main",
 )

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
+from sparring.agents.opponents.players import Player, find_player, results_place
+from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import GAME
 from sparring.envs.chess.package import check_package
 from sparring.eval.chess.options import STOCKFISH, BotName, ChessOptions, read_bot, read_opponent, read_options
 from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
-from sparring.eval.players import Player, find_player, results_place
-from sparring.eval.suggestions import BOT_PREFIX
 
 if TYPE_CHECKING:
     from sparring.eval.chess.games import ChessGame

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.chess import BOTS
 from sparring.eval.parser import (
@@ -18,7 +19,6 @@ from sparring.eval.parser import (
     check_number,
     read_names,
 )
-from sparring.eval.suggestions import BOT_PREFIX
 
 SELF = "self"
 STOCKFISH = "stockfish"

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparring.agents.opponents.players import Player, find_folder, find_player, results_place, runs_with
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.curriculum.league.league import BASE_MODEL
@@ -27,7 +28,6 @@ from sparring.eval.diplomacy.models import LanguagePlayer, find_rivals, load
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
 from sparring.eval.diplomacy.settings import last_year_of
 from sparring.eval.diplomacy.tables import references_json, references_markdown, to_json, to_markdown
-from sparring.eval.players import Player, find_folder, find_player, results_place, runs_with
 
 if TYPE_CHECKING:
     from sparring.agents.policies.actor_critic import ActorCritic

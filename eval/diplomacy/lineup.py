@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparring.agents.opponents.players import Player, find_folder, find_player
+from sparring.agents.opponents.suggestions import trains_language_model
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.eval.diplomacy.models import load_policy
 from sparring.eval.parser import read_names
-from sparring.eval.players import Player, find_folder, find_player
-from sparring.eval.suggestions import trains_language_model
 
 if TYPE_CHECKING:
     from sparring.agents.play.diplomacy_matches import Seat

@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparring.agents.opponents.players import ADAPTER, Player, content_of, display_path, find_player, is_server
+from sparring.agents.opponents.suggestions import NAMED_MODELS
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.diplomacy.settings import Settings, config_of, configured, has_config, model_of, run_of
-from sparring.eval.players import ADAPTER, Player, content_of, display_path, find_player, is_server
-from sparring.eval.suggestions import NAMED_MODELS
 
 if TYPE_CHECKING:
     from sparring.agents.llm.backend import Backend

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy.board.codes import BOTS, DEFAULT_BOTS, NUM_POWERS, SEED_BOTS
@@ -20,7 +21,6 @@ from sparring.eval.parser import (
     check_page,
     read_names,
 )
-from sparring.eval.suggestions import BOT_PREFIX
 
 MOST_GAMES = 999_999
 GAMES = f"[{NUM_POWERS}, {MOST_GAMES}]"

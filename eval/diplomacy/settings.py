@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.opponents.players import content_of, holds
+from sparring.agents.opponents.suggestions import MODEL_FOLDER
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
@@ -22,8 +24,6 @@ from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR
 from sparring.envs.diplomacy.validation import check_whole
-from sparring.eval.players import content_of, holds
-from sparring.eval.suggestions import MODEL_FOLDER
 
 SECTIONS = ("model", "endpoint")
 Settings = Mapping[str, Mapping[str, Any]]

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from sparring.agents.opponents.players import Player, display_name, display_path, find_player, results_place
+from sparring.agents.opponents.suggestions import check_game
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.dogfight import GAME
 from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
 from sparring.eval.dogfight.options import EvaluationOptions, read_options
 from sparring.eval.parser import PlayOptions
-from sparring.eval.players import Player, display_name, display_path, find_player, results_place
 from sparring.eval.stats.ratings import Anchor
 from sparring.eval.stats.sprt import sprt_markdown
 from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json
-from sparring.eval.suggestions import check_game
 
 if TYPE_CHECKING:
     from sparring.eval.dogfight.arena import ArenaPlan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparring.eval.players import display_path
+from sparring.agents.opponents.players import display_path
 from sparring.eval.stats.ratings import Rating
 from sparring.eval.stats.tables import Report, conditions, origin, percent, ratings_markdown, table, title, to_json
 

@@ -1,101 +1,17 @@
-"""Loading of players: bots, and policies read from their files.
-
-A policy of an old environment version, whose bots differed, plays in the current version only on request. Its entrant
-then has a note about it.
-"""
+"""Players of an evaluation in the dogfight, loaded by `agents/opponents/dogfight/load.py`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
 import torch
 
-from sparring.agents.baselines.sb3_weights import read_zip
-from sparring.agents.play.matches import Contestant
-from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
-from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
-from sparring.agents.policies.policy import Policy
-from sparring.envs.dogfight import GAME
-from sparring.envs.dogfight.batch import observation_size
-from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
-from sparring.eval.onnx_export.onnx_actor import contract_of, make_policy, notes_on
-from sparring.eval.onnx_export.onnx_file import read_onnx
-from sparring.eval.players import ONNX, Player, display_name
-from sparring.eval.suggestions import other_game
+from sparring.agents.opponents.dogfight.load import Entrant, load_policy, open_opponent
+from sparring.agents.opponents.players import Player
 
-SB3 = ".zip"
-"""File suffix of a Stable-Baselines3 model."""
-
-
-@dataclass(frozen=True)
-class Entrant:
-    """A bot, or the policy of a checkpoint with its file and training metadata."""
-
-    name: str
-    contestant: Contestant
-    path: Path | None = None
-    training: dict[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    """Notes to show with the player's results, one sentence each without the full stop."""
+__all__ = ["Entrant", "load_entrant", "load_policy"]
 
 
 def load_entrant(
     player: Player, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
 ) -> Entrant:
     """Load a located player. Raises `InputError` for an unusable policy, like `load_policy`."""
-    if isinstance(player, str):
-        return Entrant(player, player)
-    return load_policy(player, device, deterministic=deterministic, old_version=old_version)
-
-
-def load_policy(
-    path: Path, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
-) -> Entrant:
-    """Load the policy in the file `path`: a checkpoint of this project, an ONNX agent, or a Stable-Baselines3 zip.
-
-    Raises `InputError` if it is unusable, or, unless `old_version`, of an old version of the environment.
-    """
-    if path.suffix == ONNX:
-        return _load_onnx(path, device, deterministic=deterministic, old_version=old_version)
-    name = display_name(path)
-    if path.suffix == SB3:
-        network = read_zip(path).to(device).eval()
-        contract = _usual_contract(path, network)
-        return Entrant(name, Policy(network, contract, name=name, deterministic=deterministic), path)
-    checkpoint = load_checkpoint(path, device)
-    contract, notes = _todays(path, checkpoint.contract, old_version=old_version)
-    policy = Policy(checkpoint.network, contract, name=name, deterministic=deterministic)
-    return Entrant(name, policy, path, checkpoint.training, notes)
-
-
-def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, old_version: bool) -> Entrant:
-    name, file = display_name(path), read_onnx(path)
-    contract, notes = _todays(path, contract_of(file), old_version=old_version)
-    policy = make_policy(file, contract, name=name, device=device)
-    return Entrant(name, policy, path, notes=notes + notes_on(file, name, deterministic=deterministic))
-
-
-def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the contract of a policy in the current version, and a note if it differs from its own."""
-    if is_old(contract):
-        if not old_version:
-            raise OldVersionError(old_version_message(path, contract))
-        note = f"{display_name(path)} was trained in {contract['id']}, whose bots differed"
-        return admitted(contract, path), (note,)
-    if contract["id"] != ENV_ID:
-        raise CheckpointError(other_game(path, contract["id"], GAME))
-    return contract, ()
-
-
-def _usual_contract(path: Path, network: ActorCritic) -> dict[str, Any]:
-    """Return the assumed contract of a policy that has none: the default rules for its observation size."""
-    for rules in RULES:
-        for observe_physics in (True, False):
-            if observation_size(rules, observe_physics) == network.obs_dim:
-                game = {"id": ENV_ID, "version": VERSION, "rules": rules, "action_repeat": ACTION_REPEAT}
-                seen = {"obs_dim": network.obs_dim, "observe_physics": observe_physics}
-                return game | seen | {"continuous": network.continuous, "binary": network.binary, "mirror": False}
-    raise CheckpointError(f"{path}: observes {network.obs_dim} floats, which no rules of the dogfight show")
+    return open_opponent(player, device, deterministic=deterministic, old_version=old_version)

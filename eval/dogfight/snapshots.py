@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from sparring.agents.opponents.players import display_name
 from sparring.agents.policies.checkpoint import CheckpointError
 from sparring.agents.policies.networks import build_network, load_snapshot
 from sparring.agents.policies.policy import Policy
 from sparring.agents.run.folder import FINAL
 from sparring.curriculum.pool import INDEX, Pool
 from sparring.eval.dogfight.players import Entrant, load_policy
-from sparring.eval.players import display_name
 
 POOL = "pool"
 

@@ -1,1 +1,1 @@
-"""Policies as ONNX models, and ONNX models as players."""
+"""Policies as ONNX models."""

@@ -17,6 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sparring.agents.opponents.dogfight.onnx_file import (
+    CONTRACT,
+    MAX_BYTES,
+    MAX_PARAMETERS,
+    export_package,
+    parameter_count,
+)
 from sparring.agents.policies.actor_critic import ActorCritic, Residual
 from sparring.agents.policies.checkpoint import Checkpoint
 from sparring.agents.policies.policy import Policy
@@ -24,7 +31,6 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.dogfight.mirror import Mirror
 from sparring.envs.dogfight.rules import ENV_ID
-from sparring.eval.onnx_export.onnx_file import CONTRACT, MAX_BYTES, MAX_PARAMETERS, export_package, parameter_count
 
 TOLERANCE = 1e-5
 OPSET = 17

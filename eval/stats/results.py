@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from typing_extensions import TypedDict
 
+from sparring.agents.opponents import players
+from sparring.agents.opponents.suggestions import trained_in
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig
 from sparring.configs.serialization import check_option
-from sparring.eval import players
 from sparring.eval.stats.tables import SCHEMA_VERSION
-from sparring.eval.suggestions import trained_in
 
 RESULTS = "eval.json"
 CONDITIONS = ("env", "rules", "bot_rate", "action_repeat", "deterministic", "games", "seed")

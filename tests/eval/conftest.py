@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from sparring.agents.opponents import players
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight.rules import ENV_ID, VERSION
-from sparring.eval import players
 
 CONTRACT = {
     "id": ENV_ID,

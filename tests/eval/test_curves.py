@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sparring.eval import players
+from sparring.agents.opponents import players
 from sparring.eval.curves import USUAL, main, read_options
 from sparring.eval.plots import panels
 from sparring.eval.plots.history import Curve, PhaseMark, mean, read_history

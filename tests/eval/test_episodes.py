@@ -10,10 +10,10 @@ from gymnasium.spaces import Box
 from PIL import Image
 from scipy import stats
 
+from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.load import load
-from sparring.eval import players
 from sparring.eval.episodes import make_envs, play, write_video
 from sparring.eval.run import main
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from sparring.agents.opponents import players
+from sparring.agents.opponents.players import display_name, find_checkpoint, find_player, find_run
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT
 from sparring.envs import diplomacy, dogfight
-from sparring.eval import players
 from sparring.eval.diplomacy.lineup import POLICIES
-from sparring.eval.players import display_name, find_checkpoint, find_player, find_run
 
 DOGFIGHT_GAME, DIPLOMACY_GAME = dogfight.GAME, diplomacy.GAME
 ROOT = Path(__file__).resolve().parents[2]

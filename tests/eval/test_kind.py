@@ -8,6 +8,8 @@ import pytest
 import torch
 import yaml
 
+from sparring.agents.opponents import players
+from sparring.agents.opponents.suggestions import check_game
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
@@ -16,10 +18,8 @@ from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, NetworkConfig
 from sparring.configs.serialization import from_plain, to_plain
 from sparring.envs import dogfight
-from sparring.eval import players
 from sparring.eval.dogfight.players import load_policy
 from sparring.eval.run import env_of
-from sparring.eval.suggestions import check_game
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring.eval import players
+from sparring.agents.opponents import players
 from sparring.eval.seeds import main, read_options
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NotRequired
 
 import torch
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.shards import Shard
+from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.play.matches import MatchSettings
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -22,7 +23,7 @@ from sparring.agents.ppo.tasks.broadcast import BroadcastEnv, cut, follow, join
 from sparring.agents.ppo.tasks.task import TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
-from sparring.configs.core.typed import read, within
+from sparring.configs.core.typed import Digest, read, within
 from sparring.configs.schema import DogfightRunConfig
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates
@@ -40,6 +41,8 @@ class DogfightTaskState(TypedDict):
     duel: dict[str, Any]
     league: dict[str, Any]
     checks: dict[str, Any]
+    opponents: NotRequired[dict[str, Digest]]
+    """SHA-256 of the files of named opponents; missing without any."""
 
 
 class DogfightTask:
@@ -64,9 +67,11 @@ class DogfightTask:
             self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
         contract, mirror = self.batch.contract, config.env.mirror
         self._shape = shape_for(contract, config.network)
+        self.opponents = open_opponents(config, device)
         self.env = LearnerEnv(
             self.batch,
             bots=BOTS,
+            players=self.opponents.policies,
             slots=config.self_play.slots,
             network_shape=self._shape,
             seed=seeds["opponents"],
@@ -76,6 +81,7 @@ class DogfightTask:
         )
         self._setting = match_settings(config, device, threads)
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
+        self._player_share = 0.0
 
     def open(self, folder: RunFolder, alert: Callable[[str], None]) -> SelfPlay | None:
         """Open the pool and the league in the run's folder."""
@@ -94,7 +100,9 @@ class DogfightTask:
         self.self_play = SelfPlay(env, pool, file, options, alert, seed=seed, promotion=promotion)
         regimes = {regime: ranges(regime) for regime in REGIMES}
         seed = self._seeds["checks"]
-        self.evaluation = BotEvaluation(self.config.evaluation, self._setting, regimes, alert, seed=seed)
+        self.evaluation = BotEvaluation(
+            self.config.evaluation, self._setting, regimes, alert, seed=seed, players=self.opponents.policies
+        )
         return self.self_play
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
@@ -114,7 +122,12 @@ class DogfightTask:
         rates = self._win_rates = self.processes.broadcast(self._rates())
         if not self.processes.first:
             return {}
-        metrics = rollout_metrics(tally, BOTS) | curriculum_metrics(plan, rates) | league_metrics(self.self_play)
+        metrics = (
+            rollout_metrics(tally, self.env.bots)
+            | self._cost()
+            | curriculum_metrics(plan, rates)
+            | league_metrics(self.self_play)
+        )
         return metrics | {"guard/invalid_actions": float(invalid)}
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
@@ -130,18 +143,22 @@ class DogfightTask:
         bots = plan.headline(rates) if plan else ""
         selfplay = f" selfplay {1.0 - plan.scripted_share:.0%}" if plan and plan.scripted_share < 1.0 else ""
         rating = {"elo": self.self_play.league[CHALLENGER].elo} if self.processes.first else {}
-        return TaskStatus(bots + selfplay, rates, {"win_rates": rates} | rating)
+        cost = f" opponents {self._player_share:.0%} of play" if self.opponents.policies and plan else ""
+        return TaskStatus(bots + selfplay + cost, rates, {"win_rates": rates} | rating)
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return matches, league and evaluation."""
         matches = join(self.env.state_dict(), self.processes) if episodes else {}
         if not self.processes.first:
             return {}
-        return {"duel": matches, "league": self.self_play.state_dict(), "checks": self.evaluation.state_dict()}
+        hashes = {"opponents": dict(self.opponents.hashes)} if self.opponents.hashes else {}
+        records = {"league": self.self_play.state_dict(), "checks": self.evaluation.state_dict()}
+        return {"duel": matches, **records, **hashes}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for another run's or impossible values."""
         found = read(DogfightTaskState, state)
+        self.opponents.check_unchanged(found.get("opponents", {}))
         with within("league.league"):
             self._win_rates = known_win_rates(read_league(found["league"].get("league")), CHALLENGER)
         if episodes:
@@ -155,6 +172,14 @@ class DogfightTask:
             self.evaluation.load_state_dict(found["checks"])
         if not episodes:
             self.self_play.slots = [""] * self.env.slots  # the next deal draws all of them
+
+    def _cost(self) -> dict[str, float]:
+        """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
+        if not self.opponents.policies:
+            return {}
+        seconds, self.env.player_seconds = self.env.player_seconds, 0.0
+        self._player_share = seconds / max(seconds + self.env.simulator_seconds, 1e-9)
+        return {"time/opponent_share": self._player_share}
 
     def _rates(self) -> dict[str, float]:
         return self.self_play.win_rates() if self.processes.first else self._win_rates

@@ -21,7 +21,6 @@ from sparring.envs.dogfight.interfaces.numpy_batch import (
     match_seed,
     read_options,
     render_fps,
-    seat_bots,
 )
 from sparring.envs.dogfight.interfaces.spaces import action_space, check_actions, observation_space
 
@@ -194,7 +193,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     | argument | default | meaning |
     | --- | --- | --- |
-    | opponent | ace | bot on the other seat: do_nothing, dogfighter, chaser, ace, brawler |
+    | opponent | ace | the other seat: do_nothing, dogfighter, chaser, ace, brawler, or [any other](../opponents.md) |
     | seat | 0 | the learner's seat: 0 (left) or 1 (right) |
     | rules | classic | classic: four soft walls; challenge: x wraps, y <= 5 kills, gravity 130, thin air from 550 |
     | randomization | none | a level (none, narrow, full) or a regime |
@@ -224,7 +223,7 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 12}  # noqa: RUF012
 
-    def __init__(self, *, opponent: str = "ace", seat: int = 0, **match: Any) -> None:
+    def __init__(self, *, opponent: Any = "ace", seat: int = 0, **match: Any) -> None:
         options = MatchOptions.of(match, own=("opponent", "seat"))
         self._seat = int(choose("seat", str(seat), SEATS))
         self._opponent = opponent
@@ -268,5 +267,10 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """Release the simulator; a second call does nothing."""
         self._batch.close()
 
-    def _set_opponent(self, name: str) -> None:
-        self._batch.set_bots(seat_bots([name], np.array([self._seat])))
+    @property
+    def opponent_share(self) -> float:
+        """Share of the time of all steps that an opponent other than a bot took, outside the kernels."""
+        return self._batch.opponent_share
+
+    def _set_opponent(self, opponent: Any) -> None:
+        self._batch.seat_opponents([opponent], np.array([self._seat]))

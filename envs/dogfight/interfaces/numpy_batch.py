@@ -8,8 +8,10 @@ N matches, two seats, D floats an observation.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +19,10 @@ import torch
 
 from sparring.configs.core.errors import choose, nearest
 from sparring.configs.games.environments import RewardConfig
+from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.game import load
 
 RENDER_MODES = ["rgb_array"]
 RESET_OPTIONS = ("opponent", "regime")
@@ -112,6 +116,9 @@ class NumpyBatch:
         self.set_regime(None)
         self._decisions = np.zeros(num_envs, dtype=np.int64)
         self._fresh = True
+        self._open: dict[Any, tuple[Any, Any]] = {}
+        self._players: list[tuple[Any, np.ndarray]] = []
+        self._player_seconds = self._kernel_seconds = 0.0
         self._remember_max_hp()
 
     def set_regime(self, name: str | None) -> None:
@@ -121,6 +128,27 @@ class NumpyBatch:
     def set_bots(self, bots: np.ndarray) -> None:
         """Set the player of each seat, int [N, 2]: a bot id or `game.ACTIONS`. Takes effect at once."""
         self.batch.assign(bots)
+
+    def seat_opponents(self, opponents: Sequence[Any], seats: np.ndarray) -> None:
+        """Seat an opponent opposite the learner in `seats` [N] of every match, at once.
+
+        An opponent is anything of docs/opponents.md; each is opened once. Raises `InputError` for an unknown name, and
+        for a policy that cannot play these matches.
+        """
+        found = [self._opened(opponent) for opponent in opponents]
+        bots = np.full((len(seats), 2), game.ACTIONS, dtype=np.int32)
+        rows = np.arange(len(seats))
+        bots[rows, 1 - seats] = [game.bot_id(one) if isinstance(one, str) else game.ACTIONS for one in found]
+        self.set_bots(bots)
+        self._players = []
+        for player in {id(one): one for one in found if not isinstance(one, str)}.values():
+            own = np.array([match for match, one in enumerate(found) if one is player])
+            self._players.append((player, 2 * own + 1 - seats[own]))
+
+    @property
+    def opponent_share(self) -> float:
+        """Share of the time of all steps that opponents other than bots took, outside the kernels."""
+        return self._player_seconds / max(self._player_seconds + self._kernel_seconds, 1e-9)
 
     def reset(self, seed: int) -> np.ndarray:
         """Restart every match from `seed`; return the observations [N, 2, D]."""
@@ -134,7 +162,10 @@ class NumpyBatch:
         """Play one decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
         self._fresh = False
         self._remember_max_hp()
+        self._act_players(actions)
+        start = time.perf_counter()
         results = self.batch.step(torch.from_numpy(actions))
+        self._kernel_seconds += time.perf_counter() - start
         reward, terminated, truncated, outcome = (_copy(tensor) for tensor in results)
         obs, final_obs = _copy(self.batch.obs), _copy(self.batch.final_obs)
         self._decisions += 1
@@ -155,15 +186,38 @@ class NumpyBatch:
         from sparring.envs.dogfight.render import draw, frame_from_trace
 
         rows = self._first_rows() if self._fresh else self._last_rows()
+        names = {int(row): player.name for player, own in self._players for row in own}
         players = [
-            [game.BOTS[bot] if bot >= 0 else f"player {seat}" for seat, bot in enumerate(bots)]
-            for bots in self.batch.bots[: len(rows)].tolist()
+            [game.BOTS[bot] if bot >= 0 else names.get(2 * match + i, f"player {i}") for i, bot in enumerate(bots)]
+            for match, bots in enumerate(self.batch.bots[: len(rows)].tolist())
         ]
         deadly = self.options.rules == "challenge"
         return [
-            draw(frame_from_trace(row, max_hp=int(most), names=(names[0], names[1]), deadly_ground=deadly))
-            for row, most, names in zip(rows, self._max_hp, players, strict=True)
+            draw(frame_from_trace(row, max_hp=int(most), names=(pair[0], pair[1]), deadly_ground=deadly))
+            for row, most, pair in zip(rows, self._max_hp, players, strict=True)
         ]
+
+    def _opened(self, opponent: Any) -> Any:
+        """Return the bot's name, or the player for an opponent that is not a bot."""
+        if isinstance(opponent, str) and opponent in game.BOTS:
+            return opponent
+        key = opponent if isinstance(opponent, str | Path) else id(opponent)
+        if key not in self._open:
+            player = load(GAME.opponents)(opponent, self.batch.device)
+            if not isinstance(player, str):
+                player.check(self.batch.contract)
+            self._open[key] = (player, opponent)  # the object is kept, so that its id stays its own
+        return self._open[key][0]
+
+    def _act_players(self, actions: np.ndarray) -> None:
+        """Write the actions of the players that are no bots into `actions` [N, 2, 3], each in one call."""
+        if not self._players:
+            return
+        start, flat, obs = time.perf_counter(), actions.reshape(-1, 3), self.batch.obs.flatten(0, 1)
+        for player, rows in self._players:
+            seen = obs.index_select(0, torch.from_numpy(rows).to(obs.device))
+            flat[rows] = player.act(seen).cpu().numpy()
+        self._player_seconds += time.perf_counter() - start
 
     def _remember_max_hp(self) -> None:
         """Keep the full hp of rendered matches, since a step that ends one replaces its physics by the next one's."""
@@ -194,13 +248,6 @@ class NumpyBatch:
     def close(self) -> None:
         """Release the simulator's threads and memory."""
         self.batch.close()
-
-
-def seat_bots(opponents: Sequence[str], seats: np.ndarray) -> np.ndarray:
-    """Return the players of the seats, int [N, 2]: actions on each learner's seat, its opponent on the other."""
-    bots = np.full((len(seats), 2), game.ACTIONS, dtype=np.int32)
-    bots[np.arange(len(seats)), 1 - seats] = [game.bot_id(name) for name in opponents]
-    return bots
 
 
 def learner_result(outcome: np.ndarray, seat: np.ndarray | int) -> np.ndarray:

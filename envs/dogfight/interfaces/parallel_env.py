@@ -35,26 +35,32 @@ def parallel_env(**match: Any) -> DogfightParallelEnv:
 class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     """Two agents, `player_0` and `player_1`, with the actions, observations and rewards of `DogfightEnv`.
 
+    With `opponent`, anything of docs/opponents.md plays as `player_1`, and `player_0` is the only agent.
+
     The step that ends the match puts `outcome` (1 win, 0 draw, -1 loss), `ticks`, `hp` and `opponent_hp` into each
     agent's info. Raises `UnknownNameError` for an unknown argument.
     """
 
     metadata = {"name": "dogfight_v1", "render_modes": RENDER_MODES, "render_fps": 12, "is_parallelizable": True}  # noqa: RUF012
 
-    def __init__(self, **match: Any) -> None:
-        options = MatchOptions.of(match)
+    def __init__(self, *, opponent: Any = None, **match: Any) -> None:
+        options = MatchOptions.of(match, own=("opponent",))
         self._batch = NumpyBatch(1, options, rendered=1)
-        self._batch.set_bots(np.full((1, 2), rules.ACTIONS))
+        self._seated = PLAYERS if opponent is None else PLAYERS[:1]
+        if opponent is None:
+            self._batch.set_bots(np.full((1, 2), rules.ACTIONS))
+        else:
+            self._batch.seat_opponents([opponent], np.array([0]))
         self._random = np.random.default_rng()
         self.render_mode = options.render_mode
         self.metadata = {**self.metadata, "render_fps": render_fps(options)}
-        self.possible_agents = list(PLAYERS)
+        self.possible_agents = list(self._seated)
         self.agents: list[str] = []
         # One space object per agent: seeding one must not reseed the other.
         self.observation_spaces = {
-            agent: observation_space(options.rules, options.observe_physics) for agent in PLAYERS
+            agent: observation_space(options.rules, options.observe_physics) for agent in self._seated
         }
-        self.action_spaces = {agent: action_space() for agent in PLAYERS}
+        self.action_spaces = {agent: action_space() for agent in self._seated}
 
     def observation_space(self, agent: str) -> Box:
         """Return the agent's observation space, the same object at every call."""
@@ -75,8 +81,10 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
             self._random = np.random.default_rng(seed)
         self._batch.set_regime(near_regime(options))
         obs = self._batch.reset(match_seed(seed, self._random))[0]
-        self.agents = list(PLAYERS)
-        return {agent: obs[seat].copy() for seat, agent in enumerate(PLAYERS)}, {agent: {} for agent in PLAYERS}
+        self.agents = list(self._seated)
+        return {agent: obs[seat].copy() for seat, agent in enumerate(self._seated)}, {
+            agent: {} for agent in self._seated
+        }
 
     def step(
         self, actions: dict[str, np.ndarray]
@@ -91,11 +99,11 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         if over:
             self.agents = []
         return (
-            {agent: obs[seat].copy() for seat, agent in enumerate(PLAYERS)},
-            {agent: float(step.reward[0, seat]) for seat, agent in enumerate(PLAYERS)},
-            dict.fromkeys(PLAYERS, terminated),
-            dict.fromkeys(PLAYERS, truncated),
-            {agent: match_info(step, seat) for seat, agent in enumerate(PLAYERS)},
+            {agent: obs[seat].copy() for seat, agent in enumerate(self._seated)},
+            {agent: float(step.reward[0, seat]) for seat, agent in enumerate(self._seated)},
+            dict.fromkeys(self._seated, terminated),
+            dict.fromkeys(self._seated, truncated),
+            {agent: match_info(step, seat) for seat, agent in enumerate(self._seated)},
         )
 
     def render(self) -> np.ndarray | None:
@@ -107,7 +115,10 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         self._batch.close()
 
     def _both(self, actions: dict[str, np.ndarray]) -> np.ndarray:
-        """Return both players' actions [1, 2, 3], each checked under its agent's name."""
-        if set(actions) != set(PLAYERS):
-            raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(PLAYERS)}")
-        return np.stack([check_actions(actions[agent], (3,), whose=agent) for agent in PLAYERS])[None]
+        """Return the agents' actions [1, 2, 3], each checked under its agent's name; zeros for an opponent."""
+        if set(actions) != set(self._seated):
+            raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self._seated)}")
+        both = np.zeros((1, 2, 3), dtype=np.float32)
+        for seat, agent in enumerate(self._seated):
+            both[0, seat] = check_actions(actions[agent], (3,), whose=agent)
+        return both

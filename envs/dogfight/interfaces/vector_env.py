@@ -7,7 +7,6 @@ the return `r`, the decisions `l` and the seconds of play `t` of each match that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from sparring.envs.dogfight.interfaces.numpy_batch import (
     match_seed,
     read_options,
     render_fps,
-    seat_bots,
 )
 from sparring.envs.dogfight.interfaces.spaces import action_space, check_actions, observation_space
 
@@ -39,7 +37,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     Beside the arguments of `DogfightEnv` (`MatchOptions`):
 
     - `num_envs`: matches.
-    - `opponent`: one bot name, or several that cycle over the matches.
+    - `opponent`: a bot or any other (docs/opponents.md), or a list of several that cycle over the matches.
     - `seat`: the learner's seat, 0 or 1, or "alternate": every opponent plays both seats in turn.
     - `threads`: simulator threads on the CPU; 0 is every core this process may use.
 
@@ -52,7 +50,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self,
         num_envs: int = 1,
         *,
-        opponent: str | Sequence[str] = "ace",
+        opponent: Any = "ace",
         seat: int | str = "alternate",
         threads: int = 0,
         **match: Any,
@@ -102,14 +100,19 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         """Release the simulator."""
         self._batch.close()
 
-    def _assign_opponents(self, opponent: str | Sequence[str]) -> None:
-        names = [opponent] if isinstance(opponent, str) else list(opponent)
+    @property
+    def opponent_share(self) -> float:
+        """Share of the time of all steps that opponents other than bots took, outside the kernels."""
+        return self._batch.opponent_share
+
+    def _assign_opponents(self, opponent: Any) -> None:
+        names = list(opponent) if isinstance(opponent, list | tuple) else [opponent]
         if not names:
             raise ValueError(f"opponent={opponent!r} names no bot: choose from {', '.join(rules.BOTS)}")
         # Alternating per round of opponents, not per match: an even number of them would otherwise keep one seat each.
         rounds = self._matches // len(names)
         self._seats = rounds % 2 if self._seat == "alternate" else np.full_like(rounds, int(self._seat))
-        self._batch.set_bots(seat_bots([names[i % len(names)] for i in self._matches], self._seats))
+        self._batch.seat_opponents([names[i % len(names)] for i in self._matches], self._seats)
 
     def _infos(self, step: Step, done: np.ndarray) -> dict[str, Any]:
         """Return the infos of SAME_STEP autoreset, each key with its mask; empty unless a match finished."""

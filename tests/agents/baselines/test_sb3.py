@@ -14,10 +14,10 @@ import torch
 from gymnasium.spaces import Box
 
 from sparring.agents.baselines import sb3
-from sparring.agents.baselines.sb3_weights import SB3Error, read_zip, to_actor_critic
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.sb3_weights import SB3Error, read_zip, to_actor_critic
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig

@@ -6,8 +6,8 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from stable_baselines3 import PPO
 
-from sparring.agents.baselines.sb3_weights import to_actor_critic
 from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.sb3_weights import to_actor_critic
 from sparring.agents.ppo.tasks.spaces import action_sizes
 from sparring.agents.trainers import train
 from sparring.configs.load import load

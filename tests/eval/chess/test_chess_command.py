@@ -10,9 +10,9 @@ import chess.pgn
 import pytest
 import yaml
 
+from sparring.agents.opponents import players
 from sparring.envs.chess import ENV_ID
 from sparring.envs.chess.engines import uci_process
-from sparring.eval import players
 from sparring.eval.chess.command import main
 from sparring.eval.run import env_of
 from tests.agents.grpo.toy_folder import toy_folder

@@ -6,6 +6,8 @@ import shutil
 
 import pytest
 
+from sparring.agents.opponents import players
+from sparring.agents.opponents.players import find_player, results_place
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import enter_checkpoint, new_league, record
 from sparring.curriculum.league.reference_players import reference_table
@@ -13,10 +15,8 @@ from sparring.curriculum.ratings.game_results import GameResult
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.text_games.games import one_against_six
-from sparring.eval import players
 from sparring.eval.diplomacy.command import main, read_options
 from sparring.eval.diplomacy.models import LanguagePlayer, load
-from sparring.eval.players import find_player, results_place
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer

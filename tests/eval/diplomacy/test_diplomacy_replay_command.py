@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
@@ -20,7 +21,7 @@ from sparring.envs.diplomacy.orders.notation import read_order
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.launcher import Launcher
-from sparring.eval import diplomacy_replay, players
+from sparring.eval import diplomacy_replay
 from sparring.eval.diplomacy.page import encode
 from sparring.eval.diplomacy_replay import main, read_options
 from tests.envs.diplomacy.scenes import drawn_game, play

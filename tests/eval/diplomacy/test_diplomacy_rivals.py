@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from sparring.agents.opponents import players
 from sparring.envs.text import Prompt
-from sparring.eval import players
 from sparring.eval.diplomacy.command import main
 from sparring.eval.diplomacy.models import POLICY, load
 from tests.agents.grpo.toy_folder import toy_folder

@@ -8,13 +8,13 @@ import onnx
 import pytest
 import torch
 
+from sparring.agents.opponents.dogfight.onnx_file import parameter_count, read_onnx
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.policy import Policy
 from sparring.configs.schema import NetworkConfig
 from sparring.eval.export import main
 from sparring.eval.onnx_export import onnx_model as module
-from sparring.eval.onnx_export.onnx_file import parameter_count, read_onnx
 from sparring.eval.onnx_export.onnx_model import ExportError, build, disagreement, export, run_model
 
 CHALLENGE = {"rules": "challenge", "obs_dim": 224}

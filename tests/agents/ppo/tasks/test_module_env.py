@@ -6,11 +6,11 @@ from textwrap import dedent
 import gymnasium
 import pytest
 
+from sparring.agents.opponents import players
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load
-from sparring.eval import players
 from sparring.eval.run import main
 
 MODULE, ID = "users_own_envs", "users_own_envs:Team/Guess-v0"

@@ -269,7 +269,7 @@ def test_reward_weights_reach_the_simulator():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"opponent": "acee"}, "unknown bot 'acee'.*did you mean 'ace'"),
+        ({"opponent": "acee"}, "unknown opponent 'acee'.*did you mean 'ace'"),
         ({"seat": 2}, "unknown seat '2': choose from 0, 1"),
         ({"oponent": "ace"}, "unknown argument 'oponent': did you mean 'opponent'. choose from opponent, seat, rules"),
         ({"rules": "clasic"}, "unknown rules 'clasic'.*did you mean 'classic'"),
@@ -294,7 +294,7 @@ def test_bad_choices_of_a_reset_are_named():
     for env in (DogfightEnv(), DogfightVectorEnv(1)):
         with pytest.raises(UnknownNameError, match=r"unknown reset option 'oponent'.*did you mean 'opponent'"):
             env.reset(options={"oponent": "ace"})
-        with pytest.raises(UnknownNameError, match="unknown bot 'chasr'"):
+        with pytest.raises(UnknownNameError, match="unknown opponent 'chasr'"):
             env.reset(options={"opponent": "chasr"})
         with pytest.raises(UnknownNameError, match="unknown randomization 'full_moon'"):
             env.reset(options={"regime": "full_moon"})

@@ -10,11 +10,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.opponents.suggestions import (
+    BOT_PREFIX,
+    MODEL_FILE,
+    MODEL_FOLDER,
+    NAMED_MODELS,
+    RELEASED,
+    not_found,
+)
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
+from sparring.configs.opponents import is_reference, registered
 from sparring.envs.game import Game, games
-from sparring.eval.suggestions import BOT_PREFIX, MODEL_FILE, MODEL_FOLDER, NAMED_MODELS, RELEASED, not_found
 
 ADAPTER = "sparring-adapter"
 """Format entry of an adapter file. Repeated here, as `agents.llm.models.adapter_file` needs more packages."""
@@ -24,17 +32,20 @@ POLICIES = (".pt", ONNX, ".zip")
 """Suffixes of policies: this project's, ONNX agents, Stable-Baselines3's."""
 
 Player = str | Path
-"""Text: a bot, one of `NAMED_MODELS` or a server's address. Path: a policy file, an adapter or a model folder."""
+"""Text: a bot, a Python object, one of `NAMED_MODELS` or a server's address.
+
+Path: a policy file, an adapter or a model folder."""
 
 
 def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()) -> Player:
     """Find the player of `game`, or of any game if it is None, named by `text`.
 
-    A bot is written as bot:NAME; names in `bare` (an opponent's bots) need no prefix. Games of language models accept
+    A bot is written as bot:NAME; names in `bare` (an opponent's bots) need no prefix. Python objects, `module:Name` or
+    registered, are not imported here. Games of language models accept
     `NAMED_MODELS`, model folders and server addresses; every game accepts the files of `find_checkpoint`.
     Raises `UnknownNameError` with the choices and the nearest match.
     """
-    if text in bare:
+    if text in bare or ((game is None or game.opponents) and (is_reference(text) or text in registered())):
         return text
     if text.startswith(BOT_PREFIX):
         bots = [bot for one in ([game] if game else games()) for bot in one.bots]

@@ -14,10 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.policies.policy import Policy
-from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
-from sparring.eval.onnx_export.onnx_file import (
+from sparring.agents.opponents.dogfight.onnx_file import (
     MAX_BYTES,
     MAX_PARAMETERS,
     WANTED,
@@ -25,6 +22,9 @@ from sparring.eval.onnx_export.onnx_file import (
     OnnxFile,
     export_package,
 )
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.policy import Policy
+from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, VERSION
 
 TOLERANCE = 1e-5
 """Maximum difference of turn and throttle between a row in a batch and the row alone."""

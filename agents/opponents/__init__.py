@@ -1,0 +1,1 @@
+"""Opponents by name: bots, policies in files, and Python objects, resolved to players of a batch."""

@@ -1,0 +1,1 @@
+"""Opponents in the dogfight, from every source."""

@@ -1,0 +1,123 @@
+"""The one place where a name, a file or a Python object becomes a player of the dogfight.
+
+`open_opponent` takes what every interface takes: a bot's name, a checkpoint (path, run or released name), an ONNX file,
+a Stable-Baselines3 zip, `module:Name`, a registered name, or an object with `act`. A policy of an old environment
+version, whose bots differed, plays in the current version only on request. Its entrant then has a note about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
+from sparring.agents.opponents.dogfight.onnx_file import read_onnx
+from sparring.agents.opponents.players import ONNX, display_name, find_player
+from sparring.agents.opponents.python_policy import PythonPolicy, source_name
+from sparring.agents.opponents.suggestions import other_game
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
+from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
+from sparring.agents.policies.policy import Policy
+from sparring.agents.policies.sb3_weights import read_zip
+from sparring.configs.opponents import is_reference, named_source, registered, registered_name
+from sparring.envs.dogfight import GAME
+from sparring.envs.dogfight.batch import observation_size
+from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
+
+SB3 = ".zip"
+"""File suffix of a Stable-Baselines3 model."""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A bot, or a policy with its file and training metadata."""
+
+    name: str
+    contestant: str | Policy
+    path: Path | None = None
+    training: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """Notes to show with the player's results, one sentence each without the full stop."""
+
+
+def open_opponent(
+    x: Any, device: str | torch.device = "cpu", *, deterministic: bool = True, old_version: bool = False
+) -> Entrant:
+    """Return the player that `x` means; raises `InputError` for an unknown name, and for one that cannot act.
+
+    Policies are deterministic unless asked otherwise; Python objects decide by themselves.
+    """
+    if isinstance(x, Policy):
+        return Entrant(x.name, x)
+    if isinstance(x, str):
+        if x in registered() or is_reference(x):
+            return _python(named_source(x), device, name=x)
+        x = find_player(x, GAME, bare=(*GAME.bots, *registered()))
+    if isinstance(x, str):
+        return Entrant(x, x)
+    if isinstance(x, Path):
+        return load_policy(x, device, deterministic=deterministic, old_version=old_version)
+    return _python(x, device)
+
+
+def opponent_policy(x: Any, device: str | torch.device = "cpu") -> str | Policy:
+    """Return the bot's name or the deterministic policy that `x` means."""
+    return open_opponent(x, device).contestant
+
+
+def load_policy(
+    path: Path, device: str | torch.device, *, deterministic: bool = True, old_version: bool = True
+) -> Entrant:
+    """Load the policy in the file `path`: a checkpoint of this project, an ONNX agent, or a Stable-Baselines3 zip.
+
+    Raises `InputError` if it is unusable, or, unless `old_version`, of an old version of the environment.
+    """
+    if path.suffix == ONNX:
+        return _load_onnx(path, device, deterministic=deterministic, old_version=old_version)
+    name = display_name(path)
+    if path.suffix == SB3:
+        network = read_zip(path).to(device).eval()
+        contract = _usual_contract(path, network.obs_dim, network.continuous, network.binary)
+        return Entrant(name, Policy(network, contract, name=name, deterministic=deterministic), path)
+    checkpoint = load_checkpoint(path, device)
+    contract, notes = _todays(path, checkpoint.contract, old_version=old_version)
+    policy = Policy(checkpoint.network, contract, name=name, deterministic=deterministic)
+    return Entrant(name, policy, path, checkpoint.training, notes)
+
+
+def _python(source: Any, device: str | torch.device, name: str = "") -> Entrant:
+    name = registered_name(source) or name or source_name(source)
+    return Entrant(name, PythonPolicy(source, name=name, device=device))
+
+
+def _load_onnx(path: Path, device: str | torch.device, *, deterministic: bool, old_version: bool) -> Entrant:
+    name, file = display_name(path), read_onnx(path)
+    contract, notes = _todays(path, contract_of(file), old_version=old_version)
+    policy = make_policy(file, contract, name=name, device=device)
+    return Entrant(name, policy, path, notes=notes + notes_on(file, name, deterministic=deterministic))
+
+
+def _todays(path: Path, contract: dict[str, Any], *, old_version: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the contract of a policy in the current version, and a note if it differs from its own."""
+    if is_old(contract):
+        if not old_version:
+            raise OldVersionError(old_version_message(path, contract))
+        note = f"{display_name(path)} was trained in {contract['id']}, whose bots differed"
+        return admitted(contract, path), (note,)
+    if contract["id"] != ENV_ID:
+        raise CheckpointError(other_game(path, contract["id"], GAME))
+    return contract, ()
+
+
+def _usual_contract(path: Path, obs_dim: int, continuous: int, binary: int) -> dict[str, Any]:
+    """Return the assumed contract of a policy that has none: the default rules for its observation size."""
+    for rules in RULES:
+        for observe_physics in (True, False):
+            if observation_size(rules, observe_physics) == obs_dim:
+                game = {"id": ENV_ID, "version": VERSION, "rules": rules, "action_repeat": ACTION_REPEAT}
+                seen = {"obs_dim": obs_dim, "observe_physics": observe_physics}
+                return game | seen | {"continuous": continuous, "binary": binary, "mirror": False}
+    raise CheckpointError(f"{path}: observes {obs_dim} floats, which no rules of the dogfight show")

@@ -1,0 +1,95 @@
+"""A Python object as a `Policy`: `act(obs [N, D]) -> actions [N, A]` for a whole batch, in NumPy or torch.
+
+The object is a function, an object with a method `act`, or a class of such objects, which is instantiated without
+arguments. It gets NumPy arrays, or tensors on the batch's device if it is a `torch.nn.Module` or if the parameter of
+`act` is annotated as a tensor. Its observations are a copy, those that the matches show its seat, whatever the rules.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.policies.policy import ACTION_KEYS, Policy
+from sparring.configs.core.errors import InputError
+
+EVERYTHING = 1 << 30
+"""Observation size of an object that takes any."""
+
+
+class OpponentError(InputError):
+    """An object that cannot act as an opponent; the message is one line with what it returned and what is expected."""
+
+
+class PythonActor:
+    """Subset of `ActorCritic` used by `Policy`, which asks `source` for actions of `size` numbers."""
+
+    obs_dim = EVERYTHING
+
+    def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
+        self.name, self.size = name, 0
+        self.log_std = torch.zeros(0, device=device)  # Policy reads its device from here.
+        self._ask = asked(source, name)
+        self._tensors = takes_tensors(source, self._ask)
+
+    def act(self, obs: Tensor, *, deterministic: bool = True, generator: object = None) -> tuple[Tensor, Tensor]:
+        """Return actions [B, A] for observations [B, D], and zeros [B]; raises `OpponentError` for another shape."""
+        given = self._ask(obs if self._tensors else obs.cpu().numpy())
+        try:
+            actions = torch.as_tensor(given, dtype=torch.float32, device=obs.device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._wrong(f"a {type(given).__name__}, which is no array of numbers", obs) from error
+        if actions.shape != (len(obs), self.size):
+            raise self._wrong(f"shape {tuple(actions.shape)}", obs)
+        return actions.detach(), torch.zeros(len(obs), device=obs.device)
+
+    def _wrong(self, found: str, obs: Tensor) -> OpponentError:
+        expected = f"expected is shape ({len(obs)}, {self.size}), a row of {self.size} numbers for every observation"
+        return OpponentError(f"opponent {self.name}: act(obs of shape {tuple(obs.shape)}) returned {found}; {expected}")
+
+
+class PythonPolicy(Policy):
+    """Policy of a Python object, which plays matches of every contract."""
+
+    def __init__(self, source: Any, *, name: str, device: str | torch.device = "cpu") -> None:
+        self.actor = PythonActor(source, name=name, device=device)
+        super().__init__(cast(ActorCritic, self.actor), {"observe_physics": True}, name=name)
+
+    def check(self, contract: Mapping[str, Any]) -> None:
+        """Accept all matches, and learn the size of their actions."""
+        self.actor.size = sum(contract[key] for key in ACTION_KEYS)
+
+
+def asked(source: Any, name: str) -> Callable[[Any], Any]:
+    """Return the function to call with observations; raises `OpponentError` if `source` has none."""
+    if inspect.isclass(source):
+        try:
+            source = source()
+        except TypeError as error:
+            raise OpponentError(f"opponent {name}: cannot be made without arguments ({error})") from error
+    found = getattr(source, "act", source)
+    if not callable(found):
+        kind = type(source).__name__
+        raise OpponentError(f"opponent {name}: a {kind} cannot act; give a function or an object with act(obs)")
+    return cast(Callable[[Any], Any], found)
+
+
+def takes_tensors(source: Any, ask: Callable[[Any], Any]) -> bool:
+    """Return True if observations are given as torch tensors."""
+    if isinstance(source, torch.nn.Module) or (inspect.isclass(source) and issubclass(source, torch.nn.Module)):
+        return True
+    try:
+        parameters = list(inspect.signature(ask).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    return bool(parameters) and "Tensor" in str(parameters[0].annotation)
+
+
+def source_name(source: Any) -> str:
+    """Return the name of a class or a function, or of an object's class."""
+    return str(getattr(source, "__name__", type(source).__name__)).strip("<>")

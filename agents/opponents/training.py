@@ -1,0 +1,81 @@
+"""The named opponents of a training run: each is opened once, and its file may not change while the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparring.agents.opponents.players import find_player
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.opponents import is_reference, registered
+from sparring.configs.schema import PPORunConfig
+from sparring.curriculum.opponent_names import labels_of_run
+from sparring.envs.game import game_of, load
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class RunOpponents:
+    """Policies by label, and the SHA-256 of those that come from files."""
+
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The configuration's text by label."""
+
+    def check_unchanged(self, stored: Mapping[str, str]) -> None:
+        """Raise `ConfigError` if a file is not the one whose hash a training state has `stored`."""
+        for label, digest in stored.items():
+            if self.hashes.get(label) not in (None, digest):
+                raise ConfigError(
+                    f"opponent {self.texts[label]}: the file has changed since the run was started, its SHA-256 is "
+                    f"{self.hashes[label][:12]} and was {digest[:12]}; restore it, or begin a run with another name="
+                )
+
+
+def find_opponents(config: PPORunConfig) -> None:
+    """Refuse opponents whose file or module is missing, before torch is loaded and the run's folder is made."""
+    game = game_of(config.env.id)
+    for text in named_texts(config):
+        if is_reference(text):
+            _find_module(text)
+        elif text not in registered():
+            find_player(text, game, bare=config.bots)
+
+
+def open_opponents(config: PPORunConfig, device: torch.device) -> RunOpponents:
+    """Open every opponent of the run that is no bot; Python objects are imported here."""
+    game = game_of(config.env.id)
+    labels = labels_of_run(config)
+    policies: dict[str, Any] = {}
+    hashes: dict[str, str] = {}
+    for text in named_texts(config):
+        assert game is not None
+        policies[labels[text]] = load(game.opponents)(text, device)
+        if not is_reference(text) and text not in registered():
+            found = find_player(text, game, bare=config.bots)
+            assert isinstance(found, Path)
+            hashes[labels[text]] = sha256(found.read_bytes()).hexdigest()
+    return RunOpponents(policies, hashes, {labels[text]: text for text in named_texts(config)})
+
+
+def named_texts(config: PPORunConfig) -> list[str]:
+    """Return the texts of the opponents that are no bots, in order of appearance."""
+    return [text for text in labels_of_run(config) if text not in config.bots]
+
+
+def _find_module(text: str) -> None:
+    module = text.partition(":")[0]
+    try:
+        found = find_spec(module.partition(".")[0])  # of a package inside, finding would import the outer one
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        where = "install it, or put its folder on PYTHONPATH"
+        raise InputError(f"opponent {text}: there is no module {module.partition('.')[0]}; {where}")

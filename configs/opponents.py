@@ -1,0 +1,111 @@
+"""Names of opponents that are Python code: the registry, and references such as `my_package.bots:Mine`.
+
+Importing a reference runs code. It must therefore come from the user's script or command line, never from a file alone:
+`code_to_type` returns the options of a configuration that name code which the command line has not repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from sparring.configs.core.allowed import complaint
+from sparring.configs.core.errors import InputError, suggestion
+from sparring.configs.schema import LABEL, DogfightRunConfig, RunConfig
+
+REFERENCE = re.compile(r"(?!bot:)[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
+"""`module:Name`; `bot:NAME` is a bot."""
+Source = TypeVar("Source")
+_registered: dict[str, Any] = {}
+
+
+def register_opponent(name: str) -> Callable[[Source], Source]:
+    """Register the decorated class or function as the opponent `name`, for every place that takes an opponent.
+
+    It acts for a whole batch: `act(obs [N, D]) -> actions [N, A]`, as a method or as the function itself. A class is
+    instantiated without arguments when a game needs it. Registering a name again replaces the object, as when a cell
+    of a notebook runs twice. Raises `InputError` for a bot's name, or one that is not letters, digits, '_' and '-'.
+    """
+    if wrong := complaint(name, LABEL):
+        raise InputError(f"register_opponent({name!r}): {wrong}")
+    if name in DogfightRunConfig.bots:
+        raise InputError(f"register_opponent({name!r}): is a bot's name; choose another")
+
+    def register(source: Source) -> Source:
+        _registered[name] = source
+        return source
+
+    return register
+
+
+def registered() -> tuple[str, ...]:
+    """Return the registered names."""
+    return tuple(_registered)
+
+
+def registered_name(source: object) -> str:
+    """Return the name under which `source` is registered, empty if it is not."""
+    return next((name for name, found in _registered.items() if found is source), "")
+
+
+def is_reference(text: str) -> bool:
+    """Return True for `module:Name`."""
+    return REFERENCE.fullmatch(text) is not None
+
+
+def named_source(text: str) -> Any:
+    """Return the object registered as `text`, or import the reference `text`, which runs the module's code.
+
+    Raises `InputError` if the module or the name in it is missing.
+    """
+    if text in _registered:
+        return _registered[text]
+    module, _, name = text.partition(":")
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        where = "install it, or put its folder on PYTHONPATH"
+        raise InputError(f"opponent {text}: there is no module {error.name}; {where}") from error
+    if not hasattr(found, name):
+        known = [other for other in vars(found) if not other.startswith("_")]
+        raise InputError(f"opponent {text}: {module} has no {name}{suggestion(name, known)}")
+    return getattr(found, name)
+
+
+def named_opponents(config: RunConfig) -> dict[str, list[str]]:
+    """Return the opponents of a configuration by the key that names them, bots included."""
+    if not isinstance(config, DogfightRunConfig):
+        return {}
+    stages = {
+        f"phases.{p}.stages.{s}.bots": list(stage.bots)
+        for p, phase in enumerate(config.phases)
+        for s, stage in enumerate(phase.stages)
+    }
+    against = {"against": [config.against]} if config.against else {}
+    return against | ({"opponents": list(config.opponents)} if config.opponents else {}) | stages
+
+
+def code_to_type(config: RunConfig, typed: Iterable[Any]) -> dict[str, str]:
+    """Return the references of `config` that the `typed` values lack, each with the option that repeats it."""
+    heard = set(_texts(typed))
+    missing: dict[str, str] = {}
+    for key, names in named_opponents(config).items():
+        option = f"{key}={names[0]}" if key == "against" else f"{key}=[{','.join(names)}]"
+        missing |= {name: option for name in names if is_reference(name) and name not in heard | missing.keys()}
+    return missing
+
+
+def _texts(values: Any) -> Iterable[str]:
+    """Yield every text inside nested lists and mappings."""
+    if isinstance(values, str):
+        yield values
+    elif isinstance(values, dict):
+        for value in values.values():
+            yield from _texts(value)
+    elif isinstance(values, Iterable):
+        for value in values:
+            yield from _texts(value)

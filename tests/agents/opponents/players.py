@@ -1,0 +1,32 @@
+"""Opponents in Python that the tests name: one that never fires and falls, one that flies a policy, and wrong ones."""
+
+import numpy as np
+import torch
+
+calls = []
+
+
+class Diver:
+    """Dives into the ground with the engine on and never fires: under challenge rules it always loses."""
+
+    def act(self, obs):
+        calls.append(obs)
+        down = np.where(obs[:, 1] > 0, -1.0, 1.0)
+        return np.stack([down, np.ones(len(obs)), -np.ones(len(obs))], axis=1)
+
+
+def tensors(obs: torch.Tensor) -> torch.Tensor:
+    """Act on tensors."""
+    calls.append(obs)
+    return torch.zeros(len(obs), 3)
+
+
+def narrow(obs):
+    return np.zeros((len(obs), 2))
+
+
+def words(obs):
+    return "up"
+
+
+NUMBER = 7

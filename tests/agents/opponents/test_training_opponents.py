@@ -1,0 +1,225 @@
+"""Training against named opponents: labels, metrics, exact resumption, and what a stored configuration may not do."""
+
+import json
+import re
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+
+from sparring.agents.opponents.training import find_opponents
+from sparring.agents.trainers import train
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.load import load
+from sparring.configs.schema import (
+    DogfightEnvConfig,
+    DogfightRunConfig,
+    EvaluationConfig,
+    LoggerConfig,
+    PhaseConfig,
+    StageConfig,
+)
+from sparring.curriculum.league.file import LeagueFile
+from sparring.curriculum.opponent_names import label_of, labelled_phases, opponent_labels, opponent_phases
+from sparring.envs.dogfight.rules import BOTS
+from tests.agents.ppo.small_run import config, metrics, state_of, untimed
+from tests.eval.onnx_export.onnx_models import linear
+
+ROOT = Path(__file__).resolve().parents[3]
+RELEASED = "released/dogfight_quickstart"
+DIVER = "tests.agents.opponents.players:Diver"
+SMALL = (
+    *("device=cpu", "threads=1", "logger.progress=false", "env.num_envs=14", "ppo.rollout_steps=4"),
+    *("ppo.minibatch_size=56", "ppo.epochs=1", "ppo.precision=fp32", "network.hidden=8", "evaluation.every=0"),
+)
+
+
+def phases(*bots, **options):
+    return [PhaseConfig("against", 4, stages=[StageConfig(bots=list(bots))], **options)]
+
+
+def of(*bots, **options):
+    return DogfightRunConfig(phases=[PhaseConfig(stages=[StageConfig(bots=list(bots))])], **options)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "hawk" / "final.pt"
+    path.parent.mkdir()
+    shutil.copy(ROOT / "checkpoints" / f"{RELEASED}.pt", path)
+    return path
+
+
+@pytest.fixture
+def onnx_file(tmp_path):
+    path = tmp_path / "linear.onnx"
+    onnx.save(linear(), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        (RELEASED, "dogfight_quickstart"),
+        ("checkpoints/quick-hawk/final.pt", "quick-hawk"),
+        ("quick-hawk", "quick-hawk"),
+        ("/tmp/agents/my agent.onnx", "my_agent"),
+        ("model.v2.zip", "model.v2"),
+        ("my_package.bots:Mine", "Mine"),
+        ("final.pt", "final"),
+    ],
+)
+def test_labels_are_short_names(text, label):
+    assert label_of(text) == label
+
+
+def test_labels_differ_from_each_other_and_from_words_with_a_meaning():
+    texts = ["ace", "a/ace.pt", "x/hawk/final.pt", "y/hawk/final.pt", "challenger", "snapshot_000001.pt", "selfplay"]
+    labels = opponent_labels(texts, BOTS)
+    assert labels["ace"] == "ace"
+    assert [labels[text] for text in texts[1:]] == [
+        *("ace-2", "hawk", "hawk-2", "challenger-2", "000001-2", "selfplay-2"),
+    ]
+
+
+def test_against_replaces_the_bots_and_opponents_join_them():
+    only = labelled_phases(of("ace", "chaser", against=RELEASED))
+    assert [stage.bots for phase in only for stage in phase.stages] == [["dogfight_quickstart"]]
+    joined = of("ace", "chaser", opponents=[RELEASED])
+    joined.phases[0].stages[0].weights = [1.0, 3.0]
+    (stage,) = opponent_phases(joined)[0].stages
+    assert (stage.bots, stage.weights) == (["ace", "chaser", RELEASED], [1.0, 3.0, 2.0])
+    placed = of("ace", opponents=[DIVER])
+    placed.phases.append(PhaseConfig(stages=[StageConfig(bots=["ace", DIVER])]))
+    assert [phase.stages[0].bots for phase in opponent_phases(placed)] == [["ace"], ["ace", DIVER]]
+
+
+def test_all_kinds_train_side_by_side_with_snapshots_and_a_resumed_run_is_the_same(tmp_path, file, onnx_file):
+    """Four updates at once, and two and two, end in the same state, digit for digit."""
+    bots = ["ace", str(file), str(onnx_file), DIVER]
+    options = {
+        "phases": phases(*bots, scripted_start=0.7, scripted_end=0.7),
+        "env": DogfightEnvConfig(num_envs=20),
+        "evaluation": EvaluationConfig(every=2, games=2),
+    }
+    train(config(tmp_path / "whole", **options))
+    with pytest.raises(SystemExit):
+        train(config(tmp_path / "cut", **options), observe=lambda metrics: "eval/hawk/win_rate" in metrics)
+    assert len(metrics(tmp_path / "cut")) == 2
+    train(config(tmp_path / "cut", **options))
+    assert untimed(metrics(tmp_path / "cut")) == untimed(metrics(tmp_path / "whole"))
+    whole, cut = state_of(tmp_path / "whole"), state_of(tmp_path / "cut")
+    assert {key for key in whole if whole[key] != cut.get(key)} - {"/progress"} == set()
+    rows = metrics(tmp_path / "whole")
+    assert all(0.0 < row["time/opponent_share"] < 1.0 for row in rows)
+    assert {f"eval/{name}/win_rate" for name in ("ace", "hawk", "linear", "Diver")} <= rows[1].keys()
+    assert {f"curriculum/{name}/share" for name in ("ace", "hawk", "linear", "Diver")} <= rows[0].keys()
+    league = LeagueFile(tmp_path / "whole" / "small").read()
+    assert {"hawk", "linear", "Diver", "ace", "snapshot_000003"} <= league.agents.keys()
+
+
+def test_a_changed_file_is_refused_on_resuming(tmp_path, file, onnx_file):
+    options = {"phases": phases("ace", str(onnx_file)), "env": DogfightEnvConfig(num_envs=20)}
+    with pytest.raises(SystemExit):
+        train(config(tmp_path / "runs", **options), observe=lambda metrics: True)
+    onnx.save(linear(seed=1), onnx_file)
+    message = rf"opponent {re.escape(str(onnx_file))}: the file has changed since the run was started, its SHA-256 is"
+    with pytest.raises(InputError, match=message) as error:
+        train(config(tmp_path / "runs", **options))
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_without_named_opponents_stores_nothing_new(tmp_path):
+    train(config(tmp_path))
+    assert not [key for key in state_of(tmp_path) if key.startswith("/opponents")]
+    assert not [key for row in metrics(tmp_path) for key in row if "opponent_share" in key]
+
+
+def test_a_learner_beats_an_opponent_that_falls(tmp_path):
+    """Planted: the diver dies in deadly ground long before an untrained learner does."""
+    env = DogfightEnvConfig(num_envs=20, rules="challenge", action_repeat=10)
+    small = config(tmp_path, phases=phases("do_nothing"), env=env, against=DIVER)
+    small.phases[0].updates = 1
+    train(replace(small, ppo=replace(small.ppo, rollout_steps=160)))
+    (row,) = metrics(tmp_path)
+    assert row["rollout/Diver/win_rate"] > 0.9
+    assert row["curriculum/Diver/share"] == 1.0
+
+
+def test_the_share_is_shown_beside_the_progress(tmp_path, capsys):
+    small = config(tmp_path, phases=phases("ace", DIVER), logger=LoggerConfig(progress=True), max_updates=1)
+    train(small)
+    assert re.search(r"1 of 1 update.*opponents \d+% of play", capsys.readouterr().out)
+
+
+# ---- the command line
+
+
+def typed(tmp_path, *more):
+    return load([*SMALL, f"checkpoint_dir={tmp_path}", *more])
+
+
+def test_only_code_that_the_command_line_names_is_run(tmp_path):
+    """A resumed run, and a file of a run, must hear the reference again."""
+    sys.modules.pop("tests.agents.opponents.players", None)
+    stage = f"phases.0.stages.0.bots=[ace,'{DIVER}']"
+    train(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one", "max_updates=1"))
+    train(typed(tmp_path, "+run=quickstart", stage, "name=two", "max_updates=1"))
+    sys.modules.pop("tests.agents.opponents.players", None)
+    trust = r"runs the code of the module tests\.agents\.opponents\.players; if you trust it, add"
+    with pytest.raises(ConfigError, match=rf"^resume=one: its opponent {DIVER} {trust} against={DIVER}$"):
+        typed(tmp_path, "resume=one", "max_updates=2")
+    with pytest.raises(ConfigError, match=rf"{trust} phases\.0\.stages\.0\.bots=\[ace,{DIVER}\]"):
+        typed(tmp_path, "resume=two", "max_updates=2")
+    assert "tests.agents.opponents.players" not in sys.modules
+    train(typed(tmp_path, "resume=two", "max_updates=2", stage))
+    final = train(typed(tmp_path, "resume=one", "max_updates=2", f"against='{DIVER}'"))
+    rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
+    assert len([row for row in rows if "event" not in row]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["against=brawlr"], "against=brawlr: choose from do_nothing.*did you mean 'brawler'"),
+        (["opponents=[acee]"], r"opponents\.0=acee: .*did you mean 'ace'"),
+        (["opponents=[a.pt,a.pt]"], "name each opponent once"),
+        (["opponents=[a.pt]", "against=b.pt"], "has no effect beside against=b.pt"),
+        (["phases.0.stages.0.bots=[brawlr]"], r"phases\.0\.stages\.0\.bots\.0=brawlr: .*did you mean 'brawler'"),
+    ],
+)
+def test_wrong_names_are_one_line(tmp_path, options, message):
+    with pytest.raises(ConfigError, match=message):
+        typed(tmp_path, "+run=quickstart", *options)
+
+
+def test_diplomacy_takes_bots_only(tmp_path):
+    with pytest.raises(ConfigError, match=r"bots\.0=a/final\.pt: choose from"):
+        load(["+run=diplomacy_ppo", "phases.0.stages.0.bots=[a/final.pt]"])
+    with pytest.raises(ConfigError, match="against"):
+        load(["+run=diplomacy_ppo", "against=dumbbot"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("released/dogfight_quickstrat", "no checkpoint .*did you mean 'released/dogfight_quickstart'"),
+        (
+            "no_such_package.bots:Mine",
+            "opponent no_such_package.bots:Mine: there is no module no_such_package; install",
+        ),
+    ],
+)
+def test_missing_files_are_refused_before_anything_is_made(tmp_path, name, message):
+    with pytest.raises(InputError, match=message):
+        find_opponents(typed(tmp_path, "+run=best_response", f"against='{name}'"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_run_file_exploits_the_released_policy(tmp_path):
+    final = train(typed(tmp_path, "+run=best_response", "max_updates=1", "name=br"))
+    rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["curriculum/dogfight_quickstart/share"] == 1.0
