@@ -1,9 +1,60 @@
 """Sparring: adversarial games and the trainers that go with them.
 
 Importing it registers the games with Gymnasium and nothing more; the simulator (Warp, torch) loads with the first
-environment. The rooms are the packages `sparring.envs`, `sparring.agents`, `sparring.curriculum`, `sparring.configs`
-and `sparring.eval`, which lie as folders of these names beside this file.
+environment or call. The names below are the whole Python API, documented in docs/api.md; the command lines of
+`train.py` and `eval/run.py` are calls of them. The rooms are the packages `sparring.envs`, `sparring.agents`,
+`sparring.curriculum`, `sparring.configs` and `sparring.eval`, which lie as folders of these names beside this file.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import sparring.envs  # noqa: F401 - registers the games
-from sparring.configs.opponents import register_opponent as register_opponent
+
+if TYPE_CHECKING:
+    from sparring.agents.baselines.sb3_env import make_sb3_env as sb3_env
+    from sparring.agents.callbacks import Callback as Callback
+    from sparring.agents.callbacks import RunProgress as RunProgress
+    from sparring.agents.trainers import train_run as train
+    from sparring.configs.core.errors import InputError as InputError
+    from sparring.configs.opponents import register_opponent as register_opponent
+    from sparring.eval.api.evaluation import evaluate as evaluate
+    from sparring.eval.api.evaluation import record as record
+    from sparring.eval.api.loading import load as load
+
+__all__ = [
+    "Callback",
+    "InputError",
+    "RunProgress",
+    "evaluate",
+    "load",
+    "record",
+    "register_opponent",
+    "sb3_env",
+    "train",
+]
+
+_PLACES = {
+    "Callback": "sparring.agents.callbacks:Callback",
+    "InputError": "sparring.configs.core.errors:InputError",
+    "RunProgress": "sparring.agents.callbacks:RunProgress",
+    "evaluate": "sparring.eval.api.evaluation:evaluate",
+    "load": "sparring.eval.api.loading:load",
+    "record": "sparring.eval.api.evaluation:record",
+    "register_opponent": "sparring.configs.opponents:register_opponent",
+    "sb3_env": "sparring.agents.baselines.sb3_env:make_sb3_env",
+}
+"""Modules of the names, which are imported on first use."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "train":  # the module of the command line has this name too, and can be called
+        return import_module("sparring.train")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'sparring' has no attribute {name!r}")
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,10 @@
 """Train an agent: `python train.py +run=quickstart seed=3`; `--help` lists the runs and every option.
 
 `--help SECTION`, such as `--help ppo`, says what the options of a section mean. Otherwise it composes and checks the
-configuration, claims the run's folder, then calls `agents.trainers.train`. `+sweep=stability_ablation` trains all runs
-of a sweep file, `--multirun +run=quickstart seed=1,2,3` one run per combination of values (agents/sweeps/launch.py).
+configuration, then calls `agents.trainers.train`. `+sweep=stability_ablation` trains all runs of a sweep file,
+`--multirun +run=quickstart seed=1,2,3` one run per combination of values (agents/sweeps/launch.py).
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
+Without arguments it names five things to try.
 Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
 line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost.
 """
@@ -14,9 +15,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from inspect import signature
 from pathlib import Path
 from runpy import run_path
+from types import ModuleType
+from typing import Any
 
 if __name__ == "__main__":  # Run as a script, maybe before installation.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))  # during the imports; `main` does the rest
@@ -24,15 +27,15 @@ if __name__ == "__main__":  # Run as a script, maybe before installation.
 
 import yaml
 
-from sparring.agents.opponents.training import find_opponents
-from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.signals import stopping_at_once
-from sparring.agents.trainers import train
-from sparring.configs.core.errors import InputError, choose
-from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
-from sparring.configs.help import help_text, section_help
+from sparring.agents.trainers import train, train_run
+from sparring.configs.core.errors import InputError, UnknownNameError, choose
+from sparring.configs.core.status import quiet_on_closed_pipe
+from sparring.configs.foreign_names import translation
+from sparring.configs.help import FIRST_STEPS, help_text, section_help
+from sparring.configs.kinds import owners
 from sparring.configs.load import load
-from sparring.configs.schema import LanguageRunConfig, PPORunConfig, RunConfig
+from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import to_plain
 from sparring.configs.sweeps.expand import names_sweep, read_sweep
 from sparring.configs.sweeps.grid import read_grid
@@ -56,7 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    flags = {choose("flag", text, FLAGS) for text in arguments if text.startswith("-")}
+    if not arguments:
+        if _first():
+            print(FIRST_STEPS, file=sys.stderr, end="")
+        return BAD_INPUT
+    flags = {_flag(text) for text in arguments if text.startswith("-")}
     if flags & {"--help", "-h"}:
         sections = [text for text in arguments if text not in flags and "=" not in text]
         print("\n\n".join(map(section_help, sections)) if sections else help_text())
@@ -73,12 +80,18 @@ def _run(arguments: Sequence[str]) -> int:
 
         print("\n".join(preview(config)))
         return 0
-    if isinstance(config, PPORunConfig):
-        find_opponents(config)
-    with _claim(config) as claim:  # refuses bad input before torch and Warp load
-        say(LOADING, shown=config.logger.progress and _first())
-        train(config, claim)
+    train(config)
     return 0
+
+
+def _flag(text: str) -> str:
+    """Return a flag; raises `InputError` for another, and for an option written as one, such as --lr."""
+    key = text.lstrip("-").partition("=")[0].replace("-", "_")
+    if meant := translation(key):
+        raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes; {meant}")
+    if owners(key):
+        raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes: {key}=VALUE")
+    return choose("flag", text, FLAGS)
 
 
 def _sweep(arguments: Sequence[str], *, show: bool) -> int:
@@ -93,9 +106,14 @@ def _sweep(arguments: Sequence[str], *, show: bool) -> int:
     return launch_sweep(plan)
 
 
-def _claim(config: RunConfig) -> AbstractContextManager[FolderClaim | None]:
-    """Claim the run's folder; of several processes the first does so later, when all are connected."""
-    return FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()
+class CallableTrain(ModuleType):
+    """The module as the function `sparring.train`: the package has one attribute for both."""
+
+    __signature__ = signature(train_run)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Path:
+        """Train a run; see `agents.trainers.train_run`."""
+        return train_run(*arguments, **options)
 
 
 def _first() -> bool:
@@ -105,3 +123,5 @@ def _first() -> bool:
 
 if __name__ == "__main__":
     sys.exit(main())
+else:
+    sys.modules[__name__].__class__ = CallableTrain

@@ -1,20 +1,26 @@
 """Training from a configuration: choose the trainer by `config.trainer`, open the run's session, and fit.
 
-Torch and the trainer are imported only in `train`, so that a mistyped option is reported before they load.
+`train` is what `train.py` and `sparring.train` call. Torch and the trainer are imported only there, once the run's
+folder is claimed, so that a mistyped option is reported before they load.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.callbacks import Callback, check_callbacks
+from sparring.agents.opponents.training import find_opponents
 from sparring.agents.run.preflight import FolderClaim
-from sparring.configs.core.errors import InputError
-from sparring.configs.schema import RunConfig
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.status import LOADING, say
+from sparring.configs.load import load_named
+from sparring.configs.schema import PPORunConfig, RunConfig
+from sparring.configs.validate import validate
 
 FIT = "sparring.agents.run.fit:fit"
 PLACES = {
@@ -28,27 +34,59 @@ EXTRAS = {"grpo": "llm", "clone": "llm", "sb3": "sb3"}
 """Optional dependencies of all trainers but ppo; only ppo supports several processes."""
 
 
-def train(
-    config: RunConfig,
-    claim: FolderClaim | None = None,
+def train_run(
+    run: str | RunConfig | None = None,
+    overrides: Sequence[str] | Mapping[str, Any] = (),
     *,
-    observe: Callable[[Mapping[str, float]], bool] | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Path:
+    """Train, as `python train.py +run=RUN KEY=VALUE ...` does; return the path of the final policy.
+
+    `run` is the name of a run file, or a `RunConfig` of your own; None with `overrides={"resume": NAME}`, which
+    continues a run, or with `{"env": "gymnasium", "env.id": ID}`. `overrides` are options by key, such as
+    `{"seed": 3, "env.num_envs": 64}`, or texts as on the command line, `["seed=3"]`. `callbacks` are called after each
+    update, in this order (`sparring.Callback`).
+
+    Raises `InputError` for bad input, in one line. Raises `SystemExit` as `train` does, and what a callback raises.
+    """
+    check_callbacks(callbacks)
+    if not isinstance(run, RunConfig):
+        return train(load_named(run, overrides), callbacks=callbacks)
+    if overrides:
+        raise ConfigError("overrides: go with the name of a run; a RunConfig has its values, change those")
+    validate(run, started=False)
+    return train(run, callbacks=callbacks)
+
+
+def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     """Train with `config`, which must have passed `configs.validate`; return the path of the final policy.
 
-    A relative `checkpoint_dir` is resolved in the repository. A run whose folder exists is continued; `claim` is that
-    folder if it is locked already. `observe` is called with the metrics of each update; where it returns True the run
-    stops as on Ctrl-C. Raises `InputError` if the machine or the folder does not support the
-    configuration, and `SystemExit` if the run is stopped or the guard ends it (`agents.run.fit`).
+    A relative `checkpoint_dir` is resolved in the repository. A run whose folder exists is continued. A run that a
+    callback stops is saved and can be resumed, and its policy is returned.
+
+    Raises `InputError` if the machine or the folder does not support the configuration, what a callback raises once
+    the run is saved, and `SystemExit` if the run is stopped by a signal or the guard ends it (`agents.run.fit`).
     """
+    if isinstance(config, PPORunConfig):
+        find_opponents(config)
+    with _claimed(config) as claim:  # refuses bad input before torch and Warp load
+        say(LOADING, shown=config.logger.progress and os.environ.get("RANK", "0") == "0")
+        return _train(config, claim, callbacks)
+
+
+def _claimed(config: RunConfig) -> AbstractContextManager[FolderClaim | None]:
+    """Claim the run's folder; of several processes the first does so later, when all are connected."""
+    return FolderClaim(config) if os.environ.get("WORLD_SIZE", "1") == "1" else nullcontext()
+
+
+def _train(config: RunConfig, claim: FolderClaim | None, callbacks: Sequence[Callback]) -> Path:
     make, fit = load_trainer(config.trainer)
     from sparring.agents.distributed.processes import joined
     from sparring.agents.run.session import RunSession
 
     with joined(config) as processes, closing(make(config, processes)) as trainer:
         size = {"total": trainer.updates, "unit": trainer.unit}
-        with RunSession(config, **size, processes=processes, claim=claim) as session:
-            session.observe = observe
+        with RunSession(config, **size, processes=processes, claim=claim, callbacks=callbacks) as session:
             final: Path = fit(trainer, session)
             return final
 

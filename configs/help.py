@@ -24,6 +24,19 @@ from sparring.configs.sweeps.file import sweep_files
 
 WIDTH = 120
 LISTS = re.compile(r"\b(phases|stages|randomization|events)\.")
+FIRST_STEPS = """\
+train.py: no run is named. Five things to try:
+
+  python train.py +run=quickstart                   a dogfight policy that beats five bots; ten minutes on two cores
+  python train.py +run=quickstart max_updates=20    the same in a minute, with a weaker policy
+  python train.py +run=diplomacy_ppo                one power of Diplomacy against six bots; twenty minutes
+  python train.py env=gymnasium env.id=CartPole-v1  any environment of Gymnasium; this one takes a minute
+  python eval/run.py --ckpt released/dogfight_quickstart --replay match.html
+                                                    a policy that comes with Sparring: its table, and a match to watch
+
+python train.py --help lists all runs and options, --help ppo one section; docs/training.md is the guide.
+"""
+"""Printed without arguments."""
 HEAD = """\
 usage: python train.py +run=NAME [key=value ...]
 
@@ -42,7 +55,26 @@ Trains the run NAME and writes a folder under checkpoints/. Every option below c
   +sweep=NAME  all runs of configs/sweep/NAME.yaml; seed=1,2,3 and runs=A,B choose among them; docs/sweeps.md
   --multirun  one run per combination of values, as in seed=1,2,3; docs/scaling.md
 """
-OPTIONS = "options: key=default, what it may be; --help SECTION says what each one means, --help general the first ones"
+OPTIONS = "options: key=default, what it may be, and below it what it means; --help SECTION prints one section"
+SECTIONS = {
+    "general": "the run: name, trainer, machine, length, files",
+    "env": "the game, and how many matches are played at once",
+    "network": "policy and value network of ppo and sb3",
+    "ppo": "rollout, loss and optimizer of ppo and sb3",
+    "phases": "the schedule: opponents, self-play, randomization, events",
+    "self_play": "the pool of snapshots, and the draw from it",
+    "evaluation": "evaluations during training",
+    "guard": "what happens when an update breaks the policy",
+    "logger": "progress bar and W&B; metrics.jsonl and TensorBoard are always written",
+    "model": "the language model of grpo and clone",
+    "endpoint": "a server that samples from the language model",
+    "grpo": "rollouts, rewards, advantages and loss of grpo",
+    "league": "opponents of grpo, and their ratings",
+    "clone": "imitation of a bot",
+    "overfit": "a check that training can fit one batch",
+    "tasks": "tasks of chess in text",
+}
+"""Sections of --help, in one line each."""
 GENERAL = "general"
 """Section of the options without one."""
 
@@ -113,8 +145,14 @@ def _docstrings(owner: type) -> dict[str, str]:
     return found
 
 
-def _option_lines() -> list[str]:
-    return [line for key, option in _options().items() for line in _option_line(key, option)]
+def _option_lines() -> Iterator[str]:
+    """Yield all options with their meaning, by section."""
+    keys = _options()
+    for section, about in SECTIONS.items():
+        yield from ("", f"{section}: {about}")
+        for key in keys:
+            if _belongs(key, section):
+                yield from (*_option_line(key, keys[key]), *_meaning_lines(key))
 
 
 def _option_line(key: str, option: Field[Any]) -> list[str]:

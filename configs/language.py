@@ -73,6 +73,7 @@ class LanguageModelConfig:
     show_action_counts: bool = False
     """Per unit: its number of legal orders."""
     temperature: float = option(0.8, "(0, 10]")
+    """Sampling temperature in training."""
     max_prompt_tokens: int = option(2048, "[64, 1000000]")
     """A longer prompt is refused, not cut."""
     batch_size: int = option(128, "[1, 65536]")
@@ -121,16 +122,21 @@ class CloneConfig:
     hidden: int = option(128, "[16, 8192]")
     """Width of the new model."""
     layers: int = option(4, "[1, 100]")
+    """Layers of the new model."""
     heads: int = option(4, "[1, 128]")
+    """Attention heads of each layer."""
     init_std: float = option(0.02, "(0, 1]")
     """Standard deviation of the first weights; narrow models learn to copy sooner from larger ones."""
     games_per_update: int = option(16, "[1, 100000]")
+    """Games of the bot played together for new examples."""
     updates: int = option(600, POSITIVE)
+    """Optimizer steps."""
     minutes: float = option(0.0, "[0, 100000]")
-    """Stop and anneal to the end in this time; 0 runs all updates."""
+    """Stop and anneal to the end in so many minutes; 0 runs all updates."""
     batch_tokens: int = option(16384, "[64, 100000000]")
     """Tokens per optimizer step."""
     learning_rate: float = option(1e-3, "(0, 1]")
+    """Largest step size."""
     optimizer: str = option("adamw", OPTIMIZERS)
     """muon: that for the matrices of the layers, AdamW for the rest; it needs fewer samples."""
 
@@ -140,6 +146,7 @@ class GRPOConfig:
     """Group relative policy optimization (`trainer=grpo`)."""
 
     steps: int = option(200, POSITIVE)
+    """Length of the run, in steps of rollouts and learning."""
     play: str = option("league", PLAYS)
     """league: one power learns, the others are drawn; self_play: all seven learn."""
     groups: int = option(16, "[1, 100000]")
@@ -165,7 +172,9 @@ class GRPOConfig:
     workers: int = option(1, "[1, 1024]")
     """Processes that play rollouts."""
     learning_rate: float = option(1e-5, "(0, 1]")
+    """Step size of AdamW."""
     max_grad_norm: float = option(10.0, "(0, 10000]")
+    """Gradients with a larger norm are scaled down to it."""
     epochs: int = option(1, "[1, 100]")
     """Passes over the samples of a step."""
     target_kl: float = option(0.2, "[0, 100]")
@@ -181,7 +190,9 @@ class GRPOConfig:
     use_ppo_clipping: bool = True
     """Clip the ratio to 1 - ppo_epsilon_low ... 1 + ppo_epsilon_high."""
     ppo_epsilon_low: float = option(0.2, "[0, 1]")
+    """Width of the clipped range below a ratio of 1."""
     ppo_epsilon_high: float = option(0.5, "[0, 100]")
+    """Width of the clipped range above a ratio of 1."""
     ppo_delta: float = option(0.0, "[0, 1000]", needs=["grpo.use_ppo_clipping=true"])
     """Bound of the ratio where the advantage is negative, above 1 + ppo_epsilon_high; 0 is none."""
     entropy_coef: float = option(0.0, PROBABILITY)
@@ -298,15 +309,21 @@ class LeagueConfig:
     """category: by the shares below; win_rate: self_play's share, the others by the win rate against them; rating: by
     nearness in Elo. `curriculum/league/matchmaking.py` has the rules."""
     self_play: float = option(0.30, PROBABILITY)
+    """Share of games against itself."""
     peer: float = option(0.30, PROBABILITY)
+    """Share of games against checkpoints of a similar rating."""
     exploitable: float = option(0.35, PROBABILITY)
+    """Share of games against weaker checkpoints."""
     baseline: float = option(0.05, PROBABILITY)
-    """Shares of the categories, sum 1. An empty category has a fallback (`matchmaking.py`)."""
+    """Share of games against bots. The four sum to 1; an empty category has a fallback (`matchmaking.py`)."""
     final_self_play: float = option(-1.0, "[-1, 1]")
+    """Share of self-play at the last step, reached linearly; below 0 it stays constant."""
     final_peer: float = option(-1.0, "[-1, 1]")
+    """The same for peers."""
     final_exploitable: float = option(-1.0, "[-1, 1]")
+    """The same for weaker checkpoints."""
     final_baseline: float = option(-1.0, "[-1, 1]")
-    """Shares at the last step, reached linearly; below 0 they stay constant."""
+    """The same for bots."""
     final_at: int = option(0, COUNT)
     """Step from which they hold, without a transition; 0 is the linear one."""
     win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])

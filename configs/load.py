@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,6 +43,8 @@ Run = TypeVar("Run", bound=RunConfig)
 COMPOSING_ERRORS = (
     HydraException, OmegaConfBaseException, yaml.YAMLError, OSError, TypeError, ValueError, RecursionError,
 )  # fmt: skip
+PLAIN_TEXT = re.compile(r"[\w./:@%+-]*")
+"""Texts that need no quotes on the command line."""
 PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
 
 
@@ -69,6 +71,33 @@ def load(overrides: Sequence[str]) -> RunConfig:
     _check_code_is_typed(config, parsed)
     _validate(config, started=stored is not None)
     return config
+
+
+def load_named(run: str | None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunConfig:
+    """Load the run file `run` as `load` does, with `overrides` as texts (`seed=3`) or as values by key.
+
+    `run` is None where an override names the run: `resume`, or `env`.
+    """
+    if isinstance(overrides, str):
+        raise ConfigError(f"overrides={overrides!r}: is one text; give a list, as in [{overrides!r}], or a dict")
+    if isinstance(overrides, Mapping):
+        overrides = [f"{key}={as_override(value)}" for key, value in overrides.items()]
+    return load([*([f"+run={run}"] if run is not None else []), *overrides])
+
+
+def as_override(value: object) -> str:
+    """Return a value as it is written on the command line: null, true, 3, [a,b], {key:value}, or text."""
+    if value is None or isinstance(value, bool):
+        return str({None: "null", True: "true", False: "false"}[value])
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{as_override(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(as_override, value))}]"
+    text = str(value)
+    if not isinstance(value, str) or PLAIN_TEXT.fullmatch(text):
+        return text
+    escaped = re.sub(r"(\\*)'", r"\1\1\'", text)  # Hydra: in quotes only those before a quote are escaped
+    return f"'{escaped}'"
 
 
 def load_kind(kind: type[Run], overrides: Sequence[str]) -> Run:

@@ -82,10 +82,13 @@ class NetworkConfig:
     blocks: int = option(0, "[0, 64]")
     """Residual blocks of the actor and of the critic."""
     activation: str = option("relu", ACTIVATIONS)
+    """Function between the layers."""
     log_std_init: float = option(-1.0, "[-20, 5]")
-    """Logarithm of the standard deviation of continuous actions at the start; the next two are its bounds."""
+    """Logarithm of the standard deviation of continuous actions at the start."""
     log_std_min: float = option(-2.0, "[-20, 5]")
+    """Lower bound of the log standard deviation."""
     log_std_max: float = option(0.0, "[-20, 5]")
+    """Upper bound of the log standard deviation."""
     gsde: bool = False
     """State-dependent exploration: noise is a linear function of the actor's last features (arXiv:2005.05719). The
     log-std is that of its weights, whose effects add up over the features."""
@@ -102,6 +105,7 @@ class PPOConfig:
     minibatch_size: int = option(4096, "[1, 1000000000]")
     """Samples of a minibatch, out of rollout_steps x num_envs."""
     learning_rate: float = option(3e-4, "(0, 1]")
+    """Step size of Adam at the start."""
     final_learning_rate_fraction: float = option(0.1, PROBABILITY)
     """The learning rate falls linearly to this fraction of it at the end of the schedule."""
     gamma: float = option(0.999, PROBABILITY)
@@ -113,7 +117,9 @@ class PPOConfig:
     value_clip: float = option(0.2, "[0, 1000]")
     """0 disables value clipping."""
     value_coefficient: float = option(0.5, "[0, 1000]")
+    """Weight of the value loss in the loss."""
     entropy_coefficient: float = option(0.0, PROBABILITY)
+    """Weight of the entropy bonus, in loss per nat, at the start."""
     final_entropy_fraction: float = option(1.0, PROBABILITY)
     """The entropy coefficient falls linearly to this fraction of it."""
     max_grad_norm: float = option(0.5, "(0, 1000]")
@@ -138,10 +144,12 @@ class StageConfig:
     """These bots are current from update `at` of the phase on. `weights` defaults to equal shares."""
 
     at: int = option(0, COUNT)
+    """Update of the phase at which the stage starts."""
     bots: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
     """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`. In the dogfight also checkpoints, ONNX files
     and Python objects (docs/opponents.md)."""
     weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
+    """Shares of the bots, relative to each other; empty is equal shares."""
 
 
 @dataclass
@@ -149,10 +157,13 @@ class RandomizationConfig:
     """From update `at` of its phase on: a level or a regime, reached in `steps` equal steps over `over` updates."""
 
     at: int = option(0, COUNT)
+    """Update of the phase at which the change starts."""
     level: str = option("none", (*LEVELS, *REGIMES))
+    """Level or regime of physics (docs/envs/dogfight.md)."""
     over: int = option(0, COUNT)
-    """0 sets the level at once."""
+    """Updates over which the physics widen to the level; 0 sets it at once."""
     steps: int = option(4, "[1, 1000]")
+    """Number of equal steps within `over`."""
 
 
 @dataclass
@@ -160,6 +171,7 @@ class EventConfig:
     """Actions once before update `at` of its phase: a named snapshot, then a log-std reset, or one of them."""
 
     at: int = option(0, COUNT)
+    """Update of the phase before which it happens."""
     snapshot: str = option("", SNAPSHOT)
     """Name of a policy to save; empty saves none."""
     log_std: float | None = option(None, "[-20, 5]")
@@ -171,8 +183,9 @@ class PhaseConfig:
     """A stretch of training: curriculum, transition or selfplay."""
 
     name: str = option("curriculum", LABEL)
+    """Name of the phase in logs and on the bar."""
     updates: int = option(100, POSITIVE)
-    """Length of the phase."""
+    """Length of the phase, in updates."""
     stages: list[StageConfig] = field(default_factory=list)
     """Before the first: the bots at the end of the previous phase."""
     floor: float = option(0.05, "[0, 0.2]")
@@ -258,6 +271,7 @@ class LoggerConfig:
     wandb: str = option("off", WANDB_MODES)
     """off, online or offline."""
     wandb_project: str = option("sparring", TEXT)
+    """Project of W&B in which the run appears."""
     progress: bool = True
     """Show a bar, or a line every 30 s where the output is no terminal."""
 
@@ -288,6 +302,7 @@ class RunConfig:
     """ppo is built in; sb3 is Stable-Baselines3's PPO on the same matches and bots, a baseline. grpo trains a language
     model, clone makes a small one by imitation first."""
     seed: int = option(1, "[0, 2147483647]")
+    """Seed of every random number of the run."""
     device: str = option("auto", DEVICE)
     """auto (cuda if available), cpu, cuda, cuda:1 ..."""
     deterministic: bool = False
@@ -299,13 +314,13 @@ class RunConfig:
     checkpoint_every: int = option(50, POSITIVE)
     """Updates between training states, and between the policies step_<env steps>.pt."""
     checkpoint_minutes: float = option(10.0, "[0, 100000]")
-    """Longest time between training states if updates are long; 0: only `checkpoint_every`."""
+    """Most minutes between training states if updates are long; 0: only `checkpoint_every`."""
     keep_states: int = option(3, "[1, 1000]")
     """Training states kept; all policies stay."""
     grace_seconds: float = option(25.0, "(0, 86400]")
-    """Time after Ctrl-C or SIGTERM for the current update to finish and be saved."""
+    """Seconds after Ctrl-C or SIGTERM for the current update to finish and be saved."""
     patience_seconds: float = option(1800.0, "[1, 86400]")
-    """Of several processes (torchrun), one that does not respond for this long counts as lost."""
+    """Of several processes (torchrun), one that does not respond for so many seconds counts as lost."""
     max_updates: int = option(0, COUNT)
     """Stop after this many updates even if the schedule is longer; 0 runs all."""
     scale: float = option(1.0, "(0, 1]")

@@ -29,6 +29,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
+from sparring.configs.foreign_names import translation
 from sparring.configs.kinds import bare, belongs_elsewhere, declared, members, owners, run_kind, siblings
 from sparring.configs.schema import RUNS, RunConfig
 
@@ -82,23 +83,6 @@ def from_plain(plain: Mapping[str, Any]) -> RunConfig:
     return read
 
 
-ELSEWHERE = {
-    "lr": "ppo.learning_rate",
-    "n_envs": "env.num_envs",
-    "n_steps": "ppo.rollout_steps",
-    "num_steps": "ppo.rollout_steps",
-    "n_epochs": "ppo.epochs",
-    "update_epochs": "ppo.epochs",
-    "batch_size": "ppo.minibatch_size",
-    "clip_range": "ppo.clip",
-    "clip_coef": "ppo.clip",
-    "ent_coef": "ppo.entropy_coefficient",
-    "vf_coef": "ppo.value_coefficient",
-    "total_timesteps": "max_updates",
-}
-"""Names in Stable-Baselines3 and CleanRL to those here; spelling alone would lead from lr to clip."""
-
-
 def check_option(section: Any, name: str, value: Any) -> None:
     """Raise `ConfigError` unless the option `name` of a section allows `value`; nothing is converted."""
     option, hint = section.__dataclass_fields__[name], get_type_hints(section)[name]
@@ -111,11 +95,14 @@ def check_option(section: Any, name: str, value: Any) -> None:
 
 
 def unknown_key(key: str, known: Sequence[str]) -> ConfigError:
-    """Make the error for an undeclared dotted `key`: the `known` keys beside it, and the nearest anywhere."""
+    """Make the error for an undeclared dotted `key`: the `known` keys beside it, and the nearest anywhere.
+
+    For a name of another library it is our name for that.
+    """
     everywhere = [*known, *(option for kind in RUNS for option in declared(kind))]
-    section, _, name = key.rpartition(".")
-    meant = ELSEWHERE.get(name) if section in ("", "ppo", "env") else None
-    near = meant or nearest(key, everywhere, likeness=0.65) or ""
+    if meant := translation(key):
+        return ConfigError(f"unknown key {key!r}: {meant}")
+    near = nearest(key, everywhere, likeness=0.65) or ""
     return ConfigError(f"unknown key {key!r}: {choices(key, known, near=near)}")
 
 

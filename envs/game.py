@@ -73,8 +73,10 @@ class Game:
     opponents: str = ""
     """Function that returns a bot's name or an object with `check(contract)` and `act(obs)` for anything that names an
     opponent; empty if only bots are."""
+    policy_loader: str = ""
+    """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""
-    """Command `main(arguments) -> exit code` of `eval/run.py`."""
+    """Evaluation of `eval/run.py` and `sparring.evaluate`: a function of the command line's words."""
     text_game: str = ""
     """Text interface for language models, an `envs.text.TextGame`."""
 

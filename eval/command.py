@@ -9,9 +9,10 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -19,9 +20,71 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 
+FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 Cell = TypeVar("Cell")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Result of an evaluation in any game: its table as text and as data, and the files that belong to it."""
+
+    markdown: str
+    """The table, as in eval.md; empty if nothing was played to its end."""
+    json: str
+    """The text of eval.json, byte for byte."""
+    place: tuple[Path, str] | None = None
+    """Folder and name, without suffix, under which the command line writes both."""
+    outputs: Mapping[Path, Callable[[Path], None]] = field(default_factory=dict)
+    """Replays and pictures asked for, each with its writer."""
+    failures: tuple[str, ...] = ()
+    """A line per requirement that is not met."""
+    cut: BaseException | None = None
+    """What ended the games early; the table is then of those played."""
+    cut_note: str = ""
+    quiet: bool = False
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The content of eval.json: games, seed, player, and a record for each row of the table."""
+        content: dict[str, Any] = json.loads(self.json)
+        return content
+
+    def __str__(self) -> str:
+        return self.markdown
+
+
+@dataclass(frozen=True)
+class RecordingOptions:
+    """Options of a game's evaluation that write a replay, by the suffix of its file, and those of the shortest one."""
+
+    by_suffix: Mapping[str, str]
+    shortest: Mapping[str, int]
+
+
+def evaluate_command(evaluate: Callable[[Sequence[str]], Evaluation], arguments: Sequence[str] | None) -> int:
+    """Run `eval/run.py` with the game's `evaluate`, print and write its result, and return the exit code."""
+    return run_command("eval/run.py", lambda words: publish_evaluation(evaluate(words)), arguments)
+
+
+def publish_evaluation(evaluation: Evaluation) -> int:
+    """Print and write an evaluation and its outputs, and return the exit code: 1 if a requirement failed.
+
+    Raises what cut the games short, once those played are written.
+    """
+    if evaluation.markdown:
+        folder, name = evaluation.place or (None, "")
+        publish_results(folder, name, evaluation.markdown, evaluation.json, quiet=evaluation.quiet)
+    for path, writer in evaluation.outputs.items():
+        write_asked(path, writer, quiet=evaluation.quiet)
+    for line in evaluation.failures:
+        print(f"eval/run.py: {line}", file=sys.stderr)
+    if evaluation.cut is not None:
+        if evaluation.cut_note:
+            print(f"eval/run.py: {evaluation.cut_note}", file=sys.stderr)
+        raise evaluation.cut
+    return FAILED if evaluation.failures else 0
 
 
 def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str] | None) -> int:
@@ -38,10 +101,15 @@ def run_command(name: str, command: Callable[[Sequence[str]], int], arguments: S
         return INTERRUPTED
 
 
-def announce_loading(*, quiet: bool) -> None:
-    """Prepare the process for torch and print a message that loading it takes a while."""
+def prepare_torch() -> None:
+    """Prepare the process for torch, before it is imported."""
     # Threads that spin while waiting make playing ten times slower on a machine with other load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def announce_loading(*, quiet: bool) -> None:
+    """Prepare the process for torch and print a message that loading it takes a while."""
+    prepare_torch()
     say(LOADING, shown=not quiet)
 
 

@@ -21,13 +21,14 @@ from sparring.agents.opponents.players import display_name, display_path, find_c
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.typed import naming
 from sparring.envs.game import game_of
-from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
+from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.parser import CommonOptions, Parser, add_machine, add_results, check_machine, check_number
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from sparring.agents.policies.checkpoint import Checkpoint
+    from sparring.agents.policies.loaded_policy import LoadedPolicy
     from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
 
 SCHEMA_VERSION = 1
@@ -36,6 +37,8 @@ COPIES = 10
 """Number of parallel environments. Episodes are split evenly among them, so that short ones are not favoured."""
 FPS = 30
 """Frames per second if the environment does not specify render_fps."""
+
+RECORDING = RecordingOptions({".gif": "video"}, {"episodes": 2})
 
 _EXAMPLES = """\
 examples:
@@ -56,7 +59,7 @@ class EpisodeOptions(CommonOptions):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/run.py", _run, arguments)
+    return evaluate_command(evaluate, arguments)
 
 
 def read_options(arguments: Sequence[str]) -> EpisodeOptions:
@@ -136,7 +139,8 @@ def _pictures(checkpoint: Checkpoint, envs: GymnasiumEnvs) -> Iterator[Image]:
         envs.step(checkpoint.network.act(envs.obs, deterministic=True)[0])
 
 
-def _run(arguments: Sequence[str]) -> int:
+def evaluate(arguments: Sequence[str]) -> Evaluation:
+    """Play the episodes that a command line says. Raises `InputError` for bad input."""
     options = read_options(arguments)
     path = find_checkpoint(options.ckpt)
     make_folders([options.out], files=[options.video])
@@ -144,12 +148,12 @@ def _run(arguments: Sequence[str]) -> int:
     checkpoint = _load(path, device)
     _check_module(checkpoint, options.module)
     content = _summarize(options, checkpoint, play(checkpoint, options.episodes, options.seed, device), device)
-    folder, name = results_place(path) or (None, "")
+    place = results_place(path)
+    place = (options.out, place[1] if place else "") if options.out else place
     data = json.dumps(content, indent=1, allow_nan=False) + "\n"
-    publish_results(options.out or folder, name, _markdown(content), data, quiet=options.quiet)
     draw = partial(write_video, checkpoint=checkpoint, seed=options.seed, device=device)
-    write_asked(options.video, draw, quiet=options.quiet)
-    return 0
+    outputs = {options.video: draw} if options.video else {}
+    return Evaluation(_markdown(content), data, place, outputs, quiet=options.quiet)
 
 
 def _load(path: Path, device: str) -> Checkpoint:
@@ -172,6 +176,29 @@ def trained_env(config: Any) -> Any:
     """Return the `env.id` of a policy's stored configuration, plain data from a file; None without one."""
     env = config.get("env") if isinstance(config, dict) else None
     return env.get("id") if isinstance(env, dict) else None
+
+
+def load_episode_policy(path: Path, device: str, module: str = "") -> LoadedPolicy:
+    """Load the policy in the file `path` for `sparring.load`; its environment may be made by importing `module`."""
+    import gymnasium
+
+    from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
+    from sparring.agents.policies.policy import Policy
+    from sparring.agents.ppo.tasks.spaces import to_actions
+
+    checkpoint, name = _load(path, device), display_name(path)
+    _check_module(checkpoint, module)
+    envs = make_envs(checkpoint, 1, 0, device)
+    envs.close()
+    env = gymnasium.make(checkpoint.contract["id"])
+    observed, acted = env.observation_space, env.action_space
+    env.close()
+    spaces = PolicySpaces(
+        observed, acted, partial(to_actions, acted), lambda rows: envs.encode(rows.cpu().numpy()).to(rows.device)
+    )
+    return LoadedPolicy(
+        name, path, Policy(checkpoint.network, checkpoint.contract, name=name), spaces, checkpoint.training
+    )
 
 
 def _check_module(checkpoint: Checkpoint, allowed: str) -> None:

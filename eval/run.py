@@ -22,22 +22,24 @@ from sparring.agents.opponents.suggestions import MODEL_FOLDER, RELEASED, curren
 from sparring.configs.core.errors import choose
 from sparring.configs.opponents import is_reference
 from sparring.envs.game import game_of, games, load
-from sparring.eval.command import run_command
+from sparring.eval.command import Evaluation, evaluate_command
 from sparring.eval.parser import Parser
 
 GYMNASIUM = "gymnasium"
-COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:main"}
-"""Allowed values of `--env`, each with its evaluation command."""
+COMMANDS = {game.name: game.evaluation for game in games()} | {GYMNASIUM: "sparring.eval.episodes:evaluate"}
+"""Allowed values of `--env`, each with its evaluation."""
 HELP = ("-h", "--help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/run.py", _run, arguments)
+    return evaluate_command(evaluate, arguments)
 
 
-def _run(arguments: Sequence[str]) -> int:
-    return int(load(COMMANDS[env_of(arguments)])(arguments))
+def evaluate(arguments: Sequence[str]) -> Evaluation:
+    """Play what a command line says, in its game. Raises `InputError` for bad input; exits after --help."""
+    evaluation: Evaluation = load(COMMANDS[env_of(arguments)])(arguments)
+    return evaluation
 
 
 def env_of(arguments: Sequence[str]) -> str:
@@ -50,14 +52,14 @@ def env_of(arguments: Sequence[str]) -> str:
     if known.env:
         return choose("game", known.env, COMMANDS)
     if known.ckpt and not set(HELP) & set(arguments):
-        return _env_of_player(find_player(known.ckpt))
+        return env_of_player(find_player(known.ckpt))
     if known.league:
         return _of_language_models()
     names = [known.bot, *(name for word in known.opponents for name in word.split(","))]
     return next((game.name for game in games() for name in names if name in game.bots), games()[0].name)
 
 
-def _env_of_player(player: Player) -> str:
+def env_of_player(player: Player) -> str:
     """Return the game of a located player."""
     if isinstance(player, str):
         if is_reference(player):  # --env names another game

@@ -26,6 +26,7 @@ TOP_LEVEL = {
         "constraints.txt",
         ".ci",
         ".gitignore",
+        "py.typed",
     ),
 }
 MAY_IMPORT = {

@@ -67,10 +67,30 @@ def test_commands_of_other_measurements(module, tmp_path, monkeypatch):
     assert [module.read_options(arguments).command for arguments in commands(script)]
 
 
-def test_python():
-    (code,) = [block for language, block in BLOCKS if language == "python"]
+def test_python(tmp_path, monkeypatch):
+    """The README's examples, one after the other; training and evaluation by Stable-Baselines3 are small."""
+    monkeypatch.chdir(tmp_path)
+    codes = [block for language, block in BLOCKS if language == "python"]
     names = {}
-    exec(compile(code, "README.md", "exec"), names)
+    for code in smaller(codes, {"n_steps=256, batch_size=2048": "n_steps=4", "500_000": "256", "games=100": "games=2"}):
+        exec(compile(code, "README.md", "exec"), names)
+        if "model" not in names:
+            check_environments(names)
+    assert names["info"]["outcome"] in (-1, 0, 1)
+    assert (tmp_path / "match.html").is_file()
+    for name in ("env", "vector", "both", "batch"):
+        names[name].close()
+
+
+def smaller(codes, sizes):
+    """Code blocks with other numbers; each must be there, so that none is left behind."""
+    for old, new in sizes.items():
+        assert any(old in code for code in codes), old
+        codes = [code.replace(old, new) for code in codes]
+    return codes
+
+
+def check_environments(names):
     env, vector = names["env"], names["vector"]
     env.reset(seed=1)
     assert env.step(env.action_space.sample())[0].shape == (59,)
@@ -78,5 +98,3 @@ def test_python():
     assert vector.reset(seed=1)[0].shape == (256, 59)
     assert set(names["both"].reset(seed=1)[0]) == set(names["both"].possible_agents)
     assert names["batch"].obs.shape == (4096, 2, 59)
-    for name in ("env", "vector", "both", "batch"):
-        names[name].close()

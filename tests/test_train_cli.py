@@ -1,6 +1,7 @@
 """The command line: exit codes, one line for bad input, help, and independence of the working directory."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,12 @@ import pytest
 import yaml
 
 from sparring import train
+from sparring.agents import trainers
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import CLOSED_PIPE, LOADING
 from sparring.configs.load import load, runs
 from sparring.configs.serialization import from_plain, to_plain
+from sparring.eval.run import env_of
 
 SCRIPT = Path(train.__file__)
 
@@ -21,7 +24,7 @@ SCRIPT = Path(train.__file__)
 def trained(monkeypatch):
     """Stand in for the trainer; the list receives the configurations it was called with."""
     calls = []
-    monkeypatch.setattr(train, "train", lambda config, claim: calls.append(config))
+    monkeypatch.setattr(train, "train", lambda config: calls.append(config))
     return calls
 
 
@@ -33,7 +36,12 @@ def test_the_trainer_gets_the_composed_configuration(trained):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "no run is named"),
+        (["seed=3"], "no run is named"),
+        (
+            ["+run=quickstart", "--lr", "3e-4"],
+            "'--lr': options are written KEY=VALUE, without dashes; did you mean ppo.le",
+        ),
+        (["+run=quickstart", "--seed=3"], "'--seed=3': options are written KEY=VALUE, without dashes: seed=VALUE"),
         (["+run=quikstart"], "did you mean 'quickstart'?"),
         (["+run=quickstart", "ppo.clip=7"], "ppo.clip=7: must be in (0, 1]"),
         (
@@ -50,6 +58,16 @@ def test_bad_input_is_one_line_and_exit_code_2(trained, capsys, arguments, words
     assert streams.err.count("\n") == 1
     assert streams.out == ""
     assert trained == []
+
+
+def test_without_arguments_it_names_five_commands_that_work(trained, capsys):
+    assert train.main([]) == 2
+    streams = capsys.readouterr()
+    assert (streams.out, trained) == ("", [])
+    commands = re.findall(r"^  python (\S+) (.*?)(?:   .*|  any .*)?$", streams.err, re.MULTILINE)
+    assert len(commands) == 5
+    for script, words in commands:
+        assert load(words.split()) if script == "train.py" else env_of(words.split()) == "dogfight"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +94,7 @@ def test_what_the_trainer_would_refuse_is_refused_before_torch_is_loaded(argumen
 
 
 def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, capsys):
-    def refuse(config, claim):
+    def refuse(config):
         raise InputError("device=cuda: there is none here; use device=cpu")
 
     monkeypatch.setattr(train, "train", refuse)
@@ -88,17 +106,17 @@ def test_bad_input_found_by_the_trainer_is_answered_alike(trained, monkeypatch, 
     ("options", "rank", "said"),
     [([], None, f"{LOADING}\n"), (["logger.progress=false"], None, ""), ([], "0", f"{LOADING}\n"), ([], "1", "")],
 )
-def test_what_takes_a_while_is_said_before_the_trainer_loads(trained, monkeypatch, capsys, options, rank, said):
+def test_what_takes_a_while_is_said_before_the_trainer_loads(monkeypatch, capsys, tmp_path, options, rank, said):
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
     seen = []
-    monkeypatch.setattr(train, "train", lambda config, claim: seen.append(capsys.readouterr().err))
-    assert train.main(["+run=quickstart", *options]) == 0
+    monkeypatch.setattr(trainers, "_train", lambda *_: seen.append(capsys.readouterr().err))
+    assert train.main(["+run=quickstart", f"checkpoint_dir={tmp_path}", *options]) == 0
     assert seen == [said]
 
 
 def test_ctrl_c_exits_with_130(trained, monkeypatch):
-    def interrupted(config, claim):
+    def interrupted(config):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(train, "train", interrupted)
@@ -106,7 +124,7 @@ def test_ctrl_c_exits_with_130(trained, monkeypatch):
 
 
 def test_a_fault_of_the_program_keeps_its_traceback(trained, monkeypatch):
-    def broken(config, claim):
+    def broken(config):
         raise ValueError("not the person's fault")
 
     monkeypatch.setattr(train, "train", broken)

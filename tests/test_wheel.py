@@ -17,7 +17,7 @@ ROOMS = ("agents", "configs", "curriculum", "envs", "eval")
 def wheel(tmp_path_factory):
     """The path of a wheel built from a copy of the sources, so that building leaves nothing in the repository."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in ("__init__.py", "train.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("__init__.py", "py.typed", "train.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     for folder in (*ROOMS, "checkpoints/released"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -55,7 +55,12 @@ def test_it_holds_code_data_models_and_scripts(wheel):
         )
     }
     assert {f"sparring/{name}" for name in tracked} <= names
-    assert {"sparring/__init__.py", "sparring/train.py", "sparring/checkpoints/released/manifest.json"} <= names
+    assert {
+        "sparring/__init__.py",
+        "sparring/py.typed",
+        "sparring/train.py",
+        "sparring/checkpoints/released/manifest.json",
+    } <= names
     assert "sparring/checkpoints/released/dogfight_quickstart.pt" in names
     assert "sparring/checkpoints/released/tiny/model.safetensors" in names
     scripts = next(name for name in names if name.endswith("entry_points.txt"))

@@ -26,6 +26,7 @@ from sparring.agents.policies.sb3_weights import ACTIVATIONS, to_actor_critic
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs
 from sparring.agents.ppo.tasks.spaces import flat_actions
 from sparring.agents.ppo.trainer import PPOTrainer, anneal
+from sparring.agents.run.fit import progress_of
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.timer import Timer
@@ -104,8 +105,10 @@ class Curriculum(BaseCallback):
         trainer.write_policy(path, trainer.plan, done=done, contract=contract)
 
     def _on_rollout_start(self) -> None:
-        """Finish the previous update, if any, and prepare the next rollout."""
+        """Finish the previous update, if any, and prepare the next rollout, unless a callback stops the run."""
         self._finish_update()
+        if self.session.stop.asked:
+            return
         trainer = self.trainer
         self.timer = Timer()
         assert trainer.position is not None
@@ -115,7 +118,7 @@ class Curriculum(BaseCallback):
         trainer.task.prepare(trainer.plan, trainer.network)
 
     def _on_step(self) -> bool:
-        return True
+        return not self.session.stop.asked
 
     def _on_rollout_end(self) -> None:
         """Keep the mean reward, because SB3 clears the rollout before the next one starts."""
@@ -147,6 +150,7 @@ class Curriculum(BaseCallback):
         trainer.advance()
         self.in_progress = False
         self.session.progress.advance(*trainer.headline(metrics))
+        self.session.callbacks.after_update(progress_of(trainer, self.session), metrics)
 
 
 def fit(trainer: PPOTrainer, session: RunSession) -> Path:
@@ -159,6 +163,9 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     failed = session.save_final(trainer.final, lambda: curriculum.save(trainer.final))
     if failed:
         raise failed
+    session.callbacks.report_written(progress_of(trainer, session))
+    if session.callbacks.error is not None:
+        raise session.callbacks.error
     session.say(f"done after {counted(trainer.updates_done, 'update')}: {trainer.final}")
     return trainer.final
 

@@ -83,16 +83,20 @@ class Policy:
             raise PolicyError(f"{self.name} observes {mine} floats and cannot play matches that show {wanted}")
 
     @torch.no_grad()
-    def act(self, obs: Tensor) -> Tensor:
-        """Return actions [B, A] for observations [B, D] of matches that passed `check`."""
-        seen = obs[:, : self.network.obs_dim]
-        if self._mirror is None:
-            return self._answer(seen)
-        shown, side = self._mirror.show(seen)
-        return self._mirror.back(self._answer(shown), side)
+    def act(self, obs: Tensor, *, deterministic: bool | None = None) -> Tensor:
+        """Return actions [B, A] for observations [B, D] of matches that passed `check`.
 
-    def _answer(self, obs: Tensor) -> Tensor:
-        actions, _ = self.network.act(obs, deterministic=self.deterministic, generator=self._generator)
+        `deterministic` defaults to the policy's own setting.
+        """
+        seen = obs[:, : self.network.obs_dim]
+        asked = self.deterministic if deterministic is None else deterministic
+        if self._mirror is None:
+            return self._answer(seen, deterministic=asked)
+        shown, side = self._mirror.show(seen)
+        return self._mirror.back(self._answer(shown, deterministic=asked), side)
+
+    def _answer(self, obs: Tensor, *, deterministic: bool) -> Tensor:
+        actions, _ = self.network.act(obs, deterministic=deterministic, generator=self._generator)
         return actions
 
     def _sees(self, contract: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sparring.agents.callbacks import RunProgress
 from sparring.agents.run.guard import GAVE_UP, GuardVerdict
 from sparring.agents.run.peer_loss import saving_on_peer_loss
 from sparring.agents.run.progress import counted
@@ -21,7 +22,8 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
     """Train until no update is left or a stop is requested; return the path of the final policy.
 
     On Ctrl-C or SIGTERM the update in progress is finished and saved, marked as interrupted; then `Stopped`, a
-    `SystemExit`, is raised. Raises `LearningFailed` if the guard gives up, `InputError` if the policy is not writable.
+    `SystemExit`, is raised. A run stopped by a callback is saved likewise; if the callback raised, so does this.
+    Raises `LearningFailed` if the guard gives up, `InputError` if the policy is not writable.
     """
     with session.starting():
         restore(trainer, session)
@@ -36,7 +38,9 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
     except Stopped:  # during an update
         session.progress.say(f"{trainer.final} is the policy of the last training state; {session.hint}")
         raise
-    if session.stop.asked:
+    if session.callbacks.error is not None:
+        raise session.callbacks.error
+    if session.stop.exit_code:
         raise Stopped(session.stop.exit_code)
     return trainer.final
 
@@ -59,26 +63,35 @@ def _train(trainer: Trainer, session: RunSession) -> None:
     for line in trainer.describe():
         session.say(line)
     while not trainer.over and not session.asked_to_stop():
-        if _update(trainer, session) and session.state_is_due(trainer.updates_done):
+        metrics = _update(trainer, session)
+        if metrics is None:
+            continue
+        if session.state_is_due(trainer.updates_done):
             save(trainer, session)
+        session.callbacks.after_update(progress_of(trainer, session), metrics)
     _finish(trainer, session)
+    session.callbacks.report_written(progress_of(trainer, session))
 
 
-def _update(trainer: Trainer, session: RunSession) -> bool:
-    """Do one update; return False if the guard rolled back to an earlier state instead."""
+def progress_of(trainer: Trainer, session: RunSession) -> RunProgress:
+    """Return the position after the last finished update, for callbacks."""
+    folder = session.folder
+    return RunProgress(folder.name, folder.path, trainer.updates_done, trainer.updates, trainer.env_steps)
+
+
+def _update(trainer: Trainer, session: RunSession) -> dict[str, float] | None:
+    """Do one update and return its metrics; None if the guard rolled back to an earlier state instead."""
     metrics = trainer.update()
     metrics |= trainer.evaluate()
     metrics |= session.watch(metrics)
     session.logger.log(trainer.env_steps, metrics)
     session.progress.advance(*trainer.headline(metrics))
-    if session.observe and session.observe(metrics):
-        session.stop.request()
     if session.verdict is GuardVerdict.GO_ON:
         trainer.advance()
-        return True
+        return metrics
     if session.verdict is GuardVerdict.GIVE_UP or not _roll_back(trainer, session):
         session.give_up(trainer.updates_done, metrics, GAVE_UP)
-    return False
+    return None
 
 
 def _roll_back(trainer: Trainer, session: RunSession) -> bool:
@@ -109,6 +122,8 @@ def _finish(trainer: Trainer, session: RunSession) -> None:
     if not saved:
         raise InputError(f"{session.folder.state}: the last training state cannot be written; free some space, resume")
     done = counted(trainer.updates_done, session.unit)
+    if session.callbacks.error is not None:
+        session.alert(f"a callback raised {type(session.callbacks.error).__name__}; the run ends, its state is saved")
     session.say(f"{'interrupted' if stopped else 'done'} after {done}: {trainer.final}")
     if stopped:
         session.say(session.hint)

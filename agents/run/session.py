@@ -7,13 +7,14 @@ the other processes print and write nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from sparring.agents.callbacks import Callback, CallbackDispatcher
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.run.fidelity.comparison import inexact
 from sparring.agents.run.folder import RunFolder, RunLock
@@ -51,7 +52,7 @@ class RunSession:
     """Session in the folder named by `config`, created or opened, and locked until `close`; also a context.
 
     `found` is the state to continue from, None for a fresh start. `total` is the length of the bar, in `unit`s. `claim`
-    is the folder if the caller has claimed it already.
+    is the folder if the caller has claimed it already. `callbacks` are called by the first process.
 
     Raises `InputError` if the folder cannot be written, another trainer holds it, an option has changed on which the
     results depend, or all of its states are damaged.
@@ -65,6 +66,7 @@ class RunSession:
         unit: str = "update",
         processes: Processes = ALONE,
         claim: FolderClaim | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         self.config, self.unit, self.processes = config, unit, processes
         self.leads = processes.first
@@ -73,8 +75,7 @@ class RunSession:
         self.guard: Guard | None = None
         self.on_state_saved: Callable[[], None] = lambda: None
         """Called after a state is published, to delete files that no kept state needs."""
-        self.observe: Callable[[Mapping[str, float]], bool] | None = None
-        """Called with the metrics of each update; the run stops where it returns True."""
+        self.callbacks = CallbackDispatcher()
         self._claim: FolderClaim | RunLock | None = claim
         try:
             with naming_files(Path(config.checkpoint_dir, config.name)):
@@ -95,6 +96,7 @@ class RunSession:
             raise
         self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
         self.stop = StopRequest(config.grace_seconds, self.folder.name)
+        self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
         self.hint = f"continue with: python train.py resume={self.folder.name}"
         self._saved_at = time.monotonic()
         for text in [*opened.alerts, *self.logger.damage]:
@@ -170,7 +172,7 @@ class RunSession:
             self.logger.event(text, kind="alert")
 
     def asked_to_stop(self) -> bool:
-        """Return True if any process of the run has received a signal."""
+        """Return True if any process of the run has received a signal, or a callback stops the run."""
         return self.stop.asked_of_any(self.processes.largest)
 
     def keep(self, path: Path, save: Callable[[], None]) -> None:
@@ -180,6 +182,7 @@ class RunSession:
         try:
             self._repair_manifest()
             save()
+            self.callbacks.add_written(path)
         except (OSError, InputError) as error:
             self.alert(f"{path.name} is not saved ({getattr(error, 'strerror', error)}); training goes on")
 
@@ -192,6 +195,7 @@ class RunSession:
             if self.leads:
                 self._repair_manifest()
                 save()
+                self.callbacks.add_written(path)
         except OSError as error:
             failed = InputError(f"{path}: cannot be written ({error.strerror}); free some space, resume")
             failed.__cause__ = error

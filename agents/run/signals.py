@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 STDERR = 2
-EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 75}
+REQUESTED = 1
+"""Stands for the signal where the program itself asks for a stop; below those of the signals, which replace it."""
+EXIT_CODES = {REQUESTED: 0, signal.SIGINT: 130, signal.SIGTERM: 75}
 """130 is the shell convention for Ctrl-C; 75 (EX_TEMPFAIL) requests a restart of the run."""
 
 
@@ -36,7 +38,7 @@ class StopRequest:
 
     @property
     def asked(self) -> bool:
-        """True once a signal was received."""
+        """True once a signal was received, or a stop was requested."""
         return self.signal != 0
 
     def asked_of_any(self, largest: Callable[[int], int]) -> bool:
@@ -46,13 +48,13 @@ class StopRequest:
         return agreed != 0
 
     def request(self) -> None:
-        """Stop after this update, as on Ctrl-C."""
-        self.signal = self.signal or signal.SIGINT
+        """Stop after this update, as on Ctrl-C, but with exit code 0."""
+        self.signal = self.signal or REQUESTED
 
     @property
     def exit_code(self) -> int:
         """The process's exit code for this signal, 0 without one."""
-        return EXIT_CODES[signal.Signals(self.signal)] if self.asked else 0
+        return EXIT_CODES[self.signal] if self.asked else 0
 
     def __enter__(self) -> StopRequest:
         if self._main:
@@ -67,7 +69,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.asked and self.signal != REQUESTED:
             _tell(f"stopped at once; the last training state is whole{self._hint}")
             raise Stopped(EXIT_CODES[signal.Signals(number)])
         self.signal = number

@@ -18,6 +18,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import Trial, TrialState
 
+from sparring.agents.callbacks import Callback, RunProgress
 from sparring.agents.sweeps.measured import Row, measured, read_rows, values
 from sparring.agents.sweeps.sweep_folder import DONE, PRUNED, SweepFolder
 from sparring.agents.sweeps.training import train_recorded
@@ -38,15 +39,15 @@ SEEDS_PER_SEARCH = 10_000
 """Trials draw with the seed run seed * this + number of the trial, so that equal seeds draw equal first values."""
 
 
-class TrialObserver:
-    """Reports a run's measure after each update; returns True where the trial is pruned."""
+class TrialObserver(Callback):
+    """Reports a run's measure after each update, and stops the run where its trial is pruned."""
 
     def __init__(self, trial: Trial, measure: Measure, run: Path) -> None:
         self._trial, self._measure, self._run = trial, measure, run
         self._rows: list[Row] = []
         self.pruned = False
 
-    def __call__(self, metrics: Mapping[str, float]) -> bool:
+    def on_update(self, run: RunProgress, metrics: Mapping[str, float]) -> bool:
         """Add an update's metrics, which the run has logged already; return whether to stop."""
         # A continued run has earlier rows, without those after its training state once it has started.
         if self._rows:
@@ -71,7 +72,7 @@ def run_trial(folder: SweepFolder, name: str, file: SweepFile) -> dict[str, Any]
     run = with_options(base, drawn)
     observer = TrialObserver(trial, file.primary.measure, folder.run_folder(name))
     print(f"trial {trial.number}: {json.dumps(drawn)}")
-    outcome = train_recorded(run, observer if file.search.pruning else None)
+    outcome = train_recorded(run, [observer] if file.search.pruning else [])
     if observer.pruned:
         outcome["outcome"] = PRUNED
     value = measured(read_rows(folder.run_folder(name)), file.primary.measure)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparring.agents.callbacks import Callback
 from sparring.agents.run.folder import RunFolder
 from sparring.agents.sweeps.measured import read_rows
 from sparring.agents.sweeps.sweep_folder import DONE, STOPPED
@@ -15,11 +16,11 @@ from sparring.configs.core.paths import ROOT
 from sparring.configs.schema import RunConfig
 
 
-def train_recorded(run: RunConfig, observe: Callable[[Mapping[str, float]], bool] | None = None) -> dict[str, Any]:
+def train_recorded(run: RunConfig, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
     """Train a run and return its outcome, updates and result; a failure is an outcome, too."""
 
     def trained() -> dict[str, Any]:
-        train(run, observe=observe)
+        train(run, callbacks=callbacks)
         return {"outcome": DONE}
 
     return guarded(trained) | _result(run)

@@ -18,6 +18,6 @@ GAME = Game(
     first_run="rookworld_sft",
     aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
-    evaluation="sparring.eval.chess.command:main",
+    evaluation="sparring.eval.chess.command:evaluate",
     text_game="sparring.envs.chess.text_game:CHESS",
 )

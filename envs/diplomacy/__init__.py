@@ -19,6 +19,8 @@ GAME = Game(
     win="most centres",
     network_shape="sparring.agents.policies.order_network:order_network_shape",
     ppo_task="sparring.agents.ppo.tasks.diplomacy:DiplomacyTask",
-    evaluation="sparring.eval.diplomacy.command:main",
+    action_space="sparring.envs.diplomacy.interfaces.spaces:choice_space",
+    policy_loader="sparring.eval.diplomacy.models:load_observing_policy",
+    evaluation="sparring.eval.diplomacy.command:evaluate",
     text_game="sparring.envs.diplomacy.text_games.text_game:DIPLOMACY",
 )

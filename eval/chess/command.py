@@ -7,9 +7,10 @@ half-moves per game and the share of illegal answers, and writes them beside the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
@@ -21,7 +22,7 @@ from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import GAME
 from sparring.envs.chess.package import check_package
 from sparring.eval.chess.options import STOCKFISH, BotName, ChessOptions, read_bot, read_opponent, read_options
-from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
+from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 
 if TYPE_CHECKING:
     from sparring.eval.chess.games import ChessGame
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
     from sparring.eval.chess.tables import OpponentResult
 
 
+RECORDING = RecordingOptions({".html": "replay", ".pgn": "pgn"}, {"games": 2})
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
-    return run_command("eval/run.py", _run, arguments)
+    return evaluate_command(evaluate, arguments)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def evaluate(arguments: Sequence[str]) -> Evaluation:
+    """Play what a command line says; games cut short are part of the result. Raises `InputError` for bad input."""
     options = read_options(arguments)
     check_package()
     bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) else None
@@ -45,11 +50,9 @@ def _run(arguments: Sequence[str]) -> int:
         opponents = [(name, read_opponent(name)) for name in options.opponents]
         rivals = [(name, _open_bot(rival, options, opened) if rival else None) for name, rival in opponents]
         results, cut = _play_all(player, rivals, options)
-    if results:
-        _publish(options, found, player.name, results, partial_results=cut is not None)
-    if cut is not None:
-        raise cut
-    return 0
+    if not results:
+        return Evaluation("", "", cut=cut, quiet=options.quiet)
+    return _evaluation(options, found, player.name, results, cut)
 
 
 def _play_all(
@@ -103,19 +106,22 @@ def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: Ch
     return OpponentResult(name, rival.name if rival else name, games)
 
 
-def _publish(
-    options: ChessOptions, found: Player, player: str, results: Sequence[OpponentResult], *, partial_results: bool
-) -> None:
-    """Print and write the results; partial ones have names of their own, and so never replace complete ones."""
+def _evaluation(
+    options: ChessOptions, found: Player, player: str, results: Sequence[OpponentResult], cut: BaseException | None
+) -> Evaluation:
+    """Return the results; partial ones have names of their own, and so never replace complete ones."""
     from sparring.eval.chess.page import page
     from sparring.eval.chess.records import to_pgn
     from sparring.eval.chess.tables import to_json, to_markdown
 
-    folder, name = (options.out, "chess") if options.out else results_place(found) or (None, "")
-    name = f"{name}.partial" if partial_results else name
+    place = (options.out, "chess") if options.out else results_place(found)
+    place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
     text, data = to_markdown(options, player, results), to_json(options, player, results)
-    publish_results(folder, name, text, data, quiet=options.quiet)
     games = [game for result in results for game in result.games]
-    write_asked(options.pgn, lambda path: write_atomically(path, to_pgn(games)), quiet=options.quiet)
-    replay = partial(page, games, title=f"Chess: {player}")
-    write_asked(options.replay, lambda path: write_atomically(path, replay()), quiet=options.quiet)
+    outputs: dict[Path, Callable[[Path], None]] = {}
+    if options.pgn:
+        outputs[options.pgn] = lambda path: write_atomically(path, to_pgn(games))
+    if options.replay:
+        replay = partial(page, games, title=f"Chess: {player}")
+        outputs[options.replay] = lambda path: write_atomically(path, replay())
+    return Evaluation(text, data, place, outputs, cut=cut, quiet=options.quiet)

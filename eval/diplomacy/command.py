@@ -10,7 +10,6 @@ Exit codes: 0 done, 2 bad input or a failing server (on stderr), 130 stopped wit
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,8 @@ from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
-from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
+from sparring.envs.diplomacy.board.codes import NUM_POWERS
+from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.diplomacy.games import Played, play_bots
 from sparring.eval.diplomacy.models import LanguagePlayer, find_rivals, load
 from sparring.eval.diplomacy.options import DiplomacyOptions, read_options
@@ -33,19 +33,21 @@ if TYPE_CHECKING:
     from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.curriculum.league.league import League
 
-__all__ = ["main", "read_options"]
+__all__ = ["evaluate", "main", "read_options"]
 LEAGUE = "league.json"
+RECORDING = RecordingOptions({".html": "replay"}, {"games": NUM_POWERS})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, `sys.argv` unless given, and return the exit code."""
-    return run_command("eval/run.py", _run, arguments)
+    return evaluate_command(evaluate, arguments)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def evaluate(arguments: Sequence[str]) -> Evaluation:
+    """Play what a command line says; games cut short are part of the result. Raises `InputError` for bad input."""
     options = read_options(arguments)
     if options.league:
-        return _show_league(options, options.league)
+        return _references(options, options.league)
     found = find_player(options.ckpt, GAME) if options.ckpt else None
     rivals = find_rivals(options, found)
     make_folders([options.out], files=[options.replay])
@@ -59,12 +61,7 @@ def _run(arguments: Sequence[str]) -> int:
         played = play_language(options, player, device, threads)
     else:
         played = play_bots(options, player, device, threads)
-    if played.records:
-        _publish(options, found, played)
-    if played.cut is not None:
-        print(_what_is_left(options, played), file=sys.stderr)
-        raise played.cut
-    return 0
+    return _evaluation(options, found, played)
 
 
 def _load(
@@ -86,22 +83,26 @@ def _load(
     return player
 
 
-def _publish(options: DiplomacyOptions, found: Player | None, played: Played) -> None:
-    """Print the results, and write them to --out, else beside the checkpoint.
+def _evaluation(options: DiplomacyOptions, found: Player | None, played: Played) -> Evaluation:
+    """Return the results, with their place: --out, else beside the checkpoint.
 
     Partial results have names of their own, and so never replace complete ones.
     """
+    cut, note = played.cut, _what_is_left(options, played) if played.cut is not None else ""
+    if not played.records:
+        return Evaluation("", "", cut=cut, cut_note=note, quiet=options.quiet)
     text = to_markdown(options, played.records, played.about)
     data = to_json(options, played.records, played.about)
     place = None if found is None else results_place(found)
-    folder, name = (options.out, "diplomacy") if options.out else place or (None, "")
-    name = f"{name}.partial" if played.cut is not None else name
-    publish_results(folder, name, text, data, quiet=options.quiet)
+    place = (options.out, "diplomacy") if options.out else place
+    place = (place[0], f"{place[1]}.partial") if place and cut is not None else place
+    outputs = {}
     if options.replay:
         from sparring.eval.diplomacy.page import write_replay
 
         writer = partial(write_replay, phases=played.phases, players=played.players, note=played.note)
-        write_asked(options.replay, writer, quiet=options.quiet)
+        outputs[options.replay] = writer
+    return Evaluation(text, data, place, outputs, cut=cut, cut_note=note, quiet=options.quiet)
 
 
 def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
@@ -109,16 +110,16 @@ def _what_is_left(options: DiplomacyOptions, played: Played) -> str:
     done = played.records[0].games if played.records else 0
     kept = "the table is of these" if done else "nothing is written"
     lost = "games of one round are played side by side, and those under way are lost"
-    return f"eval/run.py: stopped after {done} of {options.games} games per pair; {kept}; {lost}"
+    return f"stopped after {done} of {options.games} games per pair; {kept}; {lost}"
 
 
-def _show_league(options: DiplomacyOptions, text: str) -> int:
-    """Print a run's fixed references, and write them to --out."""
+def _references(options: DiplomacyOptions, text: str) -> Evaluation:
+    """Return the table of a run's fixed references."""
     name, league = _read_league(text)
     make_folders([options.out])
     markdown, data = references_markdown(name, league), references_json(name, league)
-    publish_results(options.out, "references", markdown, data, quiet=options.quiet)
-    return 0
+    place = (options.out, "references") if options.out else None
+    return Evaluation(markdown, data, place, quiet=options.quiet)
 
 
 def _read_league(text: str) -> tuple[str, League]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sparring.agents.llm.models.adapter_file import AdapterFile
     from sparring.agents.llm.models.adapters import Adapters
     from sparring.agents.policies.actor_critic import ActorCritic
+    from sparring.agents.policies.loaded_policy import LoadedPolicy
     from sparring.envs.diplomacy.text.prompts import PromptRules
 
 INSTEAD = "play each against the same bots and compare the tables"
@@ -87,6 +88,25 @@ def load_policy(path: Path) -> ActorCritic:
         instead = f"give a policy of {GAME.id}, or leave --env out"
         raise InputError(f"{checkpoint.path}: plays {checkpoint.contract['id']}, not {GAME.id}; {instead}")
     return checkpoint.network
+
+
+def load_observing_policy(path: Path, device: str) -> LoadedPolicy:
+    """Load the policy in the file `path` for `sparring.load`, with choices of `MovementBatch` as its actions."""
+    import numpy as np
+    from gymnasium.spaces import Box
+
+    from sparring.agents.policies.checkpoint import load_checkpoint
+    from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
+    from sparring.agents.policies.policy import Policy
+    from sparring.envs.diplomacy.interfaces.spaces import choice_space
+    from sparring.envs.diplomacy.observation import SHAPE
+
+    if content_of(path).get("format") == ADAPTER:
+        raise InputError(f"{path}: is a language model's adapter, which plays in text; use sparring.evaluate")
+    checkpoint, name = load_checkpoint(path, device), display_name(path)
+    policy = Policy(checkpoint.network, checkpoint.contract, name=name)
+    spaces = PolicySpaces(Box(0.0, 1.0, SHAPE), choice_space(), lambda actions: actions.astype(np.int64))
+    return LoadedPolicy(name, path, policy, spaces, checkpoint.training)
 
 
 def _served_model(url: str, temperature: float, settings: Settings) -> LanguagePlayer:

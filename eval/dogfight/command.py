@@ -9,9 +9,9 @@ input (one line on stderr), 130 stopped with Ctrl-C.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import Player, display_name, display_path, find_player, results_place
@@ -19,7 +19,7 @@ from sparring.agents.opponents.suggestions import check_game
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.envs.dogfight import GAME
-from sparring.eval.command import make_folders, publish_results, run_command, use_machine, write_asked
+from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 from sparring.eval.dogfight.options import EvaluationOptions, read_options
 from sparring.eval.parser import PlayOptions
 from sparring.eval.stats.ratings import Anchor
@@ -31,24 +31,22 @@ if TYPE_CHECKING:
     from sparring.eval.dogfight.players import Entrant
     from sparring.eval.dogfight.replay import Recording
 
-FAILED = 1
+RECORDING = RecordingOptions({".html": "replay", ".gif": "gif"}, {"games": 2})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/run.py", _run, arguments)
+    return evaluate_command(evaluate, arguments)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def evaluate(arguments: Sequence[str]) -> Evaluation:
+    """Play what a command line says. Raises `InputError` for bad input."""
     options = read_options(arguments)
     players = _find(options)
     make_folders([options.out], files=[options.replay, options.gif])
     entrants, plan = _seat(options, players)
     play = run_ladder if options.ladder else run_sprt if options.sprt else run_evaluation
-    failures = play(options, entrants, plan)
-    for line in failures:
-        print(f"eval/run.py: {line}", file=sys.stderr)
-    return FAILED if failures else 0
+    return play(options, entrants, plan)
 
 
 def _find(options: EvaluationOptions) -> list[Player]:
@@ -93,8 +91,8 @@ def _seat(options: EvaluationOptions, players: Sequence[Player]) -> tuple[list[E
     return entrants, make_plan(options, entrants, device, threads)
 
 
-def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Test sequentially whether the player is stronger; return a failure line unless H1 is accepted."""
+def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> Evaluation:
+    """Test sequentially whether the player is stronger; a failure unless H1 is accepted."""
     assert options.sprt is not None
     from sparring.eval.dogfight.arena import sequential
 
@@ -105,12 +103,12 @@ def run_sprt(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPla
     names = {"player": player.name, "opponent": opponent.name, "command": options.command}
     fields = {**names, "env": GAME.id, "notes": list(notes)}
     data = json.dumps(fields | asdict(options.sprt) | asdict(verdict), indent=1) + "\n"
-    _publish(options, player, "sprt", text, data)
-    return [] if verdict.accepted == "H1" else [text.splitlines()[0].removeprefix("# ")]
+    failures = () if verdict.accepted == "H1" else (text.splitlines()[0].removeprefix("# "),)
+    return Evaluation(text, data, _place(options, player, "sprt"), failures=failures, quiet=options.quiet)
 
 
-def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Evaluate the player, print and write the results, and return a line per failed requirement."""
+def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> Evaluation:
+    """Evaluate the player; a failure for each requirement that is not met."""
     from sparring.eval.dogfight.arena import evaluate
 
     player, *opponents = entrants
@@ -126,29 +124,34 @@ def run_evaluation(options: EvaluationOptions, entrants: list[Entrant], plan: Ar
         run=player.training.get("run"),
         training=player.training,
     )
-    _publish(options, player, "eval", markdown(report), to_json(report))
-    _write_recordings(options, records, recordings)
-    return [line for requirement in options.require for line in requirement.failures(records)]
+    return Evaluation(
+        markdown(report),
+        to_json(report),
+        _place(options, player, "eval"),
+        outputs=_recordings(options, records, recordings),
+        failures=tuple(line for requirement in options.require for line in requirement.failures(records)),
+        quiet=options.quiet,
+    )
 
 
-def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> list[str]:
-    """Play a round robin, print and write results and ratings; the list of failures is always empty."""
+def run_ladder(options: EvaluationOptions, entrants: list[Entrant], plan: ArenaPlan) -> Evaluation:
+    """Play a round robin, and rate the players."""
     from sparring.eval.dogfight.arena import ladder
 
     anchor = _anchor(options, [entrant.name for entrant in entrants])
     report = make_report(options, plan, ladder(entrants, plan), entrants, anchor=anchor)
-    _publish(options, None, "ladder", ladder_markdown(report), to_json(report))
-    return []
+    place = _place(options, None, "ladder")
+    return Evaluation(ladder_markdown(report), to_json(report), place, quiet=options.quiet)
 
 
 def _anchor(options: EvaluationOptions, names: Sequence[str]) -> Anchor:
     return (options.anchor or Anchor.among(names)).check(names)
 
 
-def _publish(options: EvaluationOptions, player: Entrant | None, kind: str, text: str, data: str) -> None:
-    """Print the results and write them to --out, else next to the checkpoint; a bot's are only printed."""
-    folder, name = (player and player.path and results_place(player.path, kind)) or (None, kind)
-    publish_results(options.out or folder, name, text, data, quiet=options.quiet)
+def _place(options: EvaluationOptions, player: Entrant | None, kind: str) -> tuple[Path, str] | None:
+    """Return --out, else the place next to the checkpoint; a bot's results are only printed."""
+    beside = results_place(player.path, kind) if player and player.path else None
+    return (options.out, beside[1] if beside else kind) if options.out else beside
 
 
 def make_plan(options: PlayOptions, entrants: Iterable[Entrant], device: str, threads: int) -> ArenaPlan:
@@ -193,13 +196,18 @@ def gather_notes(entrants: Iterable[Entrant]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for entrant in entrants for note in entrant.notes))
 
 
-def _write_recordings(options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]) -> None:
+def _recordings(
+    options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]
+) -> dict[Path, Callable[[Path], None]]:
+    """Return the writers of --replay and --gif."""
     from sparring.eval.dogfight.gif import write_gif
     from sparring.eval.dogfight.replay import write_replay
 
-    write_asked(options.replay, lambda path: write_replay(path, recordings), quiet=options.quiet)
     # Ties go to the last one: opponents are usually listed from easy to hard.
     worst = min(reversed(range(len(recordings))), key=lambda index: records[index].win_rate, default=0)
-    write_asked(
-        options.gif, lambda path: write_gif(path, recordings[worst], progress=not options.quiet), quiet=options.quiet
-    )
+    writers: dict[Path, Callable[[Path], None]] = {}
+    if options.replay:
+        writers[options.replay] = lambda path: write_replay(path, recordings)
+    if options.gif:
+        writers[options.gif] = lambda path: write_gif(path, recordings[worst], progress=not options.quiet)
+    return writers

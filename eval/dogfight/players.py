@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
+import numpy as np
 import torch
 
 from sparring.agents.opponents.dogfight.load import Entrant, load_policy, open_opponent
 from sparring.agents.opponents.players import Player
+from sparring.agents.policies.loaded_policy import LoadedPolicy, PolicySpaces
+from sparring.agents.policies.policy import Policy
+from sparring.envs.dogfight.interfaces.spaces import action_space, observation_space
 
-__all__ = ["Entrant", "load_entrant", "load_policy"]
+__all__ = ["Entrant", "load_entrant", "load_observing_policy", "load_policy"]
 
 
 def load_entrant(
@@ -15,3 +22,14 @@ def load_entrant(
 ) -> Entrant:
     """Load a located player. Raises `InputError` for an unusable policy, like `load_policy`."""
     return open_opponent(player, device, deterministic=deterministic, old_version=old_version)
+
+
+def load_observing_policy(path: Path, device: str | torch.device) -> LoadedPolicy:
+    """Load the policy in the file `path` for `sparring.load`; raises `InputError` like `load_policy`."""
+    entrant = load_policy(path, device, old_version=False)
+    policy, space = entrant.contestant, action_space()
+    assert isinstance(policy, Policy)
+    rules, observe_physics = policy.contract["rules"], policy.contract["observe_physics"]
+    clip = partial(np.clip, a_min=space.low, a_max=space.high)
+    spaces = PolicySpaces(observation_space(rules, observe_physics), space, clip)
+    return LoadedPolicy(entrant.name, path, policy, spaces, entrant.training)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparring.agents.opponents.players import Player, find_player
+from sparring.agents.opponents.suggestions import check_game
 from sparring.envs.dogfight import GAME
-from sparring.eval.players import Player, find_player
-from sparring.eval.suggestions import check_game
 
 if TYPE_CHECKING:
     from sparring.eval.dogfight.players import Entrant

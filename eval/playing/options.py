@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparring.agents.opponents.suggestions import RELEASED
 from sparring.eval.parser import Parser, check_page
-from sparring.eval.suggestions import RELEASED
 
 DEFAULT_OPPONENT = f"{RELEASED}/dogfight_quickstart"
 

@@ -96,7 +96,7 @@ COMMAND_LINE = {
 @pytest.fixture(autouse=True)
 def watched(tmp_path, monkeypatch):
     """An empty working directory, a secret in the environment, and a trainer that must not be reached."""
-    monkeypatch.setattr(train, "train", lambda config, claim: pytest.fail(f"a run of {config} was started"))
+    monkeypatch.setattr(train, "train", lambda config: pytest.fail(f"a run of {config} was started"))
     monkeypatch.setattr(os, "system", lambda command: pytest.fail(f"{command} was run"))
     monkeypatch.setenv("SPARRING_CANARY", SECRET)
     monkeypatch.chdir(tmp_path)

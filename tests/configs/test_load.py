@@ -1,5 +1,6 @@
 """Composing: overrides, run files, and one readable line for everything that is wrong."""
 
+import inspect
 import logging
 import os
 import re
@@ -9,10 +10,11 @@ import pytest
 import yaml
 
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError
+from sparring.configs.foreign_names import LANGUAGE_MODELS, POLICIES
 from sparring.configs.kinds import declared
 from sparring.configs.load import CONFIG_DIR, load, runs
 from sparring.configs.schema import RUNS
-from sparring.configs.serialization import ELSEWHERE, to_plain
+from sparring.configs.serialization import to_plain
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 
@@ -114,18 +116,40 @@ def test_unknown_run():
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("ppo.lr", "ppo.learning_rate"), ("n_steps", "ppo.rollout_steps"), ("total_timesteps", "max_updates")],
+    [
+        ("ppo.lr", "ppo.learning_rate (lr in CleanRL and RLlib)?"),
+        ("n_steps", "ppo.rollout_steps (n_steps in SB3)?"),
+        ("ppo.ent_coef", "ppo.entropy_coefficient (ent_coef in SB3 and CleanRL)?"),
+        ("total_timesteps", "max_updates (total_timesteps in SB3 and CleanRL; an update is ppo.rollout_steps x"),
+        ("network.net_arch", "network.hidden (net_arch in SB3; the width of two layers"),
+        ("grpo.beta", "grpo.kl_beta (beta in TRL)?"),
+    ],
 )
 def test_names_of_other_trainers_are_translated(typed, meant):
-    assert refusal("+run=quickstart", f"{typed}=1").startswith(
-        f"unknown key {typed!r}: did you mean {meant!r}? choose from "
-    )
+    run = "+run=diplomacy_quickstart" if typed.startswith("grpo") else "+run=quickstart"
+    assert refusal(run, f"{typed}=1").startswith(f"unknown key {typed!r}: did you mean {meant}")
+
+
+def test_a_name_of_another_trainer_in_a_section_of_ours_is_not_taken_for_it():
+    assert "ppo.minibatch_size" not in refusal("+run=quickstart", "evaluation.batch_size=1")
 
 
 def test_every_translation_is_an_option():
     options = {key for kind in RUNS for key in declared(kind)}
-    assert set(ELSEWHERE.values()) <= options
-    assert not set(ELSEWHERE) & options
+    known = POLICIES | LANGUAGE_MODELS
+    assert {found.key for found in known.values()} <= options
+    assert not set(known) & options
+    assert not set(POLICIES) & set(LANGUAGE_MODELS)
+
+
+def test_what_stable_baselines_calls_its_options_is_known():
+    """Every argument of its PPO that is no option of ours by the same name, but for those without a counterpart."""
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    ours = {key.rpartition(".")[2] for kind in RUNS for key in declared(kind)}
+    none = {"policy", "env", "normalize_advantage", "rollout_buffer_class", "rollout_buffer_kwargs", "self"}
+    none |= {"stats_window_size", "tensorboard_log", "_init_setup_model"}
+    arguments = set(inspect.signature(stable_baselines3.PPO.__init__).parameters)
+    assert arguments - ours - none <= set(POLICIES)
 
 
 def test_no_run_and_two_runs():

@@ -130,10 +130,14 @@ class GymnasiumEnvs:
             final = obs.copy()
             for i in np.flatnonzero(done):
                 final[i] = infos["final_obs"][i]
-            self.final_obs = self._tensor(self.observations.apply(self._flat.rows(final)))
+            self.final_obs = self.encode(final)
         self._show(self._flat.rows(obs))
         scaled = self._scaled(reward, done)
         return self.obs, self._tensor(scaled), torch.from_numpy(terminated), torch.from_numpy(truncated)
+
+    def encode(self, flat: np.ndarray) -> Tensor:
+        """Return flattened observations [B, ...] as the policy observes them, [B, D], without adding to statistics."""
+        return self._tensor(self.observations.apply(self._flat.rows(flat)))
 
     def look_again(self) -> None:
         """Normalize the current observations again, with the current statistics."""

@@ -16,6 +16,7 @@ from sparring.envs.diplomacy.board.board import location_name
 from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.observation import SHAPE
 from sparring.envs.diplomacy.orders.listing import MAX_ORDERS
+from sparring.envs.diplomacy.orders.order_choices import CHOICES
 
 Slot = tuple[int, np.ndarray]
 """A province, and the orders int32 [n] listed for it."""
@@ -45,6 +46,11 @@ def observation_space() -> Dict:
             "action_mask": MultiBinary(SLOTS * MAX_ORDERS),
         }
     )
+
+
+def choice_space() -> MultiDiscrete:
+    """Return the space of the actions of `MovementBatch`: a choice for each of 17 units, 0 to 36."""
+    return MultiDiscrete([CHOICES] * SLOTS)
 
 
 def action_mask(slots: Sequence[Slot]) -> np.ndarray:

@@ -115,9 +115,9 @@ def test_a_trial_behind_the_median_is_pruned_and_an_interrupted_one_keeps_its_va
     folder.mkdir()
     (folder / "metrics.jsonl").write_text('{"train/entropy": 0.5}\n')
     observer = TrialObserver(trial, read_measure("last(train/entropy)"), folder)
-    assert not observer({"train/entropy": 0.5})  # worse, but still warming up
-    assert not observer({"other": 0.0})
-    assert observer({"train/entropy": 0.5})
+    assert not observer.on_update(None, {"train/entropy": 0.5})  # worse, but still warming up
+    assert not observer.on_update(None, {"other": 0.0})
+    assert observer.on_update(None, {"train/entropy": 0.5})
     again = _trial_of(study, "mine-trial001")
     assert (again.number, again.suggest_float("ppo.clip", 0.1, 0.3)) == (trial.number, clip)
     study.tell(again, state=optuna.trial.TrialState.PRUNED)
@@ -150,7 +150,7 @@ def test_a_missing_optuna_is_one_line(monkeypatch):
 def test_a_signal_to_the_launching_process_ends_the_sweep_and_not_only_its_run(launch, tmp_path, monkeypatch):
     from sparring.agents.sweeps import job as module
 
-    def interrupted(run, observe=None):
+    def interrupted(run, callbacks=()):
         return {"outcome": "stopped (130)"}
 
     monkeypatch.setattr(module, "train_recorded", interrupted)

@@ -1,0 +1,126 @@
+"""`sparring.sb3_env`: any game, or any environment of Gymnasium, as a `VecEnv` of Stable-Baselines3 in one line.
+
+A game with a `gymnasium.vector.VectorEnv` is stepped through it, so that a policy trained here observes and acts as in
+`gymnasium.make`. A game without one, Diplomacy, is stepped in its native batch: the observation is flat, and an action
+holds a choice for each unit (`envs/diplomacy/orders/order_choices.py`); illegal choices become holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import Error as GymnasiumError
+from gymnasium.spaces import Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from stable_baselines3.common.vec_env import VecEnv
+
+from sparring.agents.baselines.sb3 import LearnerVecEnv
+from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.ppo.tasks.task import SEEDS, make_task
+from sparring.configs.core.device import choose_device
+from sparring.configs.core.errors import ConfigError, InputError, choose, suggestion
+from sparring.configs.load import load_kind
+from sparring.configs.schema import PPORunConfig
+from sparring.envs.game import Game, games, load
+
+
+def make_sb3_env(env: str, num_envs: int = 64, *, seed: int = 0, opponent: Any = None, **options: Any) -> VecEnv:
+    """Return `num_envs` episodes of `env` as one `VecEnv`: `PPO("MlpPolicy", sparring.sb3_env("dogfight", 64))`.
+
+    `env` is a game (`dogfight`, `diplomacy`), its id, or an id of Gymnasium's registry. `opponent` and `options` are
+    those of `gymnasium.make_vec`, such as `opponent="ace"`, `rules="challenge"`; in Diplomacy `opponent` is a bot, and
+    `last_year` and `threads` are known. The first episodes start from `seed`.
+
+    Raises `InputError` for an unknown name, and for games in text.
+    """
+    game = next((game for game in games() if env in (game.name, game.id)), None)
+    if game and not game.vector_env:
+        return _native(game, num_envs, seed, opponent, options)
+    given = options if opponent is None else {"opponent": opponent, **options}
+    return GymnasiumVecEnv(_vector_env(game.id if game else env, num_envs, given), seed)
+
+
+def _vector_env(env_id: str, num_envs: int, options: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
+    own = env_id in {game.id for game in games()}
+    how: dict[str, Any] = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": AutoresetMode.SAME_STEP}}
+    try:
+        return gymnasium.make_vec(env_id, num_envs, **({} if own else how), **options)
+    except (GymnasiumError, ImportError) as error:
+        known = [*(game.name for game in games()), *gymnasium.registry]
+        why = f"{str(error).splitlines()[0]}{suggestion(env_id, known)}"
+        raise InputError(f"env={env_id!r}: cannot be made: {why}") from error
+
+
+def _native(game: Game, num_envs: int, seed: int, opponent: Any, options: dict[str, Any]) -> LearnerVecEnv:
+    """Return the learner's view of a game's native batch, with one kind of bot in all other seats."""
+    if not game.ppo_task or not game.action_space:
+        raise InputError(f"env={game.name}: is a game in text, which Stable-Baselines3 cannot play")
+    texts = [f"{key if key == 'threads' else f'env.{key}'}={value}" for key, value in options.items()]
+    sizes = [f"ppo.minibatch_size={num_envs}", "device=cpu", "logger.progress=false"]
+    config = load_kind(PPORunConfig, [f"+run={game.first_run}", f"env.num_envs={num_envs}", *sizes, *texts])
+    words = np.random.SeedSequence(seed).generate_state(len(SEEDS))
+    seeds = dict(zip(SEEDS, (words >> 1).tolist(), strict=True))
+    env = make_task(config, choose_device(config.device), config.threads, seeds=seeds).env
+    assert isinstance(env, LearnerEnv)
+    bot = choose("opponent", game.bots[0] if opponent is None else str(opponent), env.bots)
+    env.assign(np.full(num_envs, env.bots.index(bot)))
+    space: Space[Any] = load(game.action_space)()
+    return LearnerVecEnv(env, space)
+
+
+class GymnasiumVecEnv(VecEnv):
+    """A `gymnasium.vector.VectorEnv` with same-step autoreset as a `VecEnv`."""
+
+    def __init__(self, envs: VectorEnv[Any, Any, Any], seed: int) -> None:
+        if envs.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+            raise ConfigError("its vector environment does not restart episodes within the step; Sparring needs that")
+        self.envs, self._first_seed = envs, [seed]
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        self.render_mode = envs.render_mode
+
+    def reset(self) -> Any:
+        """Restart all episodes, from `seed` the first time; return their observations [N, ...]."""
+        given = [one for one in self._seeds if one is not None] or self._first_seed
+        obs, _ = self.envs.reset(seed=given[0] if given else None)
+        self._first_seed = []
+        self._reset_seeds()
+        return obs
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Store actions [N, ...]."""
+        self._actions = actions
+
+    def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Play the step; `infos` of finished episodes hold the last observation, its kind of end, and the return."""
+        obs, reward, terminated, truncated, found = self.envs.step(self._actions)
+        done = terminated | truncated
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for match in np.flatnonzero(done):
+            infos[match]["terminal_observation"] = found["final_obs"][match]
+            infos[match]["TimeLimit.truncated"] = bool(truncated[match] and not terminated[match])
+            if "episode" in found:
+                infos[match]["episode"] = {key: found["episode"][key][match].item() for key in "rlt"}
+        return obs, np.asarray(reward, dtype=np.float32), done, infos
+
+    def close(self) -> None:
+        """Release the environments."""
+        self.envs.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Return the same value for every episode."""
+        value = getattr(self, attr_name) if attr_name in self.__dict__ else getattr(self.envs, attr_name, None)
+        return [value] * len(list(self._get_indices(indices)))
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Raise an error: episodes have no attributes."""
+        raise AttributeError("episodes have no attributes of their own; give options to sparring.sb3_env")
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+        """Raise an error: episodes have no methods."""
+        raise AttributeError("episodes have no methods of their own")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """Return False for every episode."""
+        return [False] * len(list(self._get_indices(indices)))

@@ -1,0 +1,106 @@
+"""Callbacks of a training run: code of the caller, called between two updates.
+
+They are called after an accepted update, once its training state and policies are on disk, so that whatever a callback
+does, the run can be resumed from there. A callback may stop the run; an exception ends it in the same way, is raised
+by `train` once policy and state are saved, and leaves a run that `resume=NAME` continues. Callbacks draw no random
+numbers of the run, so that a run with them is identical to one without, bit for bit. They have no state of their own
+in the run's folder. With several processes they are called in the first one only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sparring.agents.run.signals import Stopped
+from sparring.configs.core.errors import InputError
+
+METHODS = ("on_update", "on_evaluation", "on_checkpoint")
+EVALUATION = "eval/"
+"""Prefix of the metrics of evaluations."""
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Position of a run after an update."""
+
+    name: str
+    folder: Path
+    """The run's folder, with metrics.jsonl, policies and training states."""
+    update: int
+    """Updates done, from 1."""
+    updates: int
+    """Total number of updates."""
+    env_steps: int
+    """Decisions of the learner so far, the x-axis of the metrics."""
+
+
+class Callback(Protocol):
+    """Base of callbacks: inherit, and override what is needed. A method that returns True stops the run."""
+
+    def on_update(self, run: RunProgress, metrics: Mapping[str, float]) -> bool | None:
+        """Receive the metrics of each update (docs/metrics.md), as in metrics.jsonl."""
+        return None
+
+    def on_evaluation(self, run: RunProgress, metrics: Mapping[str, float]) -> bool | None:
+        """Receive the metrics `eval/...` after each update that has some."""
+        return None
+
+    def on_checkpoint(self, run: RunProgress, path: Path) -> bool | None:
+        """Receive the path of each policy written since the last call; `sparring.load` reads it."""
+        return None
+
+
+class CallbackDispatcher:
+    """Calls `callbacks` in order; `request_stop` is called if one returns True or raises."""
+
+    def __init__(self, callbacks: Sequence[Callback] = (), request_stop: Callable[[], None] = lambda: None) -> None:
+        self._callbacks, self._request_stop = tuple(callbacks), request_stop
+        self._written: dict[Path, None] = {}
+        self.error: BaseException | None = None
+        """The exception of a callback, to raise once everything is saved."""
+
+    def add_written(self, path: Path) -> None:
+        """Remember a policy that was written, for the next call."""
+        self._written[path] = None
+
+    def after_update(self, run: RunProgress, metrics: Mapping[str, float]) -> None:
+        """Call every callback after an update."""
+        found = {key: value for key, value in metrics.items() if key.startswith(EVALUATION)}
+        for callback in self._callbacks:
+            self._call(lambda one=callback: one.on_update(run, metrics))
+            if found:
+                self._call(lambda one=callback: one.on_evaluation(run, found))
+        self.report_written(run)
+
+    def report_written(self, run: RunProgress) -> None:
+        """Call `on_checkpoint` for the policies written since the last call."""
+        written, self._written = list(self._written), {}
+        for path in written:
+            for callback in self._callbacks:
+                self._call(lambda one=callback, at=path: one.on_checkpoint(run, at))
+
+    def _call(self, call: Callable[[], bool | None]) -> None:
+        if self.error is not None:
+            return
+        try:
+            stop = call()
+        except Stopped:  # a second signal or the end of the grace time
+            raise
+        except BaseException as error:
+            self.error, stop = error, True
+        if stop:
+            self._request_stop()
+
+
+def check_callbacks(callbacks: Sequence[object]) -> None:
+    """Raise `InputError` for an object that is no callback."""
+    for callback in callbacks:
+        kind = callback.__name__ if isinstance(callback, type) else type(callback).__name__
+        if isinstance(callback, type):
+            raise InputError(f"callbacks: {kind} is a class; give an object, {kind}()")
+        missing = [name for name in METHODS if not callable(getattr(callback, name, None))]
+        if missing:
+            raise InputError(f"callbacks: {kind} has no {', '.join(missing)}; let it inherit from sparring.Callback")

@@ -1,0 +1,129 @@
+"""A trained policy in a script: `predict` on observations of its environment as numpy, `act` on tensors.
+
+`predict` has the signature of Stable-Baselines3, so that its helpers (`evaluate_policy`, wrappers for videos) take such
+a policy. Policies here have no memory: `state` and `episode_start` are accepted and ignored.
+B is a batch of observations, D the size of a flattened one, A the size of a network's action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Dict, Space, Tuple, flatdim, flatten
+from gymnasium.vector.utils import batch_space, iterate
+from torch import Tensor
+
+from sparring.agents.policies.policy import Policy, PolicyError
+
+
+@dataclass(frozen=True)
+class PolicySpaces:
+    """Spaces in which a policy is used, and the conversion of its inputs and outputs."""
+
+    observation: Space[Any]
+    action: Space[Any]
+    to_actions: Callable[[np.ndarray], np.ndarray]
+    """Converts a network's actions [B, A] to a batch of actions of the space."""
+    encode: Callable[[Tensor], Tensor] = Tensor.float
+    """Converts flattened observations [B, D] to the network's, float32, such as by normalizing them."""
+
+
+@dataclass(frozen=True)
+class LoadedPolicy:
+    """Policy loaded by `sparring.load`."""
+
+    name: str
+    """Name in tables: a run, or a path."""
+    path: Path
+    policy: Policy
+    spaces: PolicySpaces
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """Summary of the training: run, seed, env_steps, config; empty for files of other projects."""
+
+    @property
+    def env_id(self) -> str:
+        """Id of the environment it was trained in."""
+        return str(self.policy.contract["id"])
+
+    @property
+    def observation_space(self) -> Space[Any]:
+        """Space of one observation."""
+        return self.spaces.observation
+
+    @property
+    def action_space(self) -> Space[Any]:
+        """Space of one action of `predict`."""
+        return self.spaces.action
+
+    def predict(
+        self,
+        observation: Any,
+        state: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = True,
+    ) -> tuple[Any, tuple[np.ndarray, ...] | None]:
+        """Return the action for an observation of `observation_space`, or a batch of both, and `state` as given.
+
+        Raises `PolicyError` for an observation of another shape.
+        """
+        rows, single = self._rows(observation)
+        actions = self.act(torch.from_numpy(rows).to(self.policy.device), deterministic=deterministic)
+        taken = self.spaces.to_actions(actions.cpu().numpy())
+        return (taken[0] if single else taken), state
+
+    def act(self, obs: Tensor, *, deterministic: bool = True) -> Tensor:
+        """Return actions float32 [B, A] of the network for flattened observations [B, D], on its device.
+
+        These are the actions of native batches, such as `DogfightBatch`, which clamps them. Sampled actions come from
+        a generator of the policy; `seed` restarts it.
+        """
+        if obs.dim() != 2:
+            raise PolicyError(f"{self.name}: obs has shape {list(obs.shape)}; give a batch [B, D]")
+        return self.policy.act(self.spaces.encode(obs), deterministic=deterministic)
+
+    def seed(self, seed: int) -> None:
+        """Restart the sequence of sampled actions."""
+        self.policy.reseed(seed)
+
+    def _rows(self, observation: Any) -> tuple[np.ndarray, bool]:
+        """Return flattened observations [B, D], and whether there is a single one."""
+        space = self.spaces.observation
+        try:
+            single, found = _is_single(space, observation), observation
+            if not isinstance(space, Box):
+                many = [found] if single else list(iterate(batch_space(space, _length(found)), found))
+                rows = np.stack([np.asarray(flatten(space, one)) for one in many])
+            else:
+                rows = np.asarray(found, dtype=np.float64)
+                rows = rows.reshape(1 if single else len(rows), -1)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self._refusal(observation) from error
+        if rows.shape[1] != flatdim(space):
+            raise self._refusal(observation)
+        return rows.astype(np.float64), single
+
+    def _refusal(self, observation: Any) -> PolicyError:
+        shape = f"shape {np.shape(observation)}" if not isinstance(observation, Mapping) else f"keys {[*observation]}"
+        return PolicyError(f"{self.name}: the observation has {shape}; {self.env_id} has {self.observation_space}")
+
+
+def _is_single(space: Space[Any], observation: Any) -> bool:
+    """Return whether `observation` is one of `space`, and not a batch of them."""
+    if isinstance(space, Dict):
+        key, inner = next(iter(space.spaces.items()))
+        return _is_single(inner, observation[key])
+    if isinstance(space, Tuple):
+        return _is_single(space.spaces[0], observation[0])
+    return np.ndim(observation) == len(space.shape or ())
+
+
+def _length(observation: Any) -> int:
+    """Return the number of observations in a batch."""
+    if isinstance(observation, Mapping):
+        return _length(next(iter(observation.values())))
+    return _length(observation[0]) if isinstance(observation, tuple) else len(observation)

@@ -1,0 +1,111 @@
+"""Names of options in other libraries, and what they are called here; spelling alone would lead from lr to clip.
+
+Sources are the argument lists of Stable-Baselines3's `PPO` with RL Zoo, CleanRL's `ppo.py`, rsl_rl's runner and `PPO`,
+RLlib's `PPOConfig`, and TRL's `GRPOConfig`. They are refused with our name and not accepted: some mean another thing,
+and a stored configuration has one name for each option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+SB3, CLEANRL, RSL_RL, RLLIB, TRL = "SB3", "CleanRL", "rsl_rl", "RLlib", "TRL"
+SECTIONS = ("", "ppo", "env", "network", "logger", "policy", "agent", "algorithm", "runner", "train")
+LANGUAGE_SECTIONS = ("", "grpo", "model", "train")
+
+
+class ForeignName(NamedTuple):
+    """The option `key` that another library has under another name, and how the two differ, if they do."""
+
+    key: str
+    libraries: Sequence[str]
+    note: str = ""
+
+
+UPDATE = "an update is ppo.rollout_steps x env.num_envs steps"
+SAMPLES = "as the samples of one minibatch, out of ppo.rollout_steps x env.num_envs"
+
+POLICIES = {
+    "lr": ForeignName("ppo.learning_rate", (CLEANRL, RLLIB)),
+    "anneal_lr": ForeignName("ppo.final_learning_rate_fraction", (CLEANRL,), "0 anneals it to zero, 1 not at all"),
+    "n_envs": ForeignName("env.num_envs", (SB3,)),
+    "n_steps": ForeignName("ppo.rollout_steps", (SB3,)),
+    "num_steps": ForeignName("ppo.rollout_steps", (CLEANRL,)),
+    "num_steps_per_env": ForeignName("ppo.rollout_steps", (RSL_RL,)),
+    "train_batch_size": ForeignName("ppo.rollout_steps", (RLLIB,), "per match, not in all"),
+    "n_epochs": ForeignName("ppo.epochs", (SB3,)),
+    "update_epochs": ForeignName("ppo.epochs", (CLEANRL,)),
+    "num_learning_epochs": ForeignName("ppo.epochs", (RSL_RL,)),
+    "num_epochs": ForeignName("ppo.epochs", (RLLIB,)),
+    "batch_size": ForeignName("ppo.minibatch_size", (SB3,)),
+    "num_minibatches": ForeignName("ppo.minibatch_size", (CLEANRL,), SAMPLES),
+    "num_mini_batches": ForeignName("ppo.minibatch_size", (RSL_RL,), SAMPLES),
+    "sgd_minibatch_size": ForeignName("ppo.minibatch_size", (RLLIB,)),
+    "discount": ForeignName("ppo.gamma", ("other libraries",)),
+    "lam": ForeignName("ppo.gae_lambda", (RSL_RL,)),
+    "lambda_": ForeignName("ppo.gae_lambda", (RLLIB,)),
+    "clip_range": ForeignName("ppo.clip", (SB3,)),
+    "clip_coef": ForeignName("ppo.clip", (CLEANRL,)),
+    "clip_param": ForeignName("ppo.clip", (RSL_RL, RLLIB)),
+    "clip_range_vf": ForeignName("ppo.value_clip", (SB3,), "0 disables it"),
+    "clip_vloss": ForeignName("ppo.value_clip", (CLEANRL,), "0 disables it"),
+    "vf_clip_param": ForeignName("ppo.value_clip", (RLLIB,), "0 disables it"),
+    "ent_coef": ForeignName("ppo.entropy_coefficient", (SB3, CLEANRL)),
+    "entropy_coef": ForeignName("ppo.entropy_coefficient", (RSL_RL,)),
+    "entropy_coeff": ForeignName("ppo.entropy_coefficient", (RLLIB,)),
+    "vf_coef": ForeignName("ppo.value_coefficient", (SB3, CLEANRL)),
+    "value_loss_coef": ForeignName("ppo.value_coefficient", (RSL_RL,)),
+    "vf_loss_coeff": ForeignName("ppo.value_coefficient", (RLLIB,)),
+    "grad_clip": ForeignName("ppo.max_grad_norm", (RLLIB,)),
+    "desired_kl": ForeignName("ppo.adaptive_kl", (RSL_RL,)),
+    "use_sde": ForeignName("network.gsde", (SB3,)),
+    "sde_sample_freq": ForeignName("ppo.gsde_every", (SB3,), "0 draws once per rollout"),
+    "net_arch": ForeignName("network.hidden", (SB3,), "the width of two layers, or of network.blocks residual ones"),
+    "policy_kwargs": ForeignName("network.hidden", (SB3,), "`--help network` lists the others"),
+    "actor_hidden_dims": ForeignName("network.hidden", (RSL_RL,), "one width for all layers"),
+    "activation_fn": ForeignName("network.activation", (SB3,)),
+    "init_noise_std": ForeignName("network.log_std_init", (RSL_RL,), "its logarithm"),
+    "total_timesteps": ForeignName("max_updates", (SB3, CLEANRL), UPDATE),
+    "n_timesteps": ForeignName("max_updates", (SB3,), UPDATE),
+    "max_iterations": ForeignName("max_updates", (RSL_RL,)),
+    "env_id": ForeignName("env.id", (CLEANRL,)),
+    "normalize": ForeignName("env.normalize_obs", (SB3,), "and env.normalize_reward"),
+    "exp_name": ForeignName("name", (CLEANRL,)),
+    "experiment_name": ForeignName("name", (RSL_RL,)),
+    "save_interval": ForeignName("checkpoint_every", (RSL_RL,)),
+    "torch_deterministic": ForeignName("deterministic", (CLEANRL,)),
+    "cuda": ForeignName("device", (CLEANRL,), "device=cuda or device=cpu"),
+    "track": ForeignName("logger.wandb", (CLEANRL,), "logger.wandb=online"),
+    "wandb_project_name": ForeignName("logger.wandb_project", (CLEANRL,)),
+    "verbose": ForeignName("logger.progress", (SB3,)),
+}
+LANGUAGE_MODELS = {
+    "num_generations": ForeignName("grpo.samples_per_group", (TRL,)),
+    "beta": ForeignName("grpo.kl_beta", (TRL,)),
+    "epsilon": ForeignName("grpo.ppo_epsilon_low", (TRL,)),
+    "epsilon_high": ForeignName("grpo.ppo_epsilon_high", (TRL,)),
+    "num_iterations": ForeignName("grpo.epochs", (TRL,)),
+    "max_steps": ForeignName("grpo.steps", (TRL,)),
+    "scale_rewards": ForeignName("grpo.scale_advantages", (TRL,)),
+    "max_prompt_length": ForeignName("model.max_prompt_tokens", (TRL,), "a longer prompt is refused, not cut"),
+    "lora_r": ForeignName("model.lora_rank", (TRL,)),
+    "model_name_or_path": ForeignName("model.name", (TRL,)),
+}
+
+
+def foreign_name(key: str) -> ForeignName | None:
+    """Return our name for a dotted `key` that another library has, None if none is known."""
+    section, _, name = key.rpartition(".")
+    if name in POLICIES and section in SECTIONS:
+        return POLICIES[name]
+    return LANGUAGE_MODELS.get(name) if section in LANGUAGE_SECTIONS else None
+
+
+def translation(key: str) -> str:
+    """Return "did you mean ppo.learning_rate (lr in CleanRL)?" for a name of another library, else nothing."""
+    found = foreign_name(key)
+    if found is None:
+        return ""
+    known = f"{key.rpartition('.')[2]} in {' and '.join(found.libraries)}"
+    return f"did you mean {found.key} ({known}{f'; {found.note}' if found.note else ''})?"

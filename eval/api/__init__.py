@@ -1,0 +1,1 @@
+"""The calls of `import sparring` that load, evaluate and record players."""

@@ -1,0 +1,88 @@
+"""Every game that Stable-Baselines3 can play is a `VecEnv` in one line, with the numbers of its own interface."""
+
+import gymnasium
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecMonitor
+
+import sparring
+from sparring import InputError
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dogfight", {"opponent": "ace"}),
+        ("sparring/Dogfight-v1", {}),
+        ("diplomacy", {"opponent": "chaos"}),
+        ("CartPole-v1", {}),
+    ],
+)
+def test_stable_baselines_trains_on_it(name, options, tmp_path):
+    threads = {"threads": 1} if name != "CartPole-v1" else {}
+    env = sparring.sb3_env(name, 7, **threads, **options)
+    model = PPO("MlpPolicy", VecMonitor(env), n_steps=8, batch_size=56, n_epochs=1, device="cpu", seed=0)
+    before = {key: value.clone() for key, value in model.policy.state_dict().items()}
+    model.learn(56)
+    assert any((before[key] != value).any() for key, value in model.policy.state_dict().items())
+    assert model.num_timesteps == 56
+    env.close()
+
+
+def test_it_steps_as_the_vector_interface_does():
+    ours = sparring.sb3_env("dogfight", 4, seed=9, opponent="brawler", action_repeat=120, threads=1)
+    theirs = gymnasium.make_vec("sparring/Dogfight-v1", 4, opponent="brawler", action_repeat=120, threads=1)
+    first, _ = theirs.reset(seed=9)
+    assert np.array_equal(ours.reset(), first)
+    draw, ended = np.random.default_rng(0), 0
+    for _ in range(100):
+        actions = draw.uniform(-1, 1, (4, 3)).astype(np.float32)
+        obs, reward, terminated, truncated, infos = theirs.step(actions)
+        seen, gained, done, told = ours.step(actions)
+        assert np.array_equal(seen, obs)
+        assert np.array_equal(gained, reward.astype(np.float32))
+        assert np.array_equal(done, terminated | truncated)
+        for match in np.flatnonzero(done):
+            ended += 1
+            assert np.array_equal(told[match]["terminal_observation"], infos["final_obs"][match])
+            assert told[match]["TimeLimit.truncated"] == (truncated[match] and not terminated[match])
+            assert told[match]["episode"]["l"] == infos["episode"]["l"][match]
+    assert ended > 4
+    ours.close()
+    theirs.close()
+
+
+def test_a_truncated_episode_of_gymnasium_says_so():
+    env = sparring.sb3_env("Pendulum-v1", 2)
+    env.reset()
+    for _ in range(200):
+        seen, _, done, infos = env.step(np.zeros((2, 1), dtype=np.float32))
+    assert done.all()
+    assert all(info["TimeLimit.truncated"] for info in infos)
+    assert not np.array_equal(infos[0]["terminal_observation"], seen[0])
+    env.close()
+
+
+def test_a_policy_saved_by_stable_baselines_is_evaluated_by_its_path(tmp_path):
+    env = sparring.sb3_env("dogfight", 4, threads=1)
+    PPO("MlpPolicy", env, n_steps=8, batch_size=32, device="cpu").save(tmp_path / "model.zip")
+    obs = env.reset()
+    loaded, theirs = sparring.load(tmp_path / "model.zip"), PPO.load(tmp_path / "model.zip", device="cpu")
+    assert np.allclose(loaded.predict(obs)[0], theirs.predict(obs, deterministic=True)[0], atol=1e-5)
+    evaluation = sparring.evaluate(tmp_path / "model.zip", opponents="ace", games=2, threads=1)
+    assert evaluation.data["records"][0]["games"] == 2
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("dogfigth", {}, "env='dogfigth': cannot be made: .*did you mean 'dogfight'"),
+        ("chess", {}, "env=chess: is a game in text, which Stable-Baselines3 cannot play"),
+        ("diplomacy", {"opponent": "ace"}, "unknown opponent 'ace': choose from"),
+    ],
+)
+def test_bad_input_is_one_line(name, options, words):
+    with pytest.raises(InputError, match=words):
+        sparring.sb3_env(name, 7, **options)

@@ -1,0 +1,128 @@
+"""Callbacks see every update, evaluation and policy, may stop a run, and never change its numbers."""
+
+import pytest
+
+from sparring import Callback, train
+from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.run.states import read_state
+from sparring.configs.core.errors import InputError
+from tests.agents.ppo.small_run import config, flat, long, metrics, state_of, untimed
+
+
+class Recorder(Callback):
+    """Keeps all calls; stops after `stop_at` updates, and raises after `raise_at`."""
+
+    def __init__(self, *, stop_at=0, raise_at=0, error=None):
+        self.stop_at, self.raise_at, self.error, self.calls = stop_at, raise_at, error, []
+
+    def on_update(self, run, metrics):
+        self.calls.append(("update", run, dict(metrics)))
+        if run.update == self.raise_at:
+            raise self.error
+        return run.update == self.stop_at
+
+    def on_evaluation(self, run, metrics):
+        self.calls.append(("evaluation", run, dict(metrics)))
+
+    def on_checkpoint(self, run, path):
+        self.calls.append(("checkpoint", run, path))
+
+    def of(self, kind):
+        return [(run, found) for name, run, found in self.calls if name == kind]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that was never cut, and had no callbacks."""
+    root = tmp_path_factory.mktemp("whole")
+    train(long(root))
+    return root
+
+
+def test_they_receive_what_is_logged_and_change_nothing(whole, tmp_path):
+    recorder = Recorder()
+    final = train(long(tmp_path), callbacks=[recorder])
+    assert [run.update for run, _ in recorder.of("update")] == list(range(1, 9))
+    assert {run.updates for run, _ in recorder.of("update")} == {8}
+    for (_, found), row in zip(recorder.of("update"), metrics(tmp_path), strict=True):
+        assert found.items() <= row.items()
+    assert [run.update for run, _ in recorder.of("evaluation")] == [2, 4, 6, 8]  # every=2
+    assert all(key.startswith("eval/") for _, found in recorder.of("evaluation") for key in found)
+    written = {path.name for _, path in recorder.of("checkpoint")}
+    assert written == {"final.pt", "best.pt", "before.pt"}
+    assert recorder.of("checkpoint")[-1][1] == final
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+
+
+def test_the_environment_steps_are_those_of_the_metrics(tmp_path):
+    recorder = Recorder()
+    train(config(tmp_path), callbacks=[recorder])
+    assert [run.env_steps for run, _ in recorder.of("update")] == [row["env_steps"] for row in metrics(tmp_path)]
+
+
+@pytest.mark.parametrize("update", [1, 4, 7])
+def test_a_run_that_a_callback_stops_goes_on_bit_for_bit(whole, tmp_path, update):
+    final = train(long(tmp_path), callbacks=[Recorder(stop_at=update)])
+    assert load_checkpoint(final).training["interrupted"] is True
+    newest = max((tmp_path / "small" / "state").glob("update_*"))
+    assert read_state(newest).content["updates"] == update
+    train(long(tmp_path))
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+    weights = [load_checkpoint(root / "small" / "final.pt").network.state_dict() for root in (tmp_path, whole)]
+    assert flat(weights[0]) == flat(weights[1])
+
+
+@pytest.mark.parametrize("error", [RuntimeError("of the callback"), SystemExit(3), KeyboardInterrupt()])
+def test_an_exception_ends_the_run_with_its_state_saved(whole, tmp_path, error, capsys):
+    later = Recorder()
+    with pytest.raises(type(error)) as caught:
+        train(long(tmp_path), callbacks=[Recorder(raise_at=3, error=error), later])
+    assert caught.value is error
+    assert [run.update for run, _ in later.of("update")] == [1, 2]  # none is called after the exception
+    assert f"a callback raised {type(error).__name__}; the run ends, its state is saved" in capsys.readouterr().out
+    train(long(tmp_path))
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+
+
+def test_an_exception_about_the_last_policy_is_raised_too(tmp_path):
+    class Fails(Callback):
+        def on_checkpoint(self, run, path):
+            if path.name == "final.pt" and run.update == run.updates:
+                raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        train(config(tmp_path), callbacks=[Fails()])
+    assert train(config(tmp_path)).exists()
+
+
+def test_what_is_no_callback_is_refused_before_the_run_has_a_folder(tmp_path):
+    for wrong, words in [
+        (Recorder, "callbacks: Recorder is a class; give an object, Recorder()"),
+        (print, "callbacks: builtin_function_or_method has no on_update, on_evaluation, on_checkpoint; let it inherit"),
+    ]:
+        with pytest.raises(InputError, match="^" + words.replace("(", r"\(").replace(")", r"\)")):
+            train(config(tmp_path), callbacks=[wrong])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_by_name_is_that_of_the_command_line(tmp_path):
+    options = {"env.num_envs": 8, "ppo.rollout_steps": 16, "ppo.minibatch_size": 64, "max_updates": 1, "threads": 1}
+    options |= {"device": "cpu", "logger.progress": False, "checkpoint_dir": str(tmp_path)}
+    train("quickstart", {**options, "name": "by_values"})
+    train("quickstart", [*(f"{key}={value}" for key, value in options.items()), "name=by_texts"])
+    first, second = (load_checkpoint(tmp_path / name / "final.pt") for name in ("by_values", "by_texts"))
+    assert flat(first.network.state_dict()) == flat(second.network.state_dict())
+
+
+def test_bad_input_is_one_line(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'quickstart'"):
+        train("quikstart")
+    with pytest.raises(
+        InputError, match=r"overrides='seed=3': is one text; give a list, as in \['seed=3'\], or a dict"
+    ):
+        train("quickstart", "seed=3")
+    with pytest.raises(InputError, match="overrides: go with the name of a run"):
+        train(config(tmp_path), {"seed": 3})

@@ -1,0 +1,236 @@
+"""`sparring.load`, `evaluate` and `record` do what the command lines do, with the same numbers."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import sparring
+from sparring import InputError
+from sparring.agents.play.matches import MatchSettings, play
+from sparring.agents.policies.policy import PolicyError
+from sparring.eval.dogfight.players import load_policy
+from sparring.eval.run import main
+
+RELEASED = "released/dogfight_quickstart"
+
+
+@pytest.fixture(scope="module")
+def observations():
+    """What the released policy observed in a match of the evaluation, and its actions there [T, 59] and [T, 3]."""
+    entrant = load_policy(sparring.load(RELEASED).path, "cpu")
+    act, seen, done = entrant.contestant.act, [], []
+
+    def spy(obs):
+        seen.append(obs.clone())
+        done.append(act(obs).clone())
+        return done[-1]
+
+    entrant.contestant.act = spy
+    play(entrant.contestant, "ace", games=2, seed=5, setting=MatchSettings(max_ticks=2400, threads=1))
+    return seen, done
+
+
+def test_predict_agrees_with_the_actions_of_the_evaluation(observations):
+    policy = sparring.load(RELEASED)
+    low, high = policy.action_space.low, policy.action_space.high
+    for obs, actions in zip(*observations, strict=True):
+        taken, state = policy.predict(obs.numpy())
+        assert state is None
+        assert np.array_equal(taken, np.clip(actions.numpy(), low, high))
+        assert torch.equal(policy.act(obs), actions)
+        single, _ = policy.predict(obs[0].numpy())
+        assert single.shape == (3,)
+        assert policy.action_space.contains(single)
+        assert np.allclose(single, taken[0], atol=1e-5)  # another batch size may round otherwise
+    assert len(observations[0]) > 50
+
+
+def test_a_policy_plays_the_environment():
+    policy, env = sparring.load(RELEASED), gymnasium.make("sparring/Dogfight-v1", opponent="do_nothing")
+    assert policy.observation_space == env.observation_space
+    assert policy.action_space == env.action_space
+    wins = 0
+    for seed in range(3):
+        obs, over = env.reset(seed=seed)[0], False
+        while not over:
+            obs, _, terminated, truncated, info = env.step(policy.predict(obs)[0])
+            over = terminated or truncated
+        wins += info["outcome"] > 0
+    assert wins == 3
+
+
+def test_sampled_actions_differ_and_repeat_from_a_seed(observations):
+    policy, obs = sparring.load(RELEASED), observations[0][0].numpy()
+    policy.seed(3)
+    first, second = (policy.predict(obs, deterministic=False)[0] for _ in range(2))
+    policy.seed(3)
+    assert np.array_equal(policy.predict(obs, deterministic=False)[0], first)
+    assert not np.array_equal(first, second)
+    assert np.array_equal(policy.predict(obs)[0], policy.predict(obs)[0])
+
+
+def test_stable_baselines_evaluates_it():
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    env = gymnasium.make("sparring/Dogfight-v1", opponent="do_nothing")
+    mean, _ = evaluate_policy(sparring.load(RELEASED), env, n_eval_episodes=2, warn=False)
+    assert mean > 0
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(58), np.zeros((2, 3, 59)), "text", {"observation": np.zeros(59)}, 1.0])
+def test_a_wrong_observation_is_one_line(wrong):
+    with pytest.raises(PolicyError, match=r"dogfight_quickstart: the observation has .*; sparring/Dogfight-v1 has Box"):
+        sparring.load(RELEASED).predict(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("released/dogfight_quikstart", "did you mean 'released/dogfight_quickstart'"),
+        ("bot:ace", r"bot:ace: is a bot or a language model, .* sparring.evaluate\('bot:ace'\)"),
+        ("tiny", "tiny: is a bot or a language model"),
+    ],
+)
+def test_what_does_not_observe_is_not_loaded(name, words):
+    with pytest.raises(InputError, match=words):
+        sparring.load(name)
+
+
+@pytest.fixture(scope="module")
+def cart(tmp_path_factory):
+    """A run on CartPole, whose observations are normalized."""
+    options = {"env.num_envs": 2, "env.normalize_obs": True, "ppo.rollout_steps": 64, "max_updates": 2}
+    options |= {"checkpoint_dir": str(tmp_path_factory.mktemp("cart")), "logger.progress": False, "device": "cpu"}
+    options |= {"ppo.minibatch_size": 64, "threads": 1}
+    return sparring.train("gymnasium", options)
+
+
+def test_a_policy_of_gymnasium_sees_normalized_observations(cart):
+    from sparring.agents.policies.checkpoint import load_checkpoint
+    from sparring.eval.episodes import make_envs
+
+    policy, checkpoint = sparring.load(cart), load_checkpoint(cart)
+    envs = make_envs(checkpoint, 4, 0, "cpu")
+    raw, _ = envs.envs.reset(seed=3)
+    for _ in range(20):
+        expected = checkpoint.network.act(envs.encode(raw), deterministic=True)[0][:, 0].numpy()
+        taken, _ = policy.predict(raw)
+        assert np.array_equal(taken, expected.astype(np.int64))
+        assert policy.predict(raw[0])[0] == taken[0]
+        raw = envs.envs.step(taken)[0]
+
+
+def test_a_policy_of_diplomacy_orders_as_in_its_evaluation(tmp_path):
+    options = {"env.num_envs": 7, "ppo.rollout_steps": 2, "ppo.minibatch_size": 14, "max_updates": 1, "threads": 1}
+    options |= {"checkpoint_dir": str(tmp_path), "logger.progress": False, "device": "cpu", "env.last_year": 1902}
+    policy = sparring.load(sparring.train("diplomacy_ppo", options))
+    from sparring.agents.policies.checkpoint import load_checkpoint
+    from sparring.envs.diplomacy.batch import DiplomacyBatch
+    from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
+    from sparring.envs.diplomacy.movement_batch import MovementBatch
+
+    batch = MovementBatch(DiplomacyBatch(1, threads=1, last_year=1902), seed=0)
+    obs = batch.obs.flatten(0, 1)
+    expected = load_checkpoint(policy.path).network.act(obs, deterministic=True)[0].numpy()
+    taken, _ = policy.predict(obs.numpy().reshape(7, 75, 62))
+    assert np.array_equal(taken, expected.astype(np.int64))
+    assert policy.action_space.contains(policy.predict(obs[0].numpy().reshape(75, 62))[0])
+    seen, _ = parallel_env().reset(seed=0)
+    assert policy.observation_space == parallel_env().observation_space("ITALY")["observation"]
+    policy.predict(seen["ITALY"]["observation"])
+
+
+def same_but_command(first, second):
+    return {**first, "command": ""} == {**second, "command": ""}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"opponents": "ace", "games": 4, "seed": 7}, ["--opponents", "ace", "--games", "4", "--seed", "7"]),
+        (
+            {"opponents": ["ace", "chaser"], "games": 2, "regimes": ["none", "full"], "stochastic": True},
+            ["--opponents", "ace,chaser", "--games", "2", "--regimes", "none", "full", "--stochastic"],
+        ),
+        (
+            {"opponents": "ace", "games": 2, "sprt": {"elo1": 500}, "max_games": 4},
+            ["--opponents", "ace", "--games", "2", "--sprt", "elo1=500", "--max-games", "4"],
+        ),
+    ],
+)
+def test_evaluate_gives_the_numbers_of_the_command_line(options, words, tmp_path, capsys):
+    evaluation = sparring.evaluate(RELEASED, threads=1, **options)
+    assert capsys.readouterr() == ("", "")
+    main(["--ckpt", RELEASED, *words, "--threads", "1", "--out", str(tmp_path)])
+    (written,) = tmp_path.glob("*.json")
+    assert same_but_command(evaluation.data, json.loads(written.read_text()))
+    assert evaluation.data["command"].startswith(f"python eval/run.py --ckpt {RELEASED} --threads 1 --opponents ace")
+    assert str(evaluation) == evaluation.markdown
+    assert evaluation.markdown.splitlines()[0] in capsys.readouterr().out
+
+
+def test_its_command_is_understood_by_the_command_line(tmp_path):
+    import shlex
+
+    evaluation = sparring.evaluate("bot:ace", opponents="chaser", games=2, threads=1, require=["mean>=0", "worst>=0"])
+    _, script, *words = shlex.split(evaluation.data["command"])
+    assert script == "eval/run.py"
+    assert main([*words, "--out", str(tmp_path)]) == 0
+    assert same_but_command(evaluation.data, json.loads((tmp_path / "eval.json").read_text()))
+
+
+def test_what_fails_is_returned_and_nothing_is_written_unless_asked(make_checkpoint, tmp_path):
+    path = make_checkpoint()
+    options = {"opponents": "brawler", "games": 2, "threads": 1, "require": "brawler>=1"}
+    evaluation = sparring.evaluate(sparring.load(path), **options)
+    (failure,) = evaluation.failures
+    assert failure.startswith("--require 'brawler>=1' failed")
+    assert {one.name for one in path.parent.iterdir()} == {"final.pt", "manifest.json"}
+    sparring.evaluate("pupil", **options, out=tmp_path / "there")
+    assert {one.name for one in (tmp_path / "there").iterdir()} == {"eval.json", "eval.md"}
+
+
+def test_a_ladder_has_no_player():
+    evaluation = sparring.evaluate(ladder=True, opponents=["ace", "chaser"], games=2, threads=1)
+    assert evaluation.data["kind"] == "ladder"
+    assert len(evaluation.data["records"]) == 2
+
+
+def test_episodes_and_a_game_of_seven(cart):
+    evaluation = sparring.evaluate(cart, episodes=4, threads=1)
+    assert evaluation.data["return"]["least"] >= 1
+    evaluation = sparring.evaluate(
+        "bot:random", env="diplomacy", opponents="random", games=7, last_year=1902, threads=1
+    )
+    assert evaluation.data["games"] == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"game": 4}, "unknown option '--game': did you mean '--games'"),
+        ({"games": 3}, "--games 3: must be even"),
+        ({"opponents": "aces"}, "did you mean 'ace'"),
+    ],
+)
+def test_bad_options_are_those_of_the_command_line(options, words):
+    with pytest.raises(InputError, match=words):
+        sparring.evaluate(RELEASED, **options)
+
+
+def test_replays_are_recorded_by_suffix(cart, tmp_path):
+    path = sparring.record(RELEASED, tmp_path / "match.html", opponents="ace", threads=1, seed=3)
+    assert path.read_text().startswith("<!doctype html>")
+    assert "ace" in path.read_text()
+    picture = sparring.record(RELEASED, tmp_path / "match.gif", opponents="do_nothing", threads=1)
+    assert picture.read_bytes()[:3] == b"GIF"
+    page = sparring.record("bot:random", tmp_path / "game.html", env="diplomacy", opponents="random", last_year=1901)
+    assert page.is_file()
+    assert {one.name for one in tmp_path.iterdir()} == {"match.html", "match.gif", "game.html"}
+    with pytest.raises(InputError, match=r"match.mp4: is no replay of this game; give a name that ends in .html, .gif"):
+        sparring.record(RELEASED, tmp_path / "match.mp4")
+    with pytest.raises(InputError, match=r"cart.html: is no replay of this game; give a name that ends in .gif$"):
+        sparring.record(cart, tmp_path / "cart.html")

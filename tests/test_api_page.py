@@ -1,0 +1,120 @@
+"""docs/api.md: every example runs, in order and small; every public name is on the page; importing is light."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparring
+from sparring.configs.core.errors import InputError
+from sparring.configs.load import as_override, load_named
+from sparring.eval import players
+from tests.test_readme import smaller
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+CODES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder for runs and files."""
+    (tmp_path / "checkpoints").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(players, "CHECKPOINTS", tmp_path / "checkpoints")
+    return tmp_path
+
+
+def test_the_examples_run(here, capsys):
+    tiny = {"checkpoint_dir": str(here / "checkpoints"), "env.num_envs": 8, "env.action_repeat": 120, "threads": 1}
+    tiny |= {"ppo.rollout_steps": 16, "ppo.minibatch_size": 64, "device": "cpu", "logger.progress": False}
+    names = {"tiny": tiny}
+    sizes = {
+        '"max_updates": 200}': '"max_updates": 2, **tiny}',
+        '"evaluation.every": 20, "evaluation.games": 100}': '"evaluation.every": 1, "evaluation.games": 2, **tiny}',
+        ">= 0.9": ">= 0.0",
+        "DogfightBatch(1024": "DogfightBatch(4",
+        "torch.zeros(1024": "torch.zeros(4",
+        "range(100)": "range(2)",
+        "games=400": "games=2",
+        'opponent="ace")\nobs': 'opponent="ace", action_repeat=120)\nobs',
+        "n_steps=256, batch_size=2048": "n_steps=4",
+        "500_000": "256",
+        '"agent.zip", opponents="ace")': '"agent.zip", opponents="ace", games=2)',
+    }
+    for code in smaller(CODES, sizes):
+        exec(compile(code, "docs/api.md", "exec"), names)
+    said = capsys.readouterr().out
+    assert "update 1 of " in said  # the callback stopped the run after its first evaluation
+    assert "update 2 of " not in said
+    rows = (here / "checkpoints" / "second" / "metrics.jsonl").read_text().splitlines()
+    assert len([row for row in map(json.loads, rows) if "event" not in row]) == 1
+    assert names["policy"].training["run"] == "first"
+    assert names["info"]["outcome"] in (-1, 0, 1)
+    assert names["evaluation"].data["seed"] == 7
+    assert {path.name for path in here.iterdir()} == {
+        *("checkpoints", "match.html", "match.gif", "game.html", "agent.zip"),
+    }
+
+
+def test_every_public_name_is_on_the_page():
+    assert [name for name in sparring.__all__ if f"`sparring.{name}" not in PAGE] == []
+    assert set(sparring.__all__) <= set(dir(sparring))
+    for name in sparring.__all__:
+        assert inspect.getdoc(getattr(sparring, name))
+
+
+def test_parameters_on_the_page_are_those_of_the_code():
+    from sparring.agents.policies.loaded_policy import LoadedPolicy
+
+    assert [*inspect.signature(sparring.train).parameters] == ["run", "overrides", "callbacks"]
+    stated = re.search(r"`predict\((.*?)\)`", PAGE).group(1)
+    code = [str(one).replace("'", "") for one in inspect.signature(LoadedPolicy.predict).parameters.values()]
+    assert stated.split(", ") == [re.sub(r":[^=]*", "", one).replace(" ", "") for one in code[1:]]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'sparring' has no attribute 'evalute'"):
+        _ = sparring.evalute
+
+
+@pytest.mark.parametrize("name", ["", "train", "evaluate", "load", "record", "Callback", "InputError"])
+def test_importing_a_name_stays_light(name):
+    heavy = "{'torch', 'warp', 'stable_baselines3', 'transformers', 'matplotlib'} & set(sys.modules)"
+    code = f"import sys, sparring; {f'sparring.{name}' if name else 'pass'}; print({heavy})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+@pytest.mark.parametrize(
+    "call", ["sparring.train('quikstart')", "sparring.load('no_such_run')", "sparring.evaluate('bot:ace', games=3)"]
+)
+def test_bad_input_is_answered_without_torch(call):
+    start = "import sys; sys.modules['torch'] = None; import sparring"
+    code = f"{start}\ntry: {call}\nexcept sparring.InputError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "true"), (None, "null"), (3, "3"), (1e-4, "0.0001"), ("ace", "ace"), ([1, "a b"], "[1,'a b']"), ("", "")],
+)
+def test_values_are_written_as_on_the_command_line(value, text):
+    assert as_override(value) == text
+
+
+@pytest.mark.parametrize("name", ["it's", "a,b", "a: b", "{x}", "quote'\\'", "100 %", "=", "a#b"])
+def test_texts_reach_the_configuration_as_they_are(name):
+    assert load_named("quickstart", {"logger.wandb_project": name}).logger.wandb_project == name
+
+
+def test_lists_and_sections_reach_the_configuration():
+    stages = [{"at": 0, "bots": ["ace", "brawler"], "weights": [0.25, 0.75]}]
+    assert load_named("quickstart", {"phases.0.stages": stages}).phases[0].stages[0].weights == [0.25, 0.75]
+    with pytest.raises(InputError, match=r"ppo.lr': did you mean ppo.learning_rate \(lr in CleanRL and RLlib\)\?"):
+        load_named("quickstart", {"ppo.lr": 1e-3})
