@@ -1,13 +1,16 @@
 """Write docs/envs/NAME.md from the docstring of every registered game: `python docs/generate_env_pages.py`.
 
-The docstring is the one place where a game is described; a test compares it with the code, and the pages with it.
+The docstring is the one place where a game is described; a test compares it with the code, and the pages with it. The
+moving picture and the bots' payoff table are added from docs/images/ and docs/results/.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 if not __package__:
@@ -17,18 +20,79 @@ from gymnasium.envs.registration import load_env_creator, parse_env_id, registry
 
 from sparring import envs  # noqa: E402 - importing it registers the games
 
+NOTICE = "<!-- Written by docs/generate_env_pages.py from the class docstring: edit that. -->"
+
+DOGFIGHT_BOTS = """\
+Five scripted bots ([how they decide](dogfight_bots.md)) run in the kernels of the simulator. Win % of the row against
+the column, 1,000 games each; draws count for neither side. Intervals, ratings and challenge rules:
+[the ladder](../results/ladder.md).
+
+"""
+DIPLOMACY_BOTS = """\
+Six scripted bots and four variants ([how they choose](diplomacy_bots.md)) run in kernels. Mean centres, of 34, of one
+row against six columns, 700 games each; an equal share is 4.86. Solos, intervals and the variants:
+[the bots' results](../results/diplomacy_bots.md).
+
+"""
+CHESS_BOTS = """\
+`random` draws among the legal moves, `builtin` searches two half-moves deep, `stockfish:N` is Stockfish at depth N
+([the engine](../chess.md#the-engine)). A payoff table of these three has not been measured yet."""
+
+
+class PageParts(NamedTuple):
+    """What a page has beside the docstring: the caption of docs/images/NAME.gif, and text on the opponents."""
+
+    caption: str
+    opponents: str
+
 
 def pages() -> dict[Path, str]:
     """Every game's page: where it belongs, and what it must say."""
     games = {env_id: spec.entry_point for env_id, spec in registry.items() if spec.namespace == "sparring"}
+    parts = {
+        "dogfight": _dogfight(),
+        "diplomacy": _diplomacy(),
+        "chess": PageParts("The built-in search against itself", CHESS_BOTS),
+    }
     found = {}
     for env_id, entry_point in sorted({**envs.PARALLEL, **envs.AEC, **games}.items()):
         assert isinstance(entry_point, str)
         text = inspect.getdoc(load_env_creator(entry_point)) or ""
-        notice = "<!-- Written by docs/generate_env_pages.py from the class docstring: edit that. -->"
         _, name, _ = parse_env_id(env_id)
-        found[ROOT / "docs" / "envs" / f"{name.lower()}.md"] = f"{notice}\n\n# {env_id}\n\n{text}\n"
+        own = parts.get(name.lower())
+        picture = f"![{own.caption}](../images/{name.lower()}.gif)\n\n" if own else ""
+        opponents = f"\n## Opponents\n\n{own.opponents}\n" if own else ""
+        page = f"{NOTICE}\n\n# {env_id}\n\n{picture}{text}\n{opponents}"
+        found[ROOT / "docs" / "envs" / f"{name.lower()}.md"] = page
     return found
+
+
+def _dogfight() -> PageParts:
+    """Use the first table of the ladder, without its intervals."""
+    table = re.sub(r" \([^)]*\)", "", _tables("ladder.md")[0])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    return PageParts("The released policy against the bot ace", DOGFIGHT_BOTS + _aligned(rows))
+
+
+def _diplomacy() -> PageParts:
+    """Make a matrix of the mean centres from the first table of the bots' results."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in _tables("diplomacy_bots.md")[0].splitlines()]
+    centres = {(row[0], row[1]): row[8] for row in rows[2:]}
+    bots = list(dict.fromkeys(one for one, _ in centres))
+    matrix = [["", *bots], [], *([bot, *(centres[bot, other] for other in bots)] for bot in bots)]
+    return PageParts("A game between seven DumbBots", DIPLOMACY_BOTS + _aligned(matrix))
+
+
+def _tables(results: str) -> list[str]:
+    """Return the tables of a page of docs/results/."""
+    text = (ROOT / "docs" / "results" / results).read_text(encoding="utf-8")
+    return re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    """Return a table with right-aligned columns but the first; the second row is replaced by the rule."""
+    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], rule, *rows[2:]])
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -30,12 +31,13 @@ FOLDERS = {"results/README.md": "Results"}
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json", ".toml": "toml", ".cff": "yaml"}
 FENCE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-TABLE = re.compile(r"^\| (?P<title>[^|]+?) \|.*\n\| ---.*\n(?P<rows>(?:\|.*\n?)+)", re.MULTILINE)
+TABLE = re.compile(r"^\| (?P<title>[\w ]+?) \|.*\n\| ---.*\n(?P<rows>(?:\|.*\n?)+)", re.MULTILINE)
 
 _package = ""
 """Temporary folder that holds the package under its name."""
 
 
+@event_priority(100)  # before mkdocstrings reads its search path
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Set the navigation and the search path of the API reference."""
     global _package

@@ -1,13 +1,23 @@
 """Every page: paths in backticks exist, links lead to files and headings, and the language is plain."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+from sparring.configs.kinds import declared
+from sparring.configs.schema import RUNS
+from sparring.configs.serialization import ELSEWHERE
+
 ROOT = Path(__file__).resolve().parents[1]
 FILES = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "checkpoints").glob("*.md")]
-FILES += [*(ROOT / "checkpoints" / "released").glob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+FILES += [
+    *(ROOT / "checkpoints" / "released").glob("*.md"),
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+]
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(FILES)}
 NOW = [page for page in PAGES if page != "CHANGELOG.md"]
 """Pages about the present; the changelog names files of earlier versions."""
@@ -47,7 +57,8 @@ def test_paths_exist(page):
 
 @pytest.mark.parametrize("page", NOW)
 def test_files_named_without_a_folder_exist(page):
-    named = set(re.findall(r"`(\w+\.py)`", PAGES[page]))
+    written = set(re.findall(r"^# (\w+\.py)$", PAGES[page], re.MULTILINE))  # a file that the reader makes
+    named = set(re.findall(r"`(\w+\.py)`", PAGES[page])) - written
     assert {name for name in named if not any(path.name == name for path in CODE)} == set()
 
 
@@ -85,4 +96,37 @@ def test_every_page_is_listed_in_the_index():
 
 def test_the_readme_fits_on_a_screen():
     assert len(PAGES["README.md"].splitlines()) <= 110
-    assert max(path.stat().st_size for path in (ROOT / "docs" / "images").glob("*.gif")) < 1.5e6
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "images").glob("*.gif")), ids=lambda path: path.name)
+def test_moving_pictures_are_small(path):
+    assert path.stat().st_size < 1e6
+
+
+def test_the_model_zoo_is_what_the_generator_makes():
+    spec = importlib.util.spec_from_file_location("generate_zoo_page", ROOT / "docs" / "generate_zoo_page.py")
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    assert PAGES["docs/model_zoo.md"] == generator.page(), "run `python docs/generate_zoo_page.py`"
+
+
+def test_the_model_zoo_lists_every_released_model():
+    released = ROOT / "checkpoints" / "released"
+    names = [path.stem for path in released.glob("*.pt")] + [
+        path.parent.name for path in released.glob("*/config.json")
+    ]
+    assert len(names) >= 2
+    assert [name for name in names if f"| `{name}` |" not in PAGES["docs/model_zoo.md"]] == []
+
+
+def test_names_of_other_libraries_lead_to_options_that_exist():
+    """Also to the options that an unknown name of theirs is answered with."""
+    page = PAGES["docs/coming_from.md"]
+    keys = {key for kind in RUNS for key in declared(kind)}
+    named = set(re.findall(r"`((?:ppo|env|network|logger)\.\w+)`", page))
+    assert len(named) > 20
+    assert named <= keys
+    for theirs, ours in ELSEWHERE.items():
+        if theirs not in ("lr", "num_steps", "update_epochs", "clip_coef"):  # CleanRL writes these with hyphens
+            assert theirs in page, theirs
+        assert ours in page, ours

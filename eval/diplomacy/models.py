@@ -15,7 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparring.agents.opponents.players import ADAPTER, Player, content_of, display_path, find_player, is_server
+from sparring.agents.opponents.players import (
+    ADAPTER,
+    Player,
+    content_of,
+    display_name,
+    display_path,
+    find_player,
+    is_server,
+)
 from sparring.agents.opponents.suggestions import NAMED_MODELS
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig

@@ -1,0 +1,134 @@
+"""Every tutorial is a script: its blocks run in order at a small size, as a reader would run them.
+
+Python blocks share one namespace; a block that begins with `# NAME.py` is added to that file instead. Commands of `sh`
+blocks run in this process, to load torch once, in a folder of their own.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparring import train
+from sparring.configs.sweeps.expand import names_sweep, read_sweep
+from sparring.configs.sweeps.grid import read_grid
+from sparring.eval import run
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))}
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"# (\w+)\.py\n")
+MACHINE = ("device=cpu", "threads=1", "logger.progress=false")
+DOGFIGHT = ("env.num_envs=16", "ppo.rollout_steps=16", "ppo.minibatch_size=256")
+GRPO = (
+    "grpo.steps=1",
+    "grpo.groups=1",
+    "grpo.samples_per_group=2",
+    "grpo.rollout_warmup_phases=0",
+    "env.last_year=1901",
+)
+NOT_RUN = {"make setup", "source .venv/bin/activate", "export PYTHONPATH=."}
+SMALL = {
+    "start.md": {"max_updates=20": "max_updates=1", "--games 40": "--games 2"},
+    "first_agent.md": {"max_updates=60": "max_updates=1", "GAMES = 200": "GAMES = 4", "256, 200": "8, 20"},
+    "own_reward.md": {
+        "max_updates=60": "max_updates=1",
+        "max_updates=50": "max_updates=1 ppo.rollout_steps=32 ppo.minibatch_size=64",
+        "num_envs=16": "num_envs=2",
+        "--episodes 20": "--episodes 2",
+        "--games 40": "--games 2",
+    },
+    "own_game.md": {"max_updates=60": "max_updates=25", "--episodes 200": "--episodes 20"},
+    "tables.md": {"GAMES = 400": "GAMES = 40", "range(20)": "range(2)", "--games 40": "--games 4"},
+    "resuming.md": {
+        f"max_updates={long}": f"max_updates={short}" for long, short in ((40, 1), (80, 2), (90, 3), (95, 4))
+    },
+    "language_model.md": {"LAST_YEAR = 1905": "LAST_YEAR = 1901", "--games 70": "--games 7 --protocol alone"},
+    "many_machines.md": {"max_updates=40": "max_updates=1", "max_updates=60": "max_updates=2"},
+}
+"""Replacements in the text of each page, each of which must occur."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_it_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    modules = set(sys.modules)
+    names = {"__name__": "__main__"}
+    for language, code in BLOCK.findall(_small(page)):
+        file = FILE.match(code)
+        if language == "sh":
+            for line in code.splitlines():
+                _run(line, tmp_path)
+        elif file:
+            with (tmp_path / f"{file[1]}.py").open("a", encoding="utf-8") as module:
+                module.write(code.removeprefix(file[0]))
+        else:
+            exec(compile(code, page, "exec"), names)
+    for name in set(sys.modules) - modules:
+        if getattr(sys.modules[name], "__file__", None) and Path(sys.modules[name].__file__).parent == tmp_path:
+            del sys.modules[name]
+    if page == "own_game.md":
+        _check_showdown(capsys.readouterr().out)
+
+
+def test_the_game_of_the_tutorial_is_short():
+    code = "".join(code for language, code in BLOCK.findall(PAGES["own_game.md"]) if FILE.match(code))
+    assert len(code.splitlines()) <= 150
+
+
+def _small(page):
+    text = PAGES[page]
+    for usual, small in SMALL[page].items():
+        assert usual in text, usual
+        text = text.replace(usual, small)
+    return text
+
+
+def _run(line, folder):
+    """Run a command of a page; commands that need a shell, a cluster or minutes are read by the same parser instead."""
+    words = shlex.split(line, comments=True)
+    here = [*MACHINE, f"checkpoint_dir={folder / 'checkpoints'}"]
+    if line in NOT_RUN:
+        return
+    if words[:2] == ["python", "eval/run.py"]:
+        assert run.main([*words[2:], "--device", "cpu", "--threads", "1", "--quiet"]) in (
+            (0, 1) if "--sprt" in words else (0,)
+        )
+    elif words[:2] == ["python", "train.py"] and names_sweep(words[2:]):
+        assert len(read_sweep(words[2:]).runs) > 1
+    elif words[:3] == ["python", "train.py", "--multirun"]:
+        assert len(read_grid([*words[3:], f"checkpoint_dir={folder}"]).runs) > 1
+    elif words[:2] == ["python", "train.py"]:
+        assert train.main([*words[2:], *_size(words), *here]) == 0
+    elif words[0] == "torchrun":
+        script = words.index("train.py")
+        command = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            *words[1:script],
+            str(ROOT / "train.py"),
+        ]
+        subprocess.run([*command, *words[script + 1 :], *_size(words), *here], check=True, capture_output=True)
+    else:
+        assert words[0] == "mv", f"unknown command: {line}"
+        subprocess.run(words, check=True)
+
+
+def _size(words):
+    """Return options that make a new run small; a resumed one keeps its own."""
+    if "+run=quickstart" in words:
+        return DOGFIGHT
+    return GRPO if "+run=diplomacy_quickstart" in words else ()
+
+
+def _check_showdown(output):
+    """The trained policy beats the bot that shoots whenever it can: shield, then shoot while it reloads."""
+    wins = re.search(r"trigger: (\d+) W", output)
+    assert wins
+    assert int(wins[1]) > 200, output
