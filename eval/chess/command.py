@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from sparring.agents.opponents.players import Player, find_player, results_place
-from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import GAME
@@ -44,6 +44,7 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     check_package()
     bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) else None
     found = options.ckpt if bot else find_player(options.ckpt, GAME)
+    check_game(GAME, found)
     make_folders([options.out], files=[options.pgn, options.replay])
     with ExitStack() as opened:
         player = _open_bot(bot, options, opened) if bot else _load_model(found, options)

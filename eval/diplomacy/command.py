@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparring.agents.opponents.players import Player, find_folder, find_player, results_place, runs_with
+from sparring.agents.opponents.suggestions import check_game
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.curriculum.league.league import BASE_MODEL
@@ -49,6 +50,7 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     if options.league:
         return _references(options, options.league)
     found = find_player(options.ckpt, GAME) if options.ckpt else None
+    check_game(GAME, *([found] if found else []))
     rivals = find_rivals(options, found)
     make_folders([options.out], files=[options.replay])
     device, threads = use_machine(options.device, options.threads, quiet=options.quiet)

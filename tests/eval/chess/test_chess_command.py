@@ -11,10 +11,13 @@ import pytest
 import yaml
 
 from sparring.agents.opponents import players
+from sparring.configs.load import load
+from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
 from sparring.envs.chess.engines import uci_process
 from sparring.eval.chess.command import main
 from sparring.eval.run import env_of
+from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.envs.chess.engines.uci_programs import write_puppet
 from tests.eval.diplomacy.language_players import make_run
@@ -75,8 +78,23 @@ def test_a_model_that_knows_no_chess_loses_by_illegal_moves(tmp_path):
 
 def test_an_adapter_of_a_run_plays(tmp_path):
     adapter = make_run(tmp_path)
+    trained = to_plain(load(["+run=rookworld_grpo", f"model.name={tmp_path / 'model'}"]))
+    (adapter.parent / "config.yaml").write_text(yaml.safe_dump(trained))
     arguments = ("--ckpt", str(adapter), "--opponents", "random", "--tokens", "8", "--device", "cpu")
     assert evaluate(tmp_path / "out", *arguments)["opponents"][0]["illegal"]["answers"] == 2
+
+
+def test_an_adapter_of_another_game_is_refused(tmp_path, capsys):
+    adapter = make_run(tmp_path)
+    capsys.readouterr()  # the bar of transformers
+    assert run_main(["--env", "chess", "--ckpt", str(adapter), "--opponents", "random"]) == 2
+    said = "was trained in sparring/Diplomacy-v0; this command takes only sparring/Chess-v0"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    (adapter.parent / "config.yaml").write_text(yaml.safe_dump({"env": {"id": ENV_ID}}))
+    assert run_main(["--env", "diplomacy", "--ckpt", str(adapter), "--opponents", "random"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "was trained in sparring/Chess-v0; this command takes only sparring/Diplomacy-v0" in line
 
 
 def test_the_game_is_that_of_the_run(tmp_path, monkeypatch):
