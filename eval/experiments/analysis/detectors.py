@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy import stats
@@ -34,6 +34,7 @@ class Detector(Protocol):
 class Above:
     """At least `share` of the last `part` of the values, and at least `count` of them, exceed `limit`."""
 
+    side: ClassVar[str] = "above"
     limit: float
     part: float = 1.0
     share: float = 0.0
@@ -43,23 +44,28 @@ class Above:
     def find(self, series: Series) -> Evidence | None:
         """Return the exceeding values."""
         late = series.after(1.0 - self.part)
-        return _beyond(self, late, late.values > self.limit, "above")
+        wrong = self.beyond(late.values)
+        count = int(wrong.sum())
+        if len(late) < max(self.least, 1) or count < max(self.count, 1) or count < self.share * len(late):
+            return None
+        worst = max(late.values[wrong], key=lambda value: abs(value - self.limit))
+        text = f"{count} of {len(late)} values {self.side} {self.limit:g}, the furthest {worst:.3g}"
+        return _points(late, np.flatnonzero(wrong), text)
+
+    def beyond(self, values: np.ndarray) -> np.ndarray:
+        """Return which values exceed the limit, bool [N]."""
+        return values > self.limit
 
 
 @dataclass(frozen=True)
-class Below:
-    """At least `share` of the last `part` of the values, and at least `count` of them, are below `limit`."""
+class Below(Above):
+    """As `Above`, for values below `limit`."""
 
-    limit: float
-    part: float = 1.0
-    share: float = 0.0
-    count: float = 1
-    least: float = 1
+    side: ClassVar[str] = "below"
 
-    def find(self, series: Series) -> Evidence | None:
-        """Return the values below."""
-        late = series.after(1.0 - self.part)
-        return _beyond(self, late, late.values < self.limit, "below")
+    def beyond(self, values: np.ndarray) -> np.ndarray:
+        """Return which values are below the limit, bool [N]."""
+        return values < self.limit
 
 
 @dataclass(frozen=True)
@@ -224,15 +230,6 @@ DETECTORS: Mapping[str, type] = {
 
 def _width(series: Series) -> int:
     return max(3, int(len(series) * WINDOW))
-
-
-def _beyond(limits: Above | Below, late: Series, wrong: np.ndarray, side: str) -> Evidence | None:
-    count = int(wrong.sum())
-    if len(late) < max(limits.least, 1) or count < max(limits.count, 1) or count < limits.share * len(late):
-        return None
-    worst = late.values[wrong].max() if side == "above" else late.values[wrong].min()
-    text = f"{count} of {len(late)} values {side} {limits.limit:g}, the furthest {worst:.3g}"
-    return _points(late, np.flatnonzero(wrong), text)
 
 
 def _points(series: Series, at: np.ndarray, text: str) -> Evidence:
