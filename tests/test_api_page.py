@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import sparring
+from sparring.agents.opponents import players
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import as_override, load_named
-from sparring.eval import players
 from tests.test_readme import smaller
 
 ROOT = Path(__file__).resolve().parents[1]
