@@ -112,7 +112,8 @@ class ComputeOptions:
 
 def with_option_groups(command: Callable[..., int]) -> Callable[..., int]:
     """Return a command for Typer with the fields of its dataclass parameters as options of their own."""
-    groups, parameters = {}, []
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
     for given in inspect.signature(command, eval_str=True).parameters.values():
         if is_dataclass(given.annotation):
             groups[given.name] = given.annotation

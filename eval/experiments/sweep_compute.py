@@ -66,7 +66,8 @@ def sweep_compute(analysis: SweepAnalysis, folders: RunFolders, choice: ComputeC
     if not metric:
         return SweepCompute(totals, "", (), "the runs have no reward in common; choose one with --reward")
     axes = [axis for axis in LAW_AXES if all(axis in seed.compute.axes for seed in seeds)]
-    laws, problem = [], "no measure of compute is known in all runs"
+    laws: list[tuple[str, str, PowerLaw]] = []
+    problem = "no measure of compute is known in all runs"
     for axis in axes:
         law = _fit(seeds, axis, metric)
         problem = law if isinstance(law, str) else ""
