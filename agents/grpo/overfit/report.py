@@ -24,7 +24,7 @@ def banner(config: GRPORunConfig) -> str:
     parts = (
         f"{grpo.groups} prompts x {grpo.samples_per_group}, learning rate {grpo.learning_rate:g}",
         f"KL {grpo.kl_form}, {beta}, target {grpo.kl_target:g}",
-        f"advantages / max({grpo.advantage_std} std, {grpo.advantage_min_std:g}), clip {clip if clip else 'none'}",
+        f"advantages / max({grpo.advantage_std} std, {grpo.advantage_std_floor:g}), clip {clip if clip else 'none'}",
         f"entropy {grpo.entropy_coef:g}",
         f"{'greedy' if config.overfit.greedy else 'sampled'} evaluation",
     )

@@ -74,4 +74,6 @@ def test_banner_and_line():
     config.grpo.kl_beta_start_step, config.overfit.label = 20, "r4"
     assert "r4" in banner(config)
     assert "KL exact, beta 0.04 after 20 steps at 0" in banner(config)
+    config.grpo.advantage_std_floor, config.grpo.advantage_std, config.grpo.advantage_clip = 0.05, "sample", 2.0
+    assert "advantages / max(sample std, 0.05), clip 2.0" in banner(config)
     assert line(row(3)).split()[:4] == ["3", "0.1030", "0.1040", "+0.0010"]
