@@ -15,17 +15,25 @@ MUTATION_ARGS ?=
 # Waiting OpenMP threads must not spin: that slows every other process on the same cores.
 export OMP_WAIT_POLICY ?= PASSIVE
 
+# Without an NVIDIA GPU the CPU build of torch, as the usual one brings several GB of CUDA. Where pip has a configuration
+# of its own that names an index or a folder of wheels, that decides. TORCH_INDEX= takes the usual build.
+TORCH_INDEX ?= $(shell command -v nvidia-smi >/dev/null || $(PYTHON) -m pip config list 2>/dev/null \
+	| grep -Eq 'index|find-links' || echo https://download.pytorch.org/whl/cpu)
+
 BIN := .venv/bin
+BASE_STAMP := .venv/.installed-base
 STAMP := .venv/.installed
+PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt \
+	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
 .PHONY: help setup demo docs test slow lint bench gpu golden mutation kernels
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make setup   install the dependencies into .venv, at the versions of constraints.txt"
-	@echo "make demo    train the quickstart policy, print its table, write a replay"
-	@echo "make test    lint, types and all tests"
+	@echo "make demo    install what it runs into .venv, train the quickstart policy, print its table, write a replay"
+	@echo "make setup   install everything into .venv, at the versions of constraints.txt"
+	@echo "make test    the same, then lint, types and all tests"
 	@echo "make slow    long fuzzing of all stored files, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make docs    the documentation site, written to build/site"
 	@echo "make lint    ruff and mypy only"
@@ -39,22 +47,29 @@ help:
 
 setup: $(STAMP)
 
-# Runs again when the dependencies change.
-$(STAMP): pyproject.toml constraints.txt
+# What the demo runs. Both run again when the dependencies change.
+$(BASE_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) cannot create environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@echo "Installing into .venv; the first time takes a few minutes."
+	@echo "Next: install torch, Warp and what else the demo runs into .venv, about SIZE GB; a few minutes the first time."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[dev,wandb]"
+	$(PIP_INSTALL) -e .
+	@touch $(BASE_STAMP)
+
+$(STAMP): $(BASE_STAMP)
+	@echo "Next: install the extras and the test tools into .venv, a few minutes the first time."
+	$(PIP_INSTALL) -e ".[dev,wandb]"
 	@mkdir -p .venv/import && ln -sfn ../.. .venv/import/sparring  # mypy does not follow editable installs
 	@touch $(STAMP)
 	@echo "Installed. To use it in this shell: source .venv/bin/activate"
 
 # Each demo is a run of its own: under one fixed name, the second would find the first one finished.
 demo: DEMO_RUN := $(DEMO_RUN)
-demo: setup
+demo: $(BASE_STAMP)
+	@echo "Next: train the run quickstart as $(DEMO_RUN), about ten minutes on two cores; Ctrl-C stops it and keeps the policy."
 	$(BIN)/python train.py +run=quickstart name=$(DEMO_RUN) $(DEMO_ARGS)
+	@echo "Next: play $(GAMES) games against each of the five bots, a minute or two, and write a replay."
 	$(BIN)/python eval/run.py --ckpt $(DEMO_RUN) --games $(GAMES) --replay $(REPLAY)
 	@echo "Watch the replay: open $(REPLAY) in a browser."
 	@echo "For the commands of README.md, in this shell: source .venv/bin/activate"

@@ -32,8 +32,7 @@ from sparring.agents.trainers import train, train_run
 from sparring.configs.core.errors import InputError, UnknownNameError, choose
 from sparring.configs.core.status import quiet_on_closed_pipe
 from sparring.configs.foreign_names import translation
-from sparring.configs.help import FIRST_STEPS, help_text, section_help
-from sparring.configs.kinds import owners
+from sparring.configs.help import FIRST_STEPS, help_text, option_keys, section_help
 from sparring.configs.load import load
 from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import to_plain
@@ -89,8 +88,9 @@ def _flag(text: str) -> str:
     key = text.lstrip("-").partition("=")[0].replace("-", "_")
     if meant := translation(key):
         raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes; {meant}")
-    if owners(key):
-        raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes: {key}=VALUE")
+    ours = next((option for option in option_keys() if option == key or option.endswith(f".{key}")), "")
+    if ours:
+        raise UnknownNameError(f"{text!r}: options are written KEY=VALUE, without dashes: {ours}=VALUE")
     return choose("flag", text, FLAGS)
 
 

@@ -107,6 +107,11 @@ def section_help(name: str) -> str:
     return "\n".join(line for key in chosen for line in (*_option_line(key, keys[key]), *_meaning_lines(key)))
 
 
+def option_keys() -> list[str]:
+    """Return the bare keys of all options, by section."""
+    return [*_options()]
+
+
 def meaning(key: str) -> str:
     """Return the docstring of an option by its bare key, such as `phases.floor`, on one line; empty without one."""
     for kind in owners(key):

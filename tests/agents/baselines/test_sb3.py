@@ -14,6 +14,7 @@ import torch
 from gymnasium.spaces import Box
 
 from sparring.agents.baselines import sb3
+from sparring.agents.callbacks import Callback
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
@@ -58,6 +59,33 @@ def test_every_update_is_timed_and_its_policy_kept_where_that_is_due(tmp_path):
     final = load_checkpoint(folder / "final.pt").network.state_dict()
     assert all(torch.equal(final[key], value) for key, value in last.network.state_dict().items())
     assert any(not torch.equal(final[key], value) for key, value in first.network.state_dict().items())
+
+
+def test_callbacks_see_its_updates_and_stop_it(tmp_path):
+    calls = []
+
+    class StopFirst(Callback):
+        def on_update(self, run, metrics):
+            calls.append((run.update, run.updates, run.env_steps, set(metrics) >= {"rollout/reward"}))
+            return True
+
+        def on_checkpoint(self, run, path):
+            calls.append(path.name)
+
+    final = train(bots_only(tmp_path, checkpoint_every=1), callbacks=[StopFirst()])
+    assert calls == [(1, 2, 128, True), "step_128.pt", "final.pt"]
+    assert load_checkpoint(final).training["update"] == 1
+    assert len(metrics(tmp_path)) == 1
+
+
+def test_an_exception_of_a_callback_ends_it_with_its_policy_saved(tmp_path):
+    class Fails(Callback):
+        def on_update(self, run, metrics):
+            raise RuntimeError("of the callback")
+
+    with pytest.raises(RuntimeError, match="of the callback"):
+        train(bots_only(tmp_path), callbacks=[Fails()])
+    assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == 1
 
 
 def test_events_happen_before_their_update(tmp_path):

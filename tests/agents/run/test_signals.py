@@ -24,6 +24,17 @@ def test_the_first_asks_and_the_second_stops(first, second):
     assert [signal.getsignal(number) for number in NUMBERS] == before
 
 
+def test_a_stop_without_a_signal_exits_with_0_and_a_first_signal_after_it_still_asks():
+    with StopRequest(60.0) as stop:
+        stop.request()
+        assert (stop.asked, stop.exit_code) == (True, 0)
+        assert stop.asked_of_any(lambda mine: max(mine, 0))
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.exit_code == 75
+        stop.request()
+        assert stop.exit_code == 75
+
+
 def test_an_update_that_takes_too_long_is_left(capfd):
     with pytest.raises(Stopped) as stopped, StopRequest(0.05):  # noqa: PT012
         signal.raise_signal(signal.SIGTERM)
