@@ -113,6 +113,12 @@ def test_the_model_zoo_is_what_the_generator_makes():
     assert PAGES["docs/model_zoo.md"] == generator.page(), "run `python docs/generate_zoo_page.py`"
 
 
+def test_payoffs_on_the_pages_of_games_are_those_of_the_results():
+    """Entries read from docs/results/ladder.md and docs/results/diplomacy_bots.md by hand."""
+    assert "| ace | 21.8 |  | 41.7 | 89.1 | 57.6 | 52.5 |" in PAGES["docs/envs/dogfight.md"]
+    assert "| dumbbot | 19.32 | 19.19 | 18.59 | 18.82 | 19.18 | 4.89 |" in PAGES["docs/envs/diplomacy.md"]
+
+
 def test_the_model_zoo_lists_every_released_model():
     released = ROOT / "checkpoints" / "released"
     names = [path.stem for path in released.glob("*.pt")] + [
