@@ -52,9 +52,9 @@ $(BASE_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) cannot create environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@echo "Next: install torch, Warp and what else the demo runs into .venv, about SIZE GB; a few minutes the first time."
+	@echo "Next: install torch, Warp and what else the demo runs into .venv, 1.5 GB on disk; a few minutes the first time."
 	$(PYTHON) -m venv .venv
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) --no-compile -e .
 	@touch $(BASE_STAMP)
 
 $(STAMP): $(BASE_STAMP)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -70,9 +71,9 @@ class CallbackDispatcher:
         """Call every callback after an update."""
         found = {key: value for key, value in metrics.items() if key.startswith(EVALUATION)}
         for callback in self._callbacks:
-            self._call(lambda one=callback: one.on_update(run, metrics))
+            self._call(partial(callback.on_update, run, metrics))
             if found:
-                self._call(lambda one=callback: one.on_evaluation(run, found))
+                self._call(partial(callback.on_evaluation, run, found))
         self.report_written(run)
 
     def report_written(self, run: RunProgress) -> None:
@@ -80,7 +81,7 @@ class CallbackDispatcher:
         written, self._written = list(self._written), {}
         for path in written:
             for callback in self._callbacks:
-                self._call(lambda one=callback, at=path: one.on_checkpoint(run, at))
+                self._call(partial(callback.on_checkpoint, run, path))
 
     def _call(self, call: Callable[[], bool | None]) -> None:
         if self.error is not None:
