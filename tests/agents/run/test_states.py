@@ -88,6 +88,17 @@ def test_every_truncation_is_noticed(tmp_path, file):
     assert read_state(path).summary["update"] == 5
 
 
+def test_another_summary_is_noticed(tmp_path):
+    path = published(tmp_path, [5]).paths()[0]
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["summary"]["pool"] = ["s6"]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(
+        DamagedStateError, match=r"manifest\.json: is damaged, its summary is not the one that was written"
+    ):
+        read_state(path)
+
+
 def test_every_flipped_bit_of_the_tensors_is_noticed(tmp_path):
     path = published(tmp_path, [5]).paths()[0]
     data = (path / "state.pt").read_bytes()

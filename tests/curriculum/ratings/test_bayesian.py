@@ -56,6 +56,13 @@ def test_one_game_is_the_published_update(name):
     assert [after[n].sigma for n in names] == pytest.approx(sigmas, rel=1e-12)
 
 
+def test_one_game_shrinks_a_variance_by_a_factor_of_ten_thousand_at_most():
+    """Weng and Lin's kappa, 0.0001: six certain opponents would take 6/4 of an uncertain player's variance away."""
+    before = dict(zip(SEVEN, [Belief(25.0, 1e6), *[Belief(25.0, 1e-3)] * 6], strict=True))
+    after = beliefs_after(before, [GameResult(SEVEN, (1, 2, 3, 4, 5, 6, 7))])
+    assert after["a"].sigma == pytest.approx(1e4, rel=1e-6)
+
+
 @given(BELIEFS, BELIEFS)
 def test_chances_sum_to_one_and_follow_the_means(mine, theirs):
     chance = win_chance(mine, theirs)

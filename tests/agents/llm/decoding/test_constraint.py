@@ -130,6 +130,18 @@ def test_allowed_ids_are_those_of_the_options_that_still_agree(constraint):
                 assert allowed.tolist() == sorted(agree)
 
 
+def test_forced_tokens_are_those_that_all_answers_begin_with(constraint):
+    """Read off the list of answers; then there is a choice, or the answer has ended."""
+    tokenizer = word_tokenizer()
+    for asked in MADE_UP:
+        answers = [encode(tokenizer, [text + CLOSING])[0] + [tokenizer.eos_token_id] for text in sequences(asked)]
+        agreed = itertools.takewhile(lambda tokens: len(set(tokens)) == 1, zip(*answers, strict=False))
+        common = [tokens[0] for tokens in agreed]
+        walks = Walks(constraint.compile([asked]), [0])
+        assert [int(tokens[0]) for _, tokens in walks.forced(np.zeros(1, dtype=np.int64))] == common
+        assert walks.count[0] == len({answer[len(common)] for answer in answers if len(answer) > len(common)})
+
+
 def test_replay_refuses_what_is_not_legal_or_not_whole(constraint):
     asked, tokenizer = MADE_UP[0], word_tokenizer()
     whole = encode(tokenizer, ["A PAR H\nF BRE H\n</orders>"])[0] + [tokenizer.eos_token_id]

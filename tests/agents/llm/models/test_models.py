@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sparring.agents.llm.decoding.constraint import Constraint
-from sparring.agents.llm.decoding.output_layer import ModelError, check_head
+from sparring.agents.llm.decoding.output_layer import ModelError, allowed_logits, check_head
 from sparring.agents.llm.decoding.scoring import score
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.models import load as loading
@@ -178,6 +178,18 @@ def test_a_head_that_does_more_is_refused():
         check_head(model)
     with pytest.raises(ModelError, match="no head of its own"):
         check_head(model.model)
+
+
+def test_the_bias_of_a_head_counts():
+    """Against PyTorch's own linear layer."""
+    model = llama(word_tokenizer())
+    biased = torch.nn.Linear(model.lm_head.in_features, model.lm_head.out_features)
+    torch.nn.init.normal_(biased.bias, generator=torch.Generator().manual_seed(1))
+    model.set_output_embeddings(biased)
+    hidden = torch.randn(2, biased.in_features, generator=torch.Generator().manual_seed(2))
+    ids, rows = torch.tensor([5, 3, 7]), torch.tensor([0, 1, 1])
+    torch.testing.assert_close(allowed_logits(model, hidden, ids, rows), biased(hidden)[rows, ids])
+    check_head(model)
 
 
 def package(tmp_path, monkeypatch):
