@@ -130,12 +130,15 @@ def _limited(reader: Reader, data: bytes, *, seconds: float = SECONDS) -> tuple[
 
 def _harm(reader: Reader, data: bytes, made: Change | None, used: Any) -> str:
     """Return why a success was not harmless."""
-    if made is not None and made.kind in HARMFUL and not str(made).startswith(reader.harmless or ("-",)):
+    harmless = made is not None and str(made).startswith(reader.harmless or ("-",))
+    if made is not None and made.kind in HARMFUL and not harmless:
         return "was taken"
     if used is UNUSED:
         return ""
     content = made.content if made else unpack(data) if reader.tensors else reader.original
     now, before, asked = leaves(used), leaves(reader.original), leaves(content)
+    if harmless and made is not None:  # its place has a default, the one of files that were written without it
+        now = {path: value for path, value in now.items() if path[: len(made.path)] != made.path}
     for path in now:
         if not any(path in one and same(now[path], one[path]) for one in (asked, before)):
             return f"{'/'.join(map(str, path))} is now {str(now[path])[:60]}, neither the file's nor the old one"

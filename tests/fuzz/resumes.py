@@ -133,12 +133,19 @@ class Idle:
 
 
 class StateManifest(Reader):
-    """The manifest beside a state, its summary's digest made right; what only reports need may be missing."""
+    """The manifest beside a state, its summary's digest made right.
+
+    What only reports need may be missing. So may the hashes of other files, which earlier states do not have; and facts
+    on the machine, which a resume then names as another machine's.
+    """
 
     harmless = tuple(
         f"{kind} summary/{key}"
         for kind in ("delete", "rename")
-        for key in ("run", "config_sha256", "env_steps", "processes", "device", "torch", "pool")
+        for key in (
+            *("run", "config_sha256", "env_steps", "processes", "device", "torch", "pool"),
+            *("policies", "logs_sha256", "fingerprint", "minibatch"),
+        )
     )
 
     def __init__(self, root: Path) -> None:

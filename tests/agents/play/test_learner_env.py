@@ -60,8 +60,10 @@ def spy(batch, monkeypatch):
     return seen
 
 
-def test_the_learner_sits_on_alternating_seats(batch):
-    env = make_env(batch)
+def test_the_learner_sits_on_alternating_seats(batch, monkeypatch):
+    env, step = make_env(batch), batch.step
+    # As if every match ended, each seat with another last observation.
+    monkeypatch.setattr(batch, "step", lambda actions: (step(actions), batch.final_obs.uniform_()))
     assert torch.equal(env.obs, batch.obs[np.arange(N), SEAT])
     actions = random_actions()
     obs, reward, terminated, truncated = env.step(actions)

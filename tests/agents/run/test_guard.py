@@ -74,6 +74,21 @@ def test_a_broken_update_is_taken_back_and_the_rate_cut(reason):
     assert said == [f"update 7 is taken back ({reason}); the learning rate is cut to 0.5 of it"]
 
 
+@pytest.mark.parametrize("value", [NAN, math.inf])
+def test_an_update_that_spoils_a_moment_is_taken_back(value):
+    said = []
+    guard = make_guard(said)
+    before = first_weight(guard)
+    shift(guard)
+    weight = guard.learner.network.actor[0].weight
+    guard.learner.optimizer.state[weight] = {"exp_avg_sq": torch.full_like(weight, value)}
+    assert guard.after(7, train_metrics()) is GuardVerdict.GO_ON
+    assert first_weight(guard) == before
+    assert said == [
+        "update 7 is taken back (the optimizer's moments are not finite); the learning rate is cut to 0.5 of it"
+    ]
+
+
 def test_a_sound_update_stays():
     guard = make_guard()
     before = first_weight(guard)

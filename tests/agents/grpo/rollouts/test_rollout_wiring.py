@@ -237,6 +237,23 @@ def test_games_of_one_plan_may_stop_at_different_times(recorded):
     assert max(year(turn) for turn in batch.turns if turn.game >= SAMPLES) == 1902
 
 
+@pytest.mark.parametrize("strategic", [True, False])
+def test_a_game_that_has_stopped_earns_nothing_while_others_go_on(strategic):
+    """What a group is paid does not depend on how long another one plays."""
+    rules = PLAIN | {"use_strategic_step_scoring": strategic, "reward_discount_gamma": 0.9}
+    batches = [played(rules, plan(group(0, 1, seed=1), group(0, years, seed=2)), bot="defensive") for years in (1, 2)]
+    paid = [
+        {
+            (turn.game, turn.step, turn.seat): float(reward)
+            for turn, reward in zip(batch.turns, batch.rewards, strict=True)
+            if turn.game < SAMPLES
+        }
+        for batch in batches
+    ]
+    assert paid[0] == pytest.approx(paid[1], abs=1e-9)
+    assert len(paid[0]) > 20
+
+
 def board(state, game):
     return b"".join(values[game].numpy().tobytes() for values in state.values())
 
