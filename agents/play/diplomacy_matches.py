@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,8 +16,16 @@ from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
 
-Seat = str | ActorCritic
-"""A bot by its name, or a policy's network."""
+
+class OrderWriter(Protocol):
+    """A player that writes the orders of a power into a batch."""
+
+    def write(self, batch: DiplomacyBatch, power: int, games: torch.Tensor) -> None:
+        """Write the orders of a power in `games` bool [G]."""
+
+
+Seat = str | ActorCritic | OrderWriter
+"""A bot by its name, a policy's network, or a Python object."""
 
 
 @torch.no_grad()
@@ -35,27 +44,50 @@ def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed:
 
 
 @torch.no_grad()
+def play_alone(batch: DiplomacyBatch, player: OrderWriter, bot: str, *, seed: int) -> None:
+    """Play every game of `batch` from start to end, `player` in seat i % 7 of game i against six bots."""
+    batch.reset()
+    seat = torch.arange(batch.num_games, device=batch.device) % codes.NUM_POWERS
+    batch.players.fill_(codes.BOTS.index(bot))
+    batch.players.scatter_(1, seat.unsqueeze(1), codes.ACTIONS)
+    while not bool(batch.done.all()):
+        batch.draw_orders(seed)
+        for power in range(codes.NUM_POWERS):
+            player.write(batch, power, seat == power)
+        batch.process()
+    batch.check()
+
+
+@torch.no_grad()
 def play_seats(batch: DiplomacyBatch, seats: Sequence[Seat], *, fallback_bot: str, seed: int) -> None:
     """Play every game of `batch` from start to end, the seven powers by `seats` in their order.
 
-    Policies are deterministic; the bot `fallback_bot` decides their retreats and adjustments, as in training.
+    Policies are deterministic; the bot `fallback_bot` decides their retreats and adjustments, as in training. Python
+    objects decide everything.
     """
     bots = [seat if isinstance(seat, str) else fallback_bot for seat in seats]
+    writing = torch.tensor([hasattr(seat, "write") for seat in seats])
     batch.reset()
-    batch.players.copy_(torch.tensor([codes.BOTS.index(bot) for bot in bots]))
+    batch.players.copy_(torch.tensor([codes.BOTS.index(bot) for bot in bots]).masked_fill(writing, codes.ACTIONS))
     while not bool(batch.done.all()):
         batch.draw_orders(seed)
         for power, seat in enumerate(seats):
-            if not isinstance(seat, str):
+            if isinstance(seat, str):
+                continue
+            if hasattr(seat, "write"):
+                seat.write(batch, power, ~batch.done.bool())
+            else:
                 order_moves(batch, seat, power)
         batch.process()
     batch.check()
 
 
 @torch.no_grad()
-def order_moves(batch: DiplomacyBatch, network: ActorCritic, power: int) -> None:
-    """Write a policy's orders for a power's units, only in the games that are in a movement phase."""
+def order_moves(batch: DiplomacyBatch, network: ActorCritic, power: int, games: torch.Tensor | None = None) -> None:
+    """Write a policy's orders for a power's units, only in the games (of `games` bool [G]) in a movement phase."""
     moving = ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
+    if games is not None:
+        moving = moving & games.unsqueeze(1)
     powers = torch.full((batch.num_games,), power, device=batch.device)
     obs = observe(batch.state, powers, last_year=batch.last_year)
     choices, _ = network.act(obs.flatten(1), deterministic=True)

@@ -22,5 +22,6 @@ GAME = Game(
     action_space="sparring.envs.diplomacy.interfaces.spaces:choice_space",
     policy_loader="sparring.eval.diplomacy.models:load_observing_policy",
     evaluation="sparring.eval.diplomacy.command:evaluate",
+    opponents="sparring.agents.opponents.diplomacy:order_player",
     text_game="sparring.envs.diplomacy.text_games.text_game:DIPLOMACY",
 )

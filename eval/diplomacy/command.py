@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sparring.agents.opponents.players import Player, find_folder, find_player, results_place, runs_with
 from sparring.agents.opponents.suggestions import check_game
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.paths import CHECKPOINTS
+from sparring.configs.opponents import is_reference, registered
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
@@ -31,6 +32,7 @@ from sparring.eval.diplomacy.settings import last_year_of
 from sparring.eval.diplomacy.tables import references_json, references_markdown, to_json, to_markdown
 
 if TYPE_CHECKING:
+    from sparring.agents.opponents.diplomacy import PythonOrders
     from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.curriculum.league.league import League
 
@@ -68,10 +70,14 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
 
 def _load(
     options: DiplomacyOptions, found: Player | None, device: str, rivals: Mapping[str, Path]
-) -> LanguagePlayer | ActorCritic | None:
+) -> LanguagePlayer | ActorCritic | PythonOrders | None:
     """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
-    player = None
-    if found is not None:
+    player: LanguagePlayer | ActorCritic | PythonOrders | None = None
+    if isinstance(found, str) and (is_reference(found) or found in registered()):
+        from sparring.agents.opponents.diplomacy import order_player
+
+        player = cast("PythonOrders", order_player(found))
+    elif found is not None:
         temperature = options.temperature or 0.0
         player = load(found, temperature=temperature, device=device, settings=options.settings, rivals=rivals)
     language = isinstance(player, LanguagePlayer)

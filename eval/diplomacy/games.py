@@ -12,6 +12,7 @@ from sparring.eval.command import show_cells
 from sparring.eval.diplomacy.options import DiplomacyOptions
 
 if TYPE_CHECKING:
+    from sparring.agents.opponents.diplomacy import PythonOrders
     from sparring.agents.policies.actor_critic import ActorCritic
     from sparring.envs.diplomacy.batch import DiplomacyBatch
     from sparring.eval.diplomacy.single_power import PowerRecord
@@ -31,16 +32,22 @@ class Played:
     """Cause of an early end; the records are then of the games played."""
 
 
-def play_bots(options: DiplomacyOptions, network: ActorCritic | None, device: str, threads: int) -> Played:
-    """Play bots, or a policy, against six equal bots."""
-    from sparring.agents.play.diplomacy_matches import play_against
+def play_bots(
+    options: DiplomacyOptions, network: ActorCritic | PythonOrders | None, device: str, threads: int
+) -> Played:
+    """Play bots, a policy or a Python object against six equal bots."""
+    from sparring.agents.opponents.diplomacy import PythonOrders
+    from sparring.agents.play.diplomacy_matches import play_against, play_alone
     from sparring.envs.diplomacy.records.history import WatchedBatch
     from sparring.eval.diplomacy.single_power import play_cell, record
 
     batch = make_batch(options, options.games, 0, device, threads)
     records = []
     for one, six in show_cells(options.cells, " vs six ".join, shown=not options.quiet):
-        if network is None:
+        if isinstance(network, PythonOrders):
+            play_alone(batch, network, six, seed=options.seed)
+            records.append(record(one, six, batch.owner, batch.year, by_power=True))
+        elif network is None:
             records.append(play_cell(batch, one, six, options.seed))
         else:
             play_against(batch, network.to(batch.device), six, seed=options.seed)

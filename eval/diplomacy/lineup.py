@@ -89,4 +89,13 @@ def _check_policy(name: str, run: Path | None) -> None:
 def load_seats(players: Sequence[Player]) -> list[Seat]:
     """Return bots unchanged and the networks of files, each read once; raises `InputError` for unusable files."""
     networks = {path: load_policy(path) for path in players if isinstance(path, Path)}
-    return [player if isinstance(player, str) else networks[player] for player in players]
+    return [networks[player] if isinstance(player, Path) else _named(player) for player in players]
+
+
+def _named(player: str) -> Seat:
+    """Return a bot's name, or the Python object that a reference names."""
+    if player in GAME.bots:
+        return player
+    from sparring.agents.opponents.diplomacy import order_player
+
+    return order_player(player)

@@ -20,6 +20,7 @@ from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import SLOTS
 from sparring.envs.diplomacy.drawing.render import draw_position
+from sparring.envs.diplomacy.interfaces.power_opponents import PowerOpponents
 from sparring.envs.diplomacy.interfaces.slots import action_of, joint_orders, slots_by_power
 from sparring.envs.diplomacy.interfaces.spaces import OrderSpace, Slot, observation_space
 from sparring.envs.diplomacy.interfaces.views import Info, Observation, info, living, observations
@@ -148,7 +149,8 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     ## Start of a game
 
     Spring 1901, or the position in `reset(options={"position": position})`: a snapshot of one game, such as one read by
-    `saved_game.py`. The game is deterministic, and the seed has no effect.
+    `saved_game.py`. The game is deterministic; the seed is that of bots among
+    the opponents.
 
     ## End of a game
 
@@ -164,6 +166,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     | --- | --- | --- |
     | last_year | 1935 | the game ends as a draw after this year, from 1901 to 30000 |
     | reward | sum_of_squares | sum_of_squares, draw_size, centres, solo, dense, strategic, or weights of several |
+    | opponents | {} | players of powers that are no agents, `{"ITALY": "dumbbot"}` ([who](../opponents.md#diplomacy)) |
     | illegal | raise | what an order that is not listed does: raise, or hold |
     | render_mode | None | ansi: `render()` returns the board in words; rgb_array: as a picture |
 
@@ -187,6 +190,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         last_year: int = 1935,
         reward: str | Mapping[str, float] = "sum_of_squares",
         illegal: str = "raise",
+        opponents: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None:
@@ -197,7 +201,8 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self.last_year = last_year
         self._slots: dict[str, list[Slot]] = {}
         self.render_mode = render_mode
-        self.possible_agents = list(POWERS)
+        self._opponents = PowerOpponents(self._batch, opponents or {})
+        self.possible_agents = [power for power in POWERS if power not in self._opponents.players]
         self.agents: list[str] = []
         # One space object per agent: seeding one must not reseed the other.
         self.observation_spaces = {agent: observation_space() for agent in POWERS}
@@ -214,7 +219,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], dict[str, Info]]:
-        """Start a new game, from `options["position"]` if given; other keys are ignored.
+        """Start a new game, from `options["position"]` if given; other keys are ignored. `seed` is that of the bots.
 
         Raises `InputError` for a position that no game continues from, or in which a power has more than 17 units.
         """
@@ -225,7 +230,9 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         else:
             self._batch.reset()
         self._scorer.begin(self._batch.state)
-        self.agents = [agent for agent, lives in living(self._batch).items() if lives]
+        lives = living(self._batch)
+        self.agents = [agent for agent in self.possible_agents if lives[agent]]
+        self._opponents.seed = seed or 0
         self._list()
         return observations(self._batch, self.agents, self._slots), self._infos(self.agents)
 
@@ -238,6 +245,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         acting, before = list(self.agents), self._batch.snapshot()
         orders = joint_orders(actions, self.agents, self._slots, lenient=self._lenient)
         self._batch.orders[0] = self._batch.orders.new_tensor(orders)
+        self._opponents.write()
         self._batch.process()
         self._batch.check()
         rewards = self._scorer.score(before, self._batch.state, self._batch.results)[0]
