@@ -25,12 +25,12 @@ from omegaconf.errors import OmegaConfBaseException
 from sparring.configs.core.errors import ConfigError, choose, listed
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.kinds import declared
-from sparring.configs.migrations import from_stored
 from sparring.configs.opponents import code_to_type
-from sparring.configs.retired import is_retired, run_message
 from sparring.configs.scale import shrink
 from sparring.configs.schema import RUNS, RunConfig
 from sparring.configs.serialization import from_plain, read_yaml, to_plain, unknown_key
+from sparring.configs.stored.migrations import from_stored
+from sparring.configs.stored.retired import is_retired, run_message
 from sparring.configs.validate import validate
 
 CONFIG_DIR = Path(__file__).resolve().parent

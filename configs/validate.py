@@ -13,7 +13,6 @@ from sparring.configs.core.errors import ConfigError, choose
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.configs.kinds import games
 from sparring.configs.opponents import registered
-from sparring.configs.retired import id_message, is_retired
 from sparring.configs.schema import (
     DIPLOMACY,
     GYMNASIUM,
@@ -28,6 +27,7 @@ from sparring.configs.schema import (
     StageConfig,
 )
 from sparring.configs.serialization import from_plain, to_plain
+from sparring.configs.stored.retired import id_message, is_retired
 from sparring.configs.validate_language import check_idle, check_language
 
 

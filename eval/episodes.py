@@ -97,8 +97,8 @@ def make_envs(
     import torch
 
     from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, check_version
-    from sparring.configs.migrations import from_stored
     from sparring.configs.schema import GymnasiumRunConfig
+    from sparring.configs.stored.migrations import from_stored
 
     config = from_stored(checkpoint.training["config"])
     if not isinstance(config, GymnasiumRunConfig) or config.env.id != checkpoint.contract["id"]:

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, nearest
-from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DEVICE
+from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
 from sparring.eval.stats.ratings import Anchor
 

@@ -45,8 +45,8 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack, unpack
 from sparring.configs.core.typed import read, within
 from sparring.configs.language import plain_bot
-from sparring.configs.resume_changes import moving_shares
 from sparring.configs.schema import GRPORunConfig
+from sparring.configs.stored.resume_changes import moving_shares
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.inheritance import inherit
 from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league, record

@@ -14,9 +14,9 @@ from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.kinds import run_kind
-from sparring.configs.retired import RETIRED
 from sparring.configs.schema import LanguageRunConfig
 from sparring.configs.serialization import read_yaml
+from sparring.configs.stored.retired import RETIRED
 from sparring.envs.game import Game, game_of, games
 
 RELEASED = "released"

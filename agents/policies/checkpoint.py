@@ -35,8 +35,8 @@ from sparring.configs.core.typed import (
     within,
 )
 from sparring.configs.kinds import run_kind
-from sparring.configs.retired import current_id
 from sparring.configs.serialization import check_option
+from sparring.configs.stored.retired import current_id
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError
-from sparring.configs.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_id, is_retired
+from sparring.configs.stored.retired import DOGFIGHT_V0, LET_IT_PLAY, RETIRED, current_id, is_retired
 from sparring.envs.game import Game, game_of
 
 SAME_OBSERVATIONS = ("classic",)

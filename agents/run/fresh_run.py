@@ -15,10 +15,10 @@ from sparring.agents.run.folder import LOCK, RunFolder
 from sparring.agents.run.logger import EVENTS, METRICS, WANDB_ID
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.run_contents import OLD_LOCK
-from sparring.configs.migrations import from_stored
-from sparring.configs.resume_changes import differences, drift
-from sparring.configs.retired import is_retired, run_message
 from sparring.configs.schema import RunConfig
+from sparring.configs.stored.migrations import from_stored
+from sparring.configs.stored.resume_changes import differences, drift
+from sparring.configs.stored.retired import is_retired, run_message
 from sparring.curriculum.league import file
 
 WANDB, TENSORBOARD = "wandb", "events.out.tfevents."

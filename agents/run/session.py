@@ -29,9 +29,9 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.typed import within
-from sparring.configs.resume_changes import moved_by_length
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
+from sparring.configs.stored.resume_changes import moved_by_length
 
 NAMED = 5
 """Maximum number of changed options named in a line."""

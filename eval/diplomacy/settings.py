@@ -17,9 +17,9 @@ from sparring.agents.opponents.suggestions import MODEL_FOLDER
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.language import LanguageModelConfig
-from sparring.configs.migrations import from_stored
 from sparring.configs.schema import DiplomacyGRPORunConfig, LanguageRunConfig
 from sparring.configs.serialization import from_plain, read_yaml
+from sparring.configs.stored.migrations import from_stored
 from sparring.configs.validate import validate
 from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.board.positions import FIRST_YEAR, LAST_YEAR

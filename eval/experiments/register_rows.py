@@ -19,8 +19,8 @@ from sparring.agents.sweeps.sweep_folder import FINISHED, SUFFIX, SweepFolder
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.load import load, runs
-from sparring.configs.migrations import from_stored
 from sparring.configs.serialization import options
+from sparring.configs.stored.migrations import from_stored
 from sparring.configs.sweeps.criteria import read_measure
 from sparring.configs.sweeps.file import SweepFile, parse_sweep, read_sweep_file, sweep_files
 from sparring.configs.sweeps.sections import overrides

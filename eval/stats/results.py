@@ -15,9 +15,9 @@ from sparring.agents.opponents import players
 from sparring.agents.opponents.suggestions import trained_in
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
-from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig
 from sparring.configs.serialization import check_option
+from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.eval.stats.tables import SCHEMA_VERSION
 
 RESULTS = "eval.json"

@@ -9,7 +9,6 @@ import yaml
 from sparring.configs.help import help_text
 from sparring.configs.kinds import declared, knows, owners, run_kind
 from sparring.configs.load import load, runs
-from sparring.configs.migrations import from_stored, migrate
 from sparring.configs.schema import (
     CHESS,
     DIPLOMACY,
@@ -23,6 +22,7 @@ from sparring.configs.schema import (
     GymnasiumRunConfig,
 )
 from sparring.configs.serialization import to_plain
+from sparring.configs.stored.migrations import from_stored, migrate
 from sparring.configs.validate import validate
 
 

@@ -5,9 +5,9 @@ import yaml
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.load import load, runs
-from sparring.configs.migrations import from_stored
 from sparring.configs.schema import DogfightRunConfig, PhaseConfig
 from sparring.configs.serialization import from_plain, to_plain
+from sparring.configs.stored.migrations import from_stored
 
 
 def refusal(plain):

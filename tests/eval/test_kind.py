@@ -14,9 +14,9 @@ from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack
-from sparring.configs.retired import DOGFIGHT_V0
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, NetworkConfig
 from sparring.configs.serialization import from_plain, to_plain
+from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.envs import dogfight
 from sparring.eval.dogfight.players import load_policy
 from sparring.eval.run import env_of

@@ -6,8 +6,6 @@ import pytest
 
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.language import GRPOConfig, LeagueConfig
-from sparring.configs.migrations import from_stored
-from sparring.configs.resume_changes import drift
 from sparring.configs.schema import (
     DiplomacyGRPORunConfig,
     DogfightEnvConfig,
@@ -16,6 +14,8 @@ from sparring.configs.schema import (
     PPOConfig,
 )
 from sparring.configs.serialization import to_plain
+from sparring.configs.stored.migrations import from_stored
+from sparring.configs.stored.resume_changes import drift
 
 
 def grpo(**options):
