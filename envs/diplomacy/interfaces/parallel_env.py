@@ -166,7 +166,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     | --- | --- | --- |
     | last_year | 1935 | the game ends as a draw after this year, from 1901 to 30000 |
     | reward | sum_of_squares | sum_of_squares, draw_size, centres, solo, dense, strategic, or weights of several |
-    | opponents | {} | players of powers that are no agents, `{"ITALY": "dumbbot"}` ([who](../opponents.md#diplomacy)) |
+    | opponents | None | powers that are no agents, `{"ITALY": "dumbbot"}` ([players](../opponents.md#diplomacy)) |
     | illegal | raise | what an order that is not listed does: raise, or hold |
     | render_mode | None | ansi: `render()` returns the board in words; rgb_array: as a picture |
 
