@@ -32,7 +32,7 @@ from tests.agents.grpo.toy_folder import toy_folder
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| `(?P<key>[^`]+)` \|[^|]*\|[^|]*\|(?P<when>[^|]*)\|$", re.MULTILINE)
-NAMES = [*BOTS, *DIPLOMACY_BOTS]
+NAMES = [*BOTS, *DIPLOMACY_BOTS, "Diver"]
 AGENTS = ["challenger", "base_model", *DIPLOMACY_BOTS, r"checkpoint_\d{6}"]
 PLACEHOLDERS = {
     "<opponent>": [*NAMES, "selfplay", "base_model"],
@@ -131,6 +131,7 @@ def rows(tmp_path_factory):
         env=DogfightEnvConfig(num_envs=32, action_repeat=120),
         ppo=PPOConfig(rollout_steps=100, epochs=1, minibatch_size=1600, precision="fp32"),
         phases=[PhaseConfig(updates=2, stages=[StageConfig(bots=["ace"])], scripted_start=0.8, scripted_end=0.8)],
+        opponents=["tests.agents.opponents.players:Diver"],
         self_play=SelfPlayConfig(slots=1),
         evaluation=EvaluationConfig(every=2, games=2, check_every=2, regimes_every=2, check_bot="ace"),
     )
