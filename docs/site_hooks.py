@@ -85,7 +85,7 @@ def navigation() -> list[Any]:
     listed = {INDEX}
     sections: list[Any] = [{"Sparring": INDEX}]
     for title, paths in tables(f"{DOCS}/{INDEX}"):
-        entries = []
+        entries: list[Any] = []
         for path in paths:
             inner = [each for _, found in tables(f"{DOCS}/{path}") for each in found] if path in FOLDERS else []
             new = [each for each in dict.fromkeys([path, *inner]) if each not in listed]
