@@ -7,7 +7,9 @@ making sense is started again once; the second failure in the same search is an 
 from __future__ import annotations
 
 import shutil
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -81,13 +83,36 @@ class UciProcess:
         return [(info["pv"][0].uci(), _pawns(info["score"])) for info in found]
 
     def _start(self) -> chess.engine.SimpleEngine:
-        engine = chess.engine.SimpleEngine.popen_uci(self._path)
+        engine = _in_daemon(lambda: chess.engine.SimpleEngine.popen_uci(self._path))
         if "MultiPV" not in engine.options:
             engine.close()
             raise chess.engine.EngineError("has no option MultiPV")
         options = {"Threads": 1, "Hash": HASH}
         engine.configure({name: value for name, value in options.items() if name in engine.options})
         return engine
+
+
+def _in_daemon(start: Callable[[], chess.engine.SimpleEngine]) -> chess.engine.SimpleEngine:
+    """Return `start()`, called in a daemon thread.
+
+    python-chess serves an engine in a thread of its own, which is a daemon if its creator is. Any other would keep the
+    interpreter waiting at its end, before `atexit` closes the engine.
+    """
+    results: list[chess.engine.SimpleEngine] = []
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            results.append(start())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def _pawns(score: chess.engine.PovScore) -> float:

@@ -1,6 +1,8 @@
 """The engine of the chess tasks: what it answers, the cache, crashes, and the built-in search in its place."""
 
 import random
+import subprocess
+import sys
 
 import chess
 import pytest
@@ -118,6 +120,21 @@ def test_a_crash_restarts_the_engine_once(tmp_path):
     with open_engine(program) as engine:
         assert engine.value(chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")) == 0.07
     assert len(log.read_text().splitlines()) == 2
+
+
+def test_a_process_that_leaves_its_engine_open_ends(tmp_path):
+    """As runs do, which close it at exit; a thread that is waited for before that would keep them from ending."""
+    program, _ = write_puppet(tmp_path)
+    code = f"""
+import chess
+from sparring.configs.load import load
+from sparring.envs.chess.text_tasks.sources import engine_of
+
+env = load(["+run=rookworld_overfit_r4", "env.engine.path={program}"]).env
+print(engine_of(env).value(chess.Board()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "0.07\n")
 
 
 def test_a_second_crash_names_the_position_and_loses_nothing(tmp_path):
