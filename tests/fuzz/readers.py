@@ -169,10 +169,10 @@ class LeagueRegistry(Reader):
 
 
 class Configuration(Reader):
-    """Missing options have their defaults; a resume compares the file's hash besides."""
+    """Missing options have their defaults, and some may be any text; a resume compares the file's hash besides."""
 
     run = "small"
-    harmless = ("delete",)
+    harmless = ("delete", "retype logger/wandb_project to '7'", "retype init_from to '7'")
 
     def path(self) -> Path:
         return self.root / self.run / "config.yaml"
@@ -204,7 +204,7 @@ class SavedGame(Reader):
 
 
 class PackageGame(SavedGame):
-    """Its id and rules are not read, and null is no value there."""
+    """Its id and rules are not read, and null is no value there; phases may have no results."""
 
     name = "package_game.json"
     harmless = (
@@ -215,6 +215,7 @@ class PackageGame(SavedGame):
         "retype id",
         "retype rules",
         "retype map to 'None'",
+        *(f"rename phases/{number}/results" for number in range(10)),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.configs.core.errors import InputError
-from sparring.curriculum.ratings.game_results import GameResult, head_to_head, meetings, ranks, results
+from sparring.curriculum.ratings.game_results import GameResult, by_player, head_to_head, meetings, ranks, results
 
 
 def test_every_two_seats_are_compared_once():
@@ -37,6 +37,11 @@ def test_results_are_those_of_the_first_name_in_any_seat_order():
 
 def test_results_count_pairs_of_seats():
     assert results([GameResult(("hero", "bot", "bot", "bot"), (2, 1, 2, 4))]) == {("bot", "hero"): (1, 1, 1)}
+
+
+def test_players_of_several_seats_are_placed_by_their_mean():
+    joined = by_player(("one", "six", "six", "six", "six", "six", "six"), (10, 4, 4, 4, 4, 4, 4), count=3)
+    assert joined == GameResult(("one", "six"), (1, 2), 3)
 
 
 @pytest.mark.parametrize("game", [(("a",), (1,)), (("a", "b"), (1,)), (("a", "b"), (0, 1)), (("a", "b"), (1, 3))])

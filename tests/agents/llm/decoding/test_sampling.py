@@ -7,6 +7,7 @@ import torch
 from sparring.agents.llm.backend import PromptError
 from sparring.agents.llm.decoding.constraint import Constraint
 from sparring.agents.llm.decoding.scoring import score
+from sparring.agents.llm.decoding.seeded_sampling import first_best
 from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.endpoint.backend import EndpointBackend
 from sparring.agents.llm.transformers_backend import TransformersBackend
@@ -25,6 +26,11 @@ def constraint():
 @pytest.fixture(scope="module")
 def model():
     return llama(word_tokenizer())
+
+
+def test_the_first_of_equals_is_best():
+    values, row = np.array([1.0, 2.0, 2.0, 0.0, 5.0, 4.0, 5.0]), np.array([0, 0, 0, 1, 1, 1, 1])
+    assert first_best(values, row, np.array([0, 3])).tolist() == [1, 4]
 
 
 def backend(model, constraint, **options):
