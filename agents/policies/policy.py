@@ -95,6 +95,14 @@ class Policy:
         shown, side = self._mirror.show(seen)
         return self._mirror.back(self._answer(shown, deterministic=asked), side)
 
+    @torch.no_grad()
+    def value(self, obs: Tensor) -> Tensor | None:
+        """Return V(s), float32 [B], for observations as in `act`; None for a network without a critic."""
+        if not isinstance(self.network, ActorCritic):
+            return None
+        seen = obs[:, : self.network.obs_dim]
+        return self.network.value(seen if self._mirror is None else self._mirror.show(seen)[0])
+
     def _answer(self, obs: Tensor, *, deterministic: bool) -> Tensor:
         actions, _ = self.network.act(obs, deterministic=deterministic, generator=self._generator)
         return actions

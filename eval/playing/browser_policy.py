@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sparring.agents.play.matches import Contestant
 from sparring.agents.policies.actor_critic import ActorCritic, Residual
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
@@ -18,8 +19,10 @@ RULES = "classic"
 """The only rules that `simulator.js` knows."""
 
 
-def stored_policy(policy: Policy) -> dict[str, Any]:
+def stored_policy(policy: Contestant) -> dict[str, Any]:
     """Return what `makePolicy` of `network.js` takes. Raises `InputError` for a policy that a page cannot run."""
+    if not isinstance(policy, Policy):
+        raise InputError(f"{policy}: a bot has no network to put into a page; give a checkpoint")
     contract, network = policy.contract, policy.network
     if not isinstance(network, ActorCritic):
         raise InputError(f"{policy.name}: is no network of this project, which a page needs; give a checkpoint (.pt)")

@@ -52,12 +52,16 @@ function changes(before, now) {
 
 function show() {
   if (!last) return;
+  if ($("#save")) $("#save").disabled = !over();
   $("#clock").replaceChildren(clockText(last.tick / TPS), element("small", "", speed === 1 ? "" : speed + "× speed"));
   boards.forEach((board, seat) => showBoard(board, last.seen[seat]));
   $("#play").textContent = over() ? "Again" : paused ? (last.tick ? "Resume" : "Start") : "Pause";
   showBanner();
-  last.actions.forEach((action, seat) => showAction($("#seen .seat" + seat), action));
-  $("#value").textContent = last.value === null ? "" : "expects " + last.value.toFixed(2);
+  last.actions.forEach((action, seat) => {
+    $("#seen .seat" + seat).classList.toggle("unknown", !action);
+    if (action) showAction($("#seen .seat" + seat), action);
+  });
+  $("#value").textContent = last.value === null ? "" : "expects a return of " + last.value.toFixed(2);
   arena.paint({ wraps: match.wraps, names: match.names, fighters: last.seen, bullets: last.drawn, trails: history,
     flashes: flashes.map((e) => ({ ...e, age: (last.tick - e.tick) / TPS })) });
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparring.agents.opponents.players import Player, find_player
-from sparring.agents.opponents.suggestions import check_game
+from sparring.agents.opponents.suggestions import check_game, released_of, runs_of
+from sparring.configs.core.paths import CHECKPOINTS
 from sparring.envs.dogfight import GAME
 
 if TYPE_CHECKING:
@@ -27,3 +28,9 @@ def load_opponent(found: Player) -> Entrant:
     from sparring.eval.dogfight.players import load_entrant
 
     return load_entrant(found, "cpu")
+
+
+def known_opponents(first: str) -> tuple[str, ...]:
+    """Return the names that a page offers: `first`, the bots, released policies, and runs with a final policy."""
+    names = (first, *GAME.bots, *released_of(GAME, CHECKPOINTS), *runs_of(GAME, CHECKPOINTS))
+    return tuple(dict.fromkeys(names))

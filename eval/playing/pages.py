@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.policies.policy import Policy
+from sparring.agents.play.matches import Contestant
 from sparring.envs.dogfight import rules as game
 from sparring.eval.dogfight.replay import arena_constants, fill_page
 from sparring.eval.playing.browser_policy import stored_policy
 
 _FOLDER = Path(__file__).parent
 _ABOUT = "Sparring · dogfight"
+_SAVE = '<button id="save" type="button" title="After the end of the match">Save replay</button>'
 
 
-def static_page(policy: Policy) -> str:
+def static_page(policy: Contestant) -> str:
     """Return a page on which one plays against `policy` without a server.
 
-    Raises `InputError` for a policy of challenge rules or from another library.
+    Raises `InputError` for a bot, a policy of challenge rules, or one from another library.
     """
-    config = {"rules": simulator_constants(), "policy": stored_policy(policy), "opponents": [policy.name]}
+    stored = stored_policy(policy)
+    config = {"rules": simulator_constants(), "policy": stored, "opponents": [stored["name"]]}
     return _page(("simulator", "network", "local"), config)
+
+
+def live_page(opponents: Sequence[str], host: str) -> str:
+    """Return the page of the local server at `host`, with a choice of `opponents`."""
+    config = {"rules": simulator_constants(), "opponents": list(opponents)}
+    return _page(("remote",), config, connect=f"ws://{host}", extra=_SAVE)
 
 
 def _page(scripts: tuple[str, ...], config: dict[str, Any], *, connect: str = "'none'", extra: str = "") -> str:

@@ -19,7 +19,7 @@ CODES = {
     "ArrowUp": ("ArrowUp", 38),
     "ArrowRight": ("ArrowRight", 39),
 }
-PATIENCE = 30
+PATIENCE = 120
 """Seconds until a condition of a page counts as failed, on a machine with other load."""
 
 

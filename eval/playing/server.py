@@ -1,0 +1,146 @@
+"""The local server: one page, one WebSocket, open to the browser that came with the token only.
+
+It listens on 127.0.0.1. The address printed at the start holds a token that works once: it is exchanged for a cookie,
+which the page and the WebSocket require. Requests whose Host is not this server are refused, so that a foreign name
+that resolves to 127.0.0.1 reaches nothing, and so are WebSockets whose Origin is another page.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from sparring.configs.core.errors import InputError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.websockets import WebSocket
+
+    from sparring.eval.playing.session import Stage
+
+HOST = "127.0.0.1"
+PACKAGES = ("starlette", "uvicorn", "websockets")
+LARGEST_MESSAGE = 4096
+"""Bytes of a message of the page."""
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def check_packages() -> None:
+    """Raise `InputError` if a package of the extra `play` is missing."""
+    for package in PACKAGES:
+        if find_spec(package) is None:
+            raise InputError(f'{package} is not installed; run pip install -e ".[play]"')
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on 127.0.0.1; port 0 takes any free one. Raises `InputError` if it is taken."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((HOST, port))
+        found.listen()
+    except OSError as error:
+        found.close()
+        raise InputError(f"--port {port}: {error.strerror}; give another, or 0 for any free one") from error
+    return found
+
+
+class Gate:
+    """Decides which requests pass: by Host, Origin, and the token or the cookie that it was exchanged for."""
+
+    def __init__(self, port: int) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.cookie = f"sparring-play-{port}"
+        self.hosts = (f"{HOST}:{port}", f"localhost:{port}")
+        self._key = secrets.token_urlsafe(24)
+        self._unused = True
+
+    @property
+    def address(self) -> str:
+        """The address to open, which works once."""
+        return f"http://{self.hosts[0]}/?token={self.token}"
+
+    def is_ours(self, headers: Mapping[str, str], *, socket: bool = False) -> bool:
+        """Return whether Host is this server, and Origin too; a WebSocket must state its Origin."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host not in self.hosts:
+            return False
+        return not socket if origin is None else origin == f"http://{host}"
+
+    def exchange(self, token: str) -> str | None:
+        """Return the cookie's value for the token, the first time; else None."""
+        if self._unused and secrets.compare_digest(token.encode(), self.token.encode()):
+            self._unused = False
+            return self._key
+        return None
+
+    def knows(self, cookies: Mapping[str, str]) -> bool:
+        """Return whether the cookie is the one given for the token."""
+        return secrets.compare_digest(cookies.get(self.cookie, "").encode(), self._key.encode())
+
+
+def make_app(stage: Stage, gate: Gate) -> Starlette:
+    """Return the application: `/` is the page, `/match` the WebSocket of a match."""
+    from starlette.applications import Starlette
+    from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+    from starlette.routing import Route, WebSocketRoute
+    from starlette.websockets import WebSocketDisconnect
+
+    from sparring.eval.playing.pages import live_page
+    from sparring.eval.playing.session import play_connection
+
+    async def show(request: Request) -> Response:
+        if not gate.is_ours(request.headers):
+            return PlainTextResponse("This server answers only to its own address.\n", 403, _HEADERS)
+        if key := gate.exchange(request.query_params.get("token", "")):
+            response: Response = RedirectResponse("/", 303, _HEADERS)
+            response.set_cookie(gate.cookie, key, httponly=True, samesite="strict")
+            return response
+        if not gate.knows(request.cookies):
+            text = "The address works once, in one browser; start eval/play.py again for a new one.\n"
+            return PlainTextResponse(text, 403, _HEADERS)
+        return HTMLResponse(live_page(stage.opponents, request.headers["host"]), headers=_HEADERS)
+
+    async def fly(connection: WebSocket) -> None:
+        if not (gate.is_ours(connection.headers, socket=True) and gate.knows(connection.cookies)):
+            await connection.close(1008)
+            return
+        await connection.accept()
+
+        async def send(message: dict[str, Any]) -> None:
+            try:
+                await connection.send_text(json.dumps(message))
+            except RuntimeError as error:  # uvicorn's, where the page went away in the middle of a match
+                raise WebSocketDisconnect(1006) from error
+
+        await play_connection(stage, connection.receive_text, send, WebSocketDisconnect)
+
+    return Starlette(routes=[Route("/", show), WebSocketRoute("/match", fly)])
+
+
+def serve(stage: Stage, gate: Gate, listening: socket.socket) -> None:
+    """Answer requests until the process is interrupted."""
+    import uvicorn
+
+    # Without `server_header` and access log: the log would hold the token.
+    config = uvicorn.Config(
+        make_app(stage, gate),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_MESSAGE,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[listening])

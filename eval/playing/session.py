@@ -1,0 +1,165 @@
+"""One connection of the page: its messages, and the loop that plays the match in real time.
+
+60 frames a second go out, each after the ticks of the time that has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from sparring.configs.core.errors import InputError, choose
+from sparring.configs.core.typed import Flag, Number, Text, read, require
+from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
+from sparring.eval.dogfight.players import Entrant
+from sparring.eval.dogfight.replay import write_replay
+from sparring.eval.playing.live_match import YOU, LiveMatch
+from sparring.eval.playing.opponents import find_opponent, load_opponent
+
+FRAME = 1 / 60
+"""Seconds between frames."""
+LONGEST = 0.1
+"""Seconds that one frame may stand for; a machine that is later loses time instead of jumping."""
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class PageMessage(TypedDict):
+    """A message of the page; the keys beside `kind` depend on it."""
+
+    kind: Literal["begin", "pace", "hold", "save"]
+    opponent: NotRequired[Text]
+    regime: NotRequired[Text]
+    speed: NotRequired[Annotated[Number, Field(ge=0.1, le=2.0)]]
+    paused: NotRequired[Flag]
+    action: NotRequired[Annotated[list[Number], Field(min_length=3, max_length=3)]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Common settings of all connections."""
+
+    opponents: tuple[str, ...]
+    """Names offered by the page; no others are loaded."""
+    rules: str | None
+    seed: int
+    folder: Path
+    """Folder of saved replays."""
+
+
+class PlaySession:
+    """The match of one connection. `receive` takes the page's messages, `run` plays until it is cancelled."""
+
+    def __init__(self, stage: Stage, send: Send) -> None:
+        self._stage, self._send = stage, send
+        self._match: LiveMatch | None = None
+        self._entrants: dict[str, Entrant] = {}
+        self._matches = 0
+        self._action, self._speed, self._paused = [0.0, 0.0, 0.0], 1.0, True
+        self._changed = asyncio.Event()
+
+    async def receive(self, text: str) -> None:
+        """Obey one message; a wrong one, or an opponent that cannot play, is answered with a note."""
+        try:
+            message = read(PageMessage, json.loads(text), "message")
+            await getattr(self, f"_{message['kind']}")(message)
+        except (InputError, ValueError, RecursionError) as error:
+            await self._send(
+                {"kind": "note", "text": str(error) if isinstance(error, InputError) else "not understood"}
+            )
+
+    async def run(self) -> None:
+        """Play in real time whenever there is a match that is neither paused nor over."""
+        clock = asyncio.get_running_loop().time
+        before, owed = clock(), 0.0
+        while True:
+            match = self._match
+            if match is None or self._paused or match.over:
+                self._changed.clear()
+                await self._changed.wait()
+                before, owed = clock(), 0.0
+            else:
+                await asyncio.sleep(max(before + FRAME - clock(), 0.0))
+                before, passed = clock(), clock() - before
+                owed += min(passed, LONGEST) * TICKS_PER_SECOND * self._speed
+                if owed >= 1.0 and match is self._match:
+                    for _ in range(int(owed)):
+                        match.tick(self._action)
+                    await self._send({"kind": "frame", **match.frame.message()})
+                owed %= 1.0
+
+    def close(self) -> None:
+        """Release the match."""
+        if self._match:
+            self._match.close()
+            self._match = None
+
+    async def _begin(self, message: PageMessage) -> None:
+        name = choose("opponent", message.get("opponent", self._stage.opponents[0]), self._stage.opponents)
+        regime = choose("regime", message.get("regime", "default"), tuple(REGIMES))
+        self._paused = True
+        if name not in self._entrants:
+            await self._send({"kind": "note", "text": f"loading {name} ..."})
+            # Loading takes seconds: a thread keeps the connection alive meanwhile.
+            self._entrants[name] = await asyncio.to_thread(lambda: load_opponent(find_opponent(name)))
+        self._matches += 1
+        seed = (self._stage.seed + self._matches) % 2**31
+        match = LiveMatch(self._entrants[name], regime=regime, seed=seed, rules=self._stage.rules)
+        self.close()
+        self._match = match
+        wraps, note = match.rules == "challenge", f"{match.rules} rules · {regime}"
+        names = [YOU, match.opponent.name]
+        told = {"names": names, "maxHp": match.max_hp, "wraps": wraps, "regime": regime, "note": note}
+        await self._send({"kind": "match", **told})
+        await self._send({"kind": "frame", **match.frame.message()})
+        await self._send({"kind": "note", "text": "; ".join(match.opponent.notes)})
+
+    async def _pace(self, message: PageMessage) -> None:
+        self._speed = message.get("speed", self._speed)
+        self._paused = message.get("paused", self._paused)
+        self._changed.set()
+
+    async def _hold(self, message: PageMessage) -> None:
+        require("action" in message, "message.action is missing")
+        self._action = message["action"]
+
+    async def _save(self, message: PageMessage) -> None:
+        require(self._match is not None and self._match.over, "a replay is saved after the end of the match")
+        assert self._match is not None
+        path = _free_name(self._stage.folder)
+        try:
+            write_replay(path, [self._match.recording()])
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written ({error.strerror}); give another --replays") from error
+        await self._send({"kind": "note", "text": f"saved {path}"})
+
+
+def _free_name(folder: Path) -> Path:
+    """Return the first of match-1.html, match-2.html ... that does not exist."""
+    number = 1
+    while (path := folder / f"match-{number}.html").exists():
+        number += 1
+    return path
+
+
+async def play_connection(stage: Stage, texts: Callable[[], Awaitable[str]], send: Send, gone: type[Exception]) -> None:
+    """Serve one connection until `texts` or `send` raises `gone`."""
+    session = PlaySession(stage, send)
+    loop = asyncio.create_task(session.run())
+    try:
+        with suppress(gone):
+            while not loop.done():
+                await session.receive(await texts())
+    finally:
+        loop.cancel()
+        with suppress(asyncio.CancelledError, gone):
+            await loop
+        session.close()

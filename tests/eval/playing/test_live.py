@@ -1,0 +1,323 @@
+"""The server for playing: matches in the process, access, the page in a browser, replays, and errors."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.dogfight import rules as game
+from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.eval import play
+from sparring.eval.playing import server
+from sparring.eval.playing.live_match import LiveMatch
+from sparring.eval.playing.opponents import find_opponent, load_opponent
+from sparring.eval.playing.options import DEFAULT_OPPONENT
+from sparring.eval.playing.server import Gate, listen
+from sparring.eval.playing.session import PlaySession, Stage
+from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
+from tests.eval.playing.browser import browser
+
+# ---- a match
+
+
+def opponent(name=DEFAULT_OPPONENT):
+    return load_opponent(find_opponent(name))
+
+
+def fly(match, action, ticks=game.MAX_TICKS):
+    frames = [match.frame]
+    while not match.over and len(frames) <= ticks:
+        frames.append(match.tick(action))
+    return frames
+
+
+def test_a_match_against_a_policy_is_that_of_the_batch():
+    """The policy decides every ten ticks; the person's action counts in each."""
+    entrant = opponent()
+    match = LiveMatch(entrant, regime="tank_fight", seed=3)
+    frames = fly(match, [0.5, 1.0, 1.0], ticks=200)
+    batch = DogfightBatch(1, trace=1, threads=1, action_repeat=10, seed=3)
+    batch.set_ranges(game.ranges("tank_fight"))
+    batch.reset(3)
+    rows = []
+    for _ in range(20):
+        action = torch.stack([torch.tensor([0.5, 1.0, 1.0]), entrant.contestant.act(batch.obs[:, 1])[0]])
+        batch.step(action[None])
+        rows.extend(batch.trace[0].numpy().copy())
+    assert np.array_equal([frame.row for frame in frames[1:]], rows)
+    assert (match.max_hp, match.rules) == (8, "classic")
+    assert frames[0].row[-1] == 0
+    for one in (match, batch):
+        one.close()
+
+
+@pytest.mark.parametrize("rules", ["classic", "challenge"])
+def test_a_match_against_a_bot_ends_and_becomes_a_replay(rules):
+    match = LiveMatch(opponent("ace"), regime="default", seed=1, rules=rules)
+    frames = fly(match, [0.2, 0.7, 0.0])
+    recording = match.recording()
+    assert match.over
+    assert recording.outcome == frames[-1].outcome
+    assert np.array_equal(recording.rows, [frame.row for frame in frames[1:]])
+    assert (recording.left, recording.right, recording.rules) == ("You", "ace", rules)
+    assert [frame.outcome for frame in frames[:-1]] == [-1] * (len(frames) - 1)
+    assert match.tick([0, 0, 0]) is frames[-1]
+    assert frames[-1].message()["actions"][1] is None
+    match.close()
+
+
+def test_the_value_is_the_critics():
+    entrant = opponent()
+    match = LiveMatch(entrant, regime="default", seed=0)
+    batch = DogfightBatch(1, threads=1, seed=0)
+    seen, _ = entrant.contestant._mirror.show(batch.obs[:, 1])
+    with torch.no_grad():
+        expected = entrant.contestant.network.critic(seen).item()
+    assert match.frame.value == pytest.approx(expected, abs=1e-3)
+    for one in (match, batch):
+        one.close()
+
+
+# ---- messages
+
+
+def talk(messages, tmp_path, seconds=0.0):
+    """Send messages to a session and return its answers."""
+    told = []
+
+    async def main():
+        async def send(message):
+            told.append(message)
+
+        session = PlaySession(Stage(("do_nothing", "ace"), None, 0, tmp_path), send)
+        loop = asyncio.create_task(session.run())
+        for message in messages:
+            await session.receive(message if isinstance(message, str) else json.dumps(message))
+        await asyncio.sleep(seconds)
+        loop.cancel()
+        session.close()
+
+    asyncio.run(main())
+    return told
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("{", "not understood"),
+        ("[" * 5000, "not understood"),
+        ({"kind": "run"}, "message.kind"),
+        ({"kind": "begin", "opponent": "/etc/passwd"}, "unknown opponent"),
+        ({"kind": "begin", "regime": "moon"}, "unknown regime"),
+        ({"kind": "pace", "speed": 1e9}, "message.speed"),
+        ({"kind": "hold", "action": [0.0, 1.0]}, "message.action"),
+        ({"kind": "hold"}, "message.action is missing"),
+        ('{"kind": "hold", "action": [NaN, 0.0, 0.0]}', "message.action"),
+        ({"kind": "save"}, "after the end"),
+    ],
+)
+def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
+    (answer,) = talk([message], tmp_path)
+    assert answer["kind"] == "note"
+    assert words in answer["text"]
+
+
+def test_a_match_begins_paused_and_runs_at_its_pace(tmp_path):
+    still = talk([{"kind": "begin", "opponent": "ace"}], tmp_path, seconds=0.2)
+    assert [message["kind"] for message in still] == ["note", "match", "frame", "note"]
+    told = talk(
+        [{"kind": "begin"}, {"kind": "hold", "action": [1, 1.0, 0]}, {"kind": "pace", "speed": 0.25, "paused": False}],
+        tmp_path,
+        seconds=0.4,
+    )
+    frames = [message for message in told if message["kind"] == "frame"]
+    ticks = [frame["tick"] for frame in frames]
+    assert ticks == sorted(set(ticks))
+    # A quarter of 120 ticks a second for 0.4 s, and however long the cancelled sleep took on a busy machine.
+    assert 1 <= ticks[-1] <= 24
+    assert frames[-1]["actions"][0] == [1.0, 1.0, 0.0]
+
+
+# ---- access
+
+
+@contextmanager
+def serving(tmp_path, *arguments):
+    """Run the command on a free port; yield its address with the token, and the process. It prints nothing more."""
+    command = [sys.executable, str(ROOT / "eval" / "play.py"), "--port", "0", "--no-browser", "--quiet"]
+    out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen([*command, "--replays", str(tmp_path / "replays"), *arguments], cwd=tmp_path, **out)
+    try:
+        line = next((line for line in process.stdout if line.startswith("Play at ")), "")
+        assert process.stdout.readline() == "The address works once; Ctrl-C ends the server.\n"
+        yield line.removeprefix("Play at ").strip(), process
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=120)[0] == ""
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def ask(url, **headers):
+    """The status and headers of a GET without cookies of its own."""
+    try:
+        with urllib.request.build_opener(NoRedirect).open(urllib.request.Request(url, headers=headers)) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers
+
+
+def test_only_the_browser_with_the_token_gets_in(tmp_path):
+    with serving(tmp_path, "--opponent", "ace") as (address, process):
+        base, host = address.split("?")[0], re.search(r"127\.0\.0\.1:\d+", address)[0]
+        assert ask(base)[0] == 403
+        assert ask(base + "?token=wrong")[0] == 403
+        assert ask(address, Host="evil.example")[0] == 403
+        assert ask(address, Origin="http://evil.example")[0] == 403
+        status, headers = ask(address)
+        assert (status, headers["Location"]) == (303, "/")
+        cookie = headers["Set-Cookie"].split(";")[0]
+        assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in headers["Set-Cookie"].split(";")}
+        assert ask(address)[0] == 403, "the token works once"
+        status, headers = ask(base, Cookie=cookie)
+        assert (status, headers["X-Frame-Options"], headers["Cache-Control"]) == (200, "DENY", "no-store")
+        assert ask(base, Cookie=cookie, Host="evil.example")[0] == 403
+        for origin, sent in ((None, cookie), ("http://evil.example", cookie), (f"http://{host}", "other=1")):
+            with (
+                pytest.raises(InvalidStatus),
+                connect(f"ws://{host}/match", origin=origin, additional_headers={"Cookie": sent}),
+            ):
+                pass
+        with connect(f"ws://{host}/match", origin=f"http://{host}", additional_headers={"Cookie": cookie}) as one:
+            one.send(json.dumps({"kind": "begin", "opponent": "ace", "regime": "default"}))
+            assert json.loads(one.recv(timeout=30))["kind"] == "note"
+            assert json.loads(one.recv(timeout=30))["names"] == ["You", "ace"]
+            one.send(json.dumps({"kind": "pace", "paused": False}))
+            while json.loads(one.recv(timeout=30)).get("tick", 0) < 5:
+                pass  # the connection then ends in the middle of a match
+    assert process.returncode == 130
+
+
+def test_the_server_listens_on_loopback_only():
+    with listen(0) as one:
+        assert one.getsockname()[0] == "127.0.0.1"
+
+
+def test_the_cookie_of_one_server_opens_no_other():
+    one, other = Gate(1), Gate(1)
+    key = one.exchange(one.token)
+    assert one.knows({one.cookie: key})
+    assert not other.knows({one.cookie: key})
+    assert not one.knows({})
+
+
+# ---- in a browser
+
+
+@needs_chromium
+def test_a_match_is_played_and_saved(tmp_path):
+    with serving(tmp_path) as (address, _), browser(tmp_path / "profile") as page:
+        page.open(address)
+        page.until("play.state().last")
+        assert page.value("location.href").endswith("/")
+        assert page.value("document.querySelector('#opponent').value") == DEFAULT_OPPONENT
+        assert page.value("document.querySelector('#save').disabled")
+        page.key(" ")
+        page.until("play.state().last.tick > 5")
+        page.key("ArrowLeft", "keyDown")
+        page.until("play.state().last.actions[0][0] === 1")
+        page.key("ArrowLeft", "keyUp")
+        page.until("play.state().last.actions[0][0] === 0 && play.state().last.value !== null")
+        page.key("p")
+        page.until("play.state().paused")
+        tick = page.value("new Promise((done) => setTimeout(() => done(play.state().last.tick), 500))")
+        assert page.value("new Promise((done) => setTimeout(() => done(play.state().last.tick), 300))") == tick
+        page.choose("#regime", "glass_cannon")
+        page.until("play.state().match.maxHp === 3")
+        page.choose("#opponent", "brawler")
+        page.until("play.state().match.names[1] === 'brawler' && play.state().last?.actions[1] === null")
+        page.choose("#opponent", DEFAULT_OPPONENT)
+        page.until("play.state().match.names[1] !== 'brawler' && play.state().last")
+        page.mouse("#stage")
+        page.until("play.state().last.tick > 0")
+        page.value("play.source.pace({ speed: 2, paused: false })")  # the test is in a hurry
+        page.until("play.state().last.outcome >= 0")
+        page.until("document.querySelector('#banner b').textContent")
+        page.mouse("#save")
+        page.until("document.querySelector('#note').textContent.startsWith('saved')")
+        assert page.console == []
+    saved = tmp_path / "replays" / "match-1.html"
+    state = selftest(browse(saved, "t=999&selftest", "--dump-dom"))
+    assert state["names"] == ["You", DEFAULT_OPPONENT]
+    assert state["ended"]
+
+
+@needs_chromium
+def test_it_fits_a_phone(tmp_path):
+    with serving(tmp_path, "--opponent", "ace") as (address, _), browser(tmp_path / "profile") as page:
+        page.open(address, width=400, height=800, mobile=True)
+        page.until("play.state().last")
+        assert page.value("document.documentElement.scrollWidth") <= 400
+
+
+# ---- errors
+
+
+def test_a_port_in_use_is_one_line(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert play.main(["--port", str(port), "--quiet"]) == 2
+    assert f"eval/play.py: --port {port}: Address already in use; give another, or 0" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(server, "find_spec", lambda name: None if name == "uvicorn" else name)
+    assert play.main(["--quiet"]) == 2
+    assert 'uvicorn is not installed; run pip install -e ".[play]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--opponent", "brawlr"], "did you mean 'brawler'?"),
+        (["--port", "70000"], "--port 70000"),
+        (["--rules", "casual"], "unknown rules 'casual'"),
+        (["--rules", "challenge", "--static", "x.html"], "--rules does not go with --static"),
+    ],
+)
+def test_bad_options_are_one_line(arguments, words, capsys):
+    assert play.main([*arguments, "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert words in line
+
+
+def test_an_opponent_of_other_rules_is_refused():
+    with pytest.raises(InputError, match="rules=classic and cannot play with rules=challenge"):
+        LiveMatch(opponent(), regime="default", seed=0, rules="challenge")
+
+
+def test_help_names_every_option():
+    command = [sys.executable, str(ROOT / "eval" / "play.py"), "--help"]
+    text = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "120"}
+    ).stdout
+    assert {"--opponent", "--rules", "--port", "--replays", "--static", "--no-browser"} <= set(
+        re.findall(r"--[a-z-]+", text)
+    )
