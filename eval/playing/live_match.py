@@ -1,7 +1,7 @@
 """A match of a person in seat 0 against an opponent in seat 1, tick by tick, on a batch of one match.
 
 Under classic rules the person's action counts in every tick, bots decide in every tick and policies as often as in
-training. Under challenge rules an observation holds four steps, so that everybody decides once a step of ten ticks.
+training. Under challenge rules an observation holds four steps, so that both sides decide once a step of ten ticks.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class PlaySession:
         self._changed = asyncio.Event()
 
     async def receive(self, text: str) -> None:
-        """Obey one message; a wrong one, or an opponent that cannot play, is answered with a note."""
+        """Apply one message; a wrong one, or an opponent that cannot play, is answered with a note."""
         try:
             message = read(PageMessage, json.loads(text), "message")
             await getattr(self, f"_{message['kind']}")(message)
@@ -110,8 +110,8 @@ class PlaySession:
             await self._send({"kind": "note", "text": f"loading {name} ..."})
             # Loading takes seconds: a thread keeps the connection alive meanwhile.
             self._entrants[name] = await asyncio.to_thread(lambda: load_opponent(find_opponent(name)))
-        self._matches += 1
         seed = (self._stage.seed + self._matches) % 2**31
+        self._matches += 1
         match = LiveMatch(self._entrants[name], regime=regime, seed=seed, rules=self._stage.rules)
         self.close()
         self._match = match

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
+from sparring.configs.schema import NetworkConfig
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
 from sparring.eval import play
@@ -151,6 +153,37 @@ def test_the_network_agrees_with_torch(both, released):
             assert np.abs(np.array(told["output"]) - expected.numpy()).max() < 1e-5
 
 
+OUTPUT = """
+<script>
+const out = document.createElement("pre");
+out.id = "selftest";
+out.textContent = JSON.stringify(DATA.map((obs) => play.source.policy.output(Float32Array.from(obs))));
+document.body.append(out);
+</script>
+"""
+
+
+@needs_chromium
+@pytest.mark.parametrize(("activation", "blocks", "obs_dim"), [("tanh", 0, 46), ("relu", 2, 59), ("tanh", 1, 59)])
+def test_every_network_agrees_with_torch(activation, blocks, obs_dim, released, tmp_path):
+    """Both activations, residual blocks with their norms, and policies that do not observe the physics."""
+    shape = NetworkConfig(hidden=24, blocks=blocks, activation=activation)
+    network = ActorCritic(obs_dim, 2, 1, shape, seed=5)
+    with torch.no_grad():
+        for parameter in network.actor.parameters():  # no bias is zero and no scale one
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)) / 8)
+    contract = released.contract | {"obs_dim": obs_dim, "observe_physics": obs_dim == 59, "mirror": False}
+    policy = Policy(network, contract, name="mine")
+    obs = torch.randn(20, 59, generator=torch.Generator().manual_seed(2))
+    file = tmp_path / "page.html"
+    driver = OUTPUT.replace("DATA", json.dumps(obs.tolist()))
+    file.write_text(static_page(policy).replace("</body>", driver + "</body>"))
+    with torch.no_grad():
+        expected = network.actor(obs[:, :obs_dim]).numpy()
+    assert np.abs(expected).max() > 0.1
+    assert np.abs(np.array(selftest(browse(file, "", "--dump-dom"))) - expected).max() < 1e-5
+
+
 # ---- the page in a browser
 
 
@@ -162,6 +195,7 @@ def test_the_page_carries_everything_and_asks_for_nothing(page):
 
 
 def test_the_tracked_page_is_the_one_of_the_command(tmp_path, capsys):
+    """After a change of its parts: python eval/play.py --static docs/play.html."""
     assert play.main(["--static", str(tmp_path / "page.html")]) == 0
     assert "Wrote" in capsys.readouterr().out
     assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "play.html").read_text()
