@@ -55,10 +55,10 @@ def counts(share: Sequence[float] | np.ndarray, n: int) -> np.ndarray:
     exact = np.asarray(share, dtype=np.float64)
     if not (np.all(exact >= 0.0) and abs(exact.sum() - 1.0) < 1e-6):
         raise ValueError(f"shares {exact.tolist()} are no shares; give numbers of at least 0 that sum to 1")
-    # Rounding to 9 digits makes shares such as 1/3 give equal remainders, so that ties are real ties.
-    exact = np.round(exact / exact.sum() * n, 9)
+    exact = exact / exact.sum() * n
     whole = np.floor(exact).astype(np.int64)
-    order = np.argsort(whole - exact, kind="stable")  # Largest remainder first.
+    # Largest remainder first. Rounding makes those of shares such as 0.1 equal, so that ties are real ties.
+    order = np.argsort(np.round(whole - exact, 9), kind="stable")
     whole[order[: n - int(whole.sum())]] += 1
     return whole
 

@@ -1,4 +1,5 @@
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -64,6 +65,16 @@ def test_counts_by_largest_remainder():
     assert counts([0.05, 0.05, 0.45, 0.45], 16).tolist() == [1, 1, 7, 7]  # exact 0.8, 0.8, 7.2, 7.2
     assert counts([1 / 3, 1 / 3, 1 / 3], 4).tolist() == [2, 1, 1]
     assert counts([0.0, 1.0], 5).tolist() == [0, 5]
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=5).filter(any), st.integers(1, 60))
+def test_counts_are_those_of_exact_fractions(parts, n):
+    """Decimal shares have no exact binary value; ties of their remainders go to the lower index all the same."""
+    exact = [Fraction(part * n, sum(parts)) for part in parts]
+    whole = [int(value) for value in exact]
+    for place in sorted(range(len(parts)), key=lambda place: whole[place] - exact[place])[: n - sum(whole)]:
+        whole[place] += 1
+    assert counts([part / sum(parts) for part in parts], n).tolist() == whole
 
 
 @pytest.mark.parametrize("wrong", [[0.5, 0.6], [1.5, -0.5], [np.nan, 1.0], [0.0]])

@@ -109,6 +109,14 @@ def test_a_flipped_bit_is_noticed(tmp_path):
         pool.load("snapshot_000050")
 
 
+def test_the_snapshot_of_another_update_is_noticed(tmp_path):
+    """A whole file, of the same network."""
+    pool = filled(tmp_path, [1000.0, 1000.0])
+    pool.path("snapshot_000050").write_bytes(pool.path("snapshot_000100").read_bytes())
+    with pytest.raises(PoolError, match=r"snapshot_000050\.pt: is damaged \(its SHA-256"):
+        pool.load("snapshot_000050")
+
+
 def test_a_missing_file_is_named(tmp_path):
     pool = filled(tmp_path, [1000.0])
     pool.path("snapshot_000050").unlink()

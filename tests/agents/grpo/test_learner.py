@@ -9,6 +9,7 @@ import torch
 from sparring.agents.grpo.learner import Sample
 from sparring.agents.grpo.objective.groups import group_ids
 from sparring.agents.llm.decoding.constraint import Constraint
+from sparring.agents.llm.decoding.token_batch import collate
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.agents.run.guard import Guard, GuardVerdict
 from sparring.configs.schema import GuardConfig
@@ -40,6 +41,16 @@ def samples_of(turns, sign=1.0):
     return [Sample(turn.decision, sign * (1.0 if number % 2 else -1.0)) for number, turn in enumerate(turns)]
 
 
+def lead(learner, samples):
+    """Mean log-probability of the good samples' tokens, less that of the bad ones'."""
+    with torch.no_grad():
+        good, bad = (
+            learner._score(collate([one.decision for one in samples if sign * one.advantage > 0])).logp.mean()
+            for sign in (1, -1)
+        )
+    return float(good - bad)
+
+
 def test_before_any_update_every_ratio_is_one_and_the_kl_is_zero(played):
     metrics = toy_learner().learn(samples_of(played))  # one minibatch: everything is measured before the first step
     assert metrics["ppo/ratio_mean"] == pytest.approx(1.0, abs=1e-5)
@@ -50,8 +61,10 @@ def test_before_any_update_every_ratio_is_one_and_the_kl_is_zero(played):
 
 def test_a_step_makes_good_decisions_likelier_and_the_kl_shows_it(played):
     learner = toy_learner("grpo.kl_beta=0", "grpo.target_kl=0")
+    before = lead(learner, samples_of(played))
     for _ in range(5):
         metrics = learner.learn(samples_of(played))
+    assert lead(learner, samples_of(played)) > before + 0.05
     assert metrics["benchmark/loss"] < -0.05
     assert metrics["kl/mean"] > 1e-3
     assert metrics["ppo/ratio_std"] > 0.01

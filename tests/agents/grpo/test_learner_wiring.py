@@ -148,6 +148,23 @@ def test_importance_weights_multiply_the_gradient(gap, weight):
     assert found["benchmark/grad_norm"] == pytest.approx(weight * plain["benchmark/grad_norm"], rel=1e-3)
 
 
+def test_masked_tokens_take_no_part():
+    """Every second token, further than log 4 from the trainer's: however far it is, the step is the same."""
+    options = ("grpo.importance_mask=true", "grpo.use_importance_correction=true", "grpo.importance_cap=4")
+    steps = []
+    for far in (2.0, 3.0):
+        given = []
+        for one in samples():
+            logprobs = one.decision.logprobs - np.float32(far) * (np.arange(len(one.decision.logprobs)) % 2)
+            given.append(replace(one, decision=replace(one.decision, logprobs=logprobs.astype(np.float32))))
+        learner = toy_learner(*WHOLE, *options)
+        before, metrics = weights(learner), learner.learn(given)
+        assert 0.2 < metrics["ppo/is_masked_fraction"] < 0.8
+        assert furthest(before, weights(learner)) > 1e-3
+        steps.append({name: state["exp_avg"] for name, state in enumerate(learner.optimizer.state.values())})
+    assert furthest(*steps) == 0.0
+
+
 def test_every_epoch_of_every_step_has_an_order_of_its_own():
     learner, orders = toy_learner("grpo.target_kl=0", "grpo.epochs=2", "grpo.minibatch_samples=1000"), []
     numbers = {id(one): number for number, one in enumerate(samples())}

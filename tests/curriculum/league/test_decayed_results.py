@@ -46,3 +46,4 @@ def test_who_leaves_is_forgotten():
     league = leave(league_after(ace=(30, 0, 0), brawler=(0, 0, 30)), ["ace", "never met"])
     assert known_win_rates(league, CHALLENGER) == {"brawler": 0.0}
     assert list(league.agents) == ["brawler", CHALLENGER]
+    assert list(league.records) == [("brawler", CHALLENGER)]

@@ -73,6 +73,14 @@ def test_chances_by_category_by_hand():
     assert chance == pytest.approx(dict.fromkeys(("chaos", "defensive", "territorial", "coordinated"), 0.05 / 4))
 
 
+@pytest.mark.parametrize("mode", ["category", "win_rate", "rating"])
+def test_the_challenger_is_no_opponent_of_another_hero(mode):
+    league = small_league(5, **SPREAD)
+    found = chances(league, config(matchmaking=mode), step=0, steps=100, hero="checkpoint_000030")
+    assert CHALLENGER not in found
+    assert sum(found.values()) == pytest.approx(1.0)
+
+
 def test_peers_fall_back_to_those_within_300_and_then_to_self_play():
     chance = at(small_league(2, c10=1300.0, c20=1301.0), self_play=0.0, peer=1.0, exploitable=0.0, baseline=0.0)
     assert chance == {"checkpoint_000010": 1.0}

@@ -47,6 +47,15 @@ def test_opponents_sit_around_the_hero_with_their_own_ratings():
         assert len(rated) == 6
 
 
+def test_opponents_have_their_ratings_of_the_moment():
+    league = new_league(("random", "chaos", "dumbbot"), "toy")
+    league = enter_checkpoint(league, step=1, path="step_000001.pt")
+    risen = replace(league, agents=league.agents | {"chaos": replace(league["chaos"], elo=1234.5)})
+    given = {"seats": 7, "policy_version": 0, "seed": 3, "step": 0, "draw": met, "league": risen}
+    for group in draw_plan(CONFIG, **given).groups:
+        assert {group.ratings[seat] for seat, name in enumerate(group.players) if name == "chaos"} == {1234.5}
+
+
 def test_in_self_play_all_seven_learn_and_no_opponent_is_drawn():
     for group in groups(play="self_play", draw=refuse, steps=2):
         assert group.heroes == (0, 1, 2, 3, 4, 5, 6)

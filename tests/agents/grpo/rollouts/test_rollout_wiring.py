@@ -254,6 +254,16 @@ def test_a_game_that_has_stopped_earns_nothing_while_others_go_on(strategic):
     assert len(paid[0]) > 20
 
 
+def test_the_bots_of_every_game_have_draws_of_their_own(monkeypatch):
+    """Two groups from one seed: a bot's draws follow from the number of its game."""
+    numbers, process = [], DiplomacyBatch.process
+    monkeypatch.setattr(
+        DiplomacyBatch, "process", lambda batch: numbers.append(batch.game_id.tolist()) or process(batch)
+    )
+    played(PLAIN, plan(group(0, 1, seed=1), group(0, 1, seed=1)), bot="defensive")
+    assert {len(set(games)) for games in numbers if len(games) == 2 * SAMPLES} == {2 * SAMPLES}
+
+
 def board(state, game):
     return b"".join(values[game].numpy().tobytes() for values in state.values())
 
