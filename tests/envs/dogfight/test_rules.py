@@ -167,6 +167,13 @@ def test_the_classic_ground_does_not_kill():
     assert not bool(batch.terminated)
 
 
+@pytest.mark.parametrize(("altitude", "dies"), [(5.0, True), (5.01, False)])
+def test_the_ground_of_the_challenge_kills_at_5_m(altitude, dies):
+    batch = scene({"x": 0.0, "y": altitude, "yaw": 0.0, "speed": 200.0}, RIGHT, rule_set="challenge")
+    play(batch)
+    assert bool(batch.terminated) == dies
+
+
 # Guns and armour
 
 
