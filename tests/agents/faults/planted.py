@@ -75,7 +75,7 @@ def run(config):
     """As the command line runs it: exit codes and messages for a person."""
     train.load = lambda arguments: config
     trainer.estimate_seconds = lambda *_, **__: 0.0  # a trial would reach the places of faults first
-    sys.exit(train.main([]))
+    sys.exit(train.main(["seed=1"]))
 
 
 def run_telling(root, sender, **options):
