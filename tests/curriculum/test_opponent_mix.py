@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparring.curriculum.opponent_mix import counts, deal, shares
@@ -67,6 +67,8 @@ def test_counts_by_largest_remainder():
     assert counts([0.0, 1.0], 5).tolist() == [0, 5]
 
 
+@example([1, 1, 7], 6)
+@example([1, 3, 6], 14)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=5).filter(any), st.integers(1, 60))
 def test_counts_are_those_of_exact_fractions(parts, n):
     """Decimal shares have no exact binary value; ties of their remainders go to the lower index all the same."""
