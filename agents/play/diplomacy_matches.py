@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -66,14 +66,14 @@ def play_seats(batch: DiplomacyBatch, seats: Sequence[Seat], *, fallback_bot: st
     objects decide everything.
     """
     bots = [seat if isinstance(seat, str) else fallback_bot for seat in seats]
-    writing = torch.tensor([not isinstance(seat, str | ActorCritic) for seat in seats])
+    writing = torch.tensor([not isinstance(seat, str | torch.nn.Module) for seat in seats])
     batch.reset()
     batch.players.copy_(torch.tensor([codes.BOTS.index(bot) for bot in bots]).masked_fill(writing, codes.ACTIONS))
     while not bool(batch.done.all()):
         batch.draw_orders(seed)
         for power, seat in enumerate(seats):
-            if isinstance(seat, ActorCritic):
-                order_moves(batch, seat, power)
+            if isinstance(seat, torch.nn.Module):
+                order_moves(batch, cast(ActorCritic, seat), power)
             elif not isinstance(seat, str):
                 seat.write(batch, power, ~batch.done.bool())
         batch.process()

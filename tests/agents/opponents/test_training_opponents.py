@@ -26,6 +26,7 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.opponent_names import label_of, labelled_phases, opponent_labels, opponent_phases
 from sparring.envs.dogfight.rules import BOTS
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed
+from tests.agents.stop_after import StopAfter
 from tests.eval.onnx_export.onnx_models import linear
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -106,8 +107,7 @@ def test_all_kinds_train_side_by_side_with_snapshots_and_a_resumed_run_is_the_sa
         "evaluation": EvaluationConfig(every=2, games=2),
     }
     train(config(tmp_path / "whole", **options))
-    with pytest.raises(SystemExit):
-        train(config(tmp_path / "cut", **options), observe=lambda metrics: "eval/hawk/win_rate" in metrics)
+    train(config(tmp_path / "cut", **options), callbacks=[StopAfter("eval/hawk/win_rate")])
     assert len(metrics(tmp_path / "cut")) == 2
     train(config(tmp_path / "cut", **options))
     assert untimed(metrics(tmp_path / "cut")) == untimed(metrics(tmp_path / "whole"))
@@ -123,8 +123,7 @@ def test_all_kinds_train_side_by_side_with_snapshots_and_a_resumed_run_is_the_sa
 
 def test_a_changed_file_is_refused_on_resuming(tmp_path, file, onnx_file):
     options = {"phases": phases("ace", str(onnx_file)), "env": DogfightEnvConfig(num_envs=20)}
-    with pytest.raises(SystemExit):
-        train(config(tmp_path / "runs", **options), observe=lambda metrics: True)
+    train(config(tmp_path / "runs", **options), callbacks=[StopAfter("env_steps")])
     onnx.save(linear(seed=1), onnx_file)
     message = rf"opponent {re.escape(str(onnx_file))}: the file has changed since the run was started, its SHA-256 is"
     with pytest.raises(InputError, match=message) as error:
