@@ -16,9 +16,9 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/play.py")
 
+from sparring.agents.opponents.players import Player
 from sparring.configs.core.files import write_atomically
 from sparring.eval.command import announce_loading, make_folders, run_command, use_machine, write_asked
-from sparring.eval.players import Player
 from sparring.eval.playing.opponents import find_opponent, known_opponents, load_opponent
 from sparring.eval.playing.options import PlayingOptions, read_options
 from sparring.eval.playing.server import Gate, check_packages, listen, serve

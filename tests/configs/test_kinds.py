@@ -80,11 +80,11 @@ def test_help_says_whose_an_option_is():
     assert "env.normalize_obs=False True or False; Gymnasium only" in text
     assert "evaluation.every=0 [0, 10000000]; the dogfight and Diplomacy and chess only" in text
     assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
-    assert "env.num_envs=256 [1, 1000000]; ppo and sb3 only env.rules" in text
+    assert "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches or copies played at once. env.rules" in text
     assert "grpo.steps=200 [1, 10000000]; grpo only" in text
     assert "trainer=ppo ppo, sb3, grpo, clone" in text
     assert "env.id=sparring/Dogfight-v1 an id" in text
-    assert "seed=1 [0, 2147483647] device" in text
+    assert "seed=1 [0, 2147483647]" in text
 
 
 @pytest.mark.parametrize("run", runs())

@@ -463,4 +463,4 @@ def test_python_in_the_docstring():
 
 def test_the_page_is_written():
     page = Path(__file__).resolve().parents[4] / "docs" / "envs" / "diplomacy.md"
-    assert page.read_text(encoding="utf-8").endswith(f"# {codes.ENV_ID}\n\n{DOC}\n")
+    assert DOC in page.read_text(encoding="utf-8")
