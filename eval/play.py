@@ -1,6 +1,6 @@
 """Fly the dogfight against a policy or a bot in the browser: `python eval/play.py`; `--help` lists every option.
 
-Opens a page of a server on 127.0.0.1 (extra `play`). `--static play.html` writes one file that needs no server. Exit
+Opens a page of a server on 127.0.0.1 (extra `play`). `--static fly.html` writes one file that needs no server. Exit
 codes: 0 done, 2 bad input or a package missing (one line on stderr), 130 stopped with Ctrl-C.
 """
 

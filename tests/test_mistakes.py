@@ -144,7 +144,7 @@ def names_of_cuda(source):
 def test_only_the_places_that_declare_and_find_a_device_name_one():
     files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
     naming = [str(path.relative_to(ROOT)) for path in files if names_of_cuda(path.read_text())]
-    assert naming == ["configs/core/device.py", "configs/schema.py"]
+    assert naming == ["configs/core/device.py", "configs/foreign_names.py", "configs/schema.py"]  # an option of others
     assert names_of_cuda("x.to('cuda')\nif x.type == 'cuda':\n    f(device='cuda:0')") == [1, 3]
 
 

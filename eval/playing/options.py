@@ -20,8 +20,8 @@ examples:
   python eval/play.py                                          against the released policy
   python eval/play.py --opponent ace                           a bot; the page offers all others, and your runs
   python eval/play.py --opponent my-run --rules challenge
-  python eval/play.py --static play.html                       one file, to open in any browser
-  python eval/play.py --static play.html --opponent my-run     against the final policy of a run
+  python eval/play.py --static fly.html                        one file, to open in any browser
+  python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run
 
 The page is for the browser of this machine: the address works once. On another machine, forward the port with
 ssh -L 8760:127.0.0.1:8760 and open the address there.

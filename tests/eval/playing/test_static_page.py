@@ -195,10 +195,10 @@ def test_the_page_carries_everything_and_asks_for_nothing(page):
 
 
 def test_the_tracked_page_is_the_one_of_the_command(tmp_path, capsys):
-    """After a change of its parts: python eval/play.py --static docs/play.html."""
+    """After a change of its parts: python eval/play.py --static docs/fly.html."""
     assert play.main(["--static", str(tmp_path / "page.html")]) == 0
     assert "Wrote" in capsys.readouterr().out
-    assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "play.html").read_text()
+    assert (tmp_path / "page.html").read_text() == (ROOT / "docs" / "fly.html").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,7 @@ def tab(tmp_path_factory):
 
 @pytest.fixture
 def opened(tab):
-    tab.open(f"file://{ROOT / 'docs' / 'play.html'}")
+    tab.open(f"file://{ROOT / 'docs' / 'fly.html'}")
     tab.console.clear()
     return tab
 
@@ -280,7 +280,7 @@ def test_a_match_ends_and_starts_again(opened):
 
 @needs_chromium
 def test_it_fits_a_phone_whose_buttons_fly(tab):
-    tab.open(f"file://{ROOT / 'docs' / 'play.html'}", width=400, height=800, mobile=True)
+    tab.open(f"file://{ROOT / 'docs' / 'fly.html'}", width=400, height=800, mobile=True)
     assert tab.value("document.documentElement.scrollWidth") <= 400
     tab.mouse("[data-hold=left]", "mousePressed")
     assert tab.value("play.state().action[0]") == 1
