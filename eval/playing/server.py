@@ -130,7 +130,7 @@ def make_app(stage: Stage, gate: Gate) -> Starlette:
 
 
 def serve(stage: Stage, gate: Gate, listening: socket.socket) -> None:
-    """Answer requests until the process is interrupted."""
+    """Answer requests until the process is interrupted; then raises `KeyboardInterrupt`."""
     import uvicorn
 
     # Without `server_header` and access log: the log would hold the token.
@@ -144,3 +144,4 @@ def serve(stage: Stage, gate: Gate, listening: socket.socket) -> None:
         timeout_graceful_shutdown=1,
     )
     uvicorn.Server(config).run(sockets=[listening])
+    raise KeyboardInterrupt  # uvicorn ends on a signal only, and sometimes does so without raising it again
