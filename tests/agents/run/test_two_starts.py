@@ -15,20 +15,23 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 
 START = """
-import sys, time
+import sys
 from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
-config = load(["+run=quickstart", f"checkpoint_dir={sys.argv[1]}", f"name={sys.argv[2]}", f"seed={sys.argv[3]}"])
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    claim = FolderClaim(config)
-    claim.folder()
-    print("trains", flush=True)
-except InputError as error:
-    print(error, flush=True)
-sys.stdin.readline()
+root, seed = sys.argv[1:]
+for line in sys.stdin:
+    config = load(["+run=quickstart", f"checkpoint_dir={root}", f"name={line.strip()}", f"seed={seed}"])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    try:
+        with FolderClaim(config) as claim:
+            claim.folder()
+            print("trains", flush=True)
+            sys.stdin.readline()
+    except InputError as error:
+        print(error, flush=True)
+        sys.stdin.readline()
 """
 
 
@@ -38,21 +41,28 @@ def config(root, *options):
 
 def test_of_two_starts_at_once_one_trains_and_the_other_hears_its_process_and_host(tmp_path):
     """Two processes that look for the folder and create it at the same moment, for twenty names."""
+    arguments = [[sys.executable, "-c", START, str(tmp_path), seed] for seed in "12"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, **pipes) for command in arguments]
+
+    def tell(line):
+        for process in both:
+            process.stdin.write(line)
+            process.stdin.flush()
+
     for number in range(20):
-        arguments = [[sys.executable, "-c", START, str(tmp_path), f"run-{number}", seed] for seed in "12"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        both = [subprocess.Popen(command, **pipes) for command in arguments]
+        tell(f"run-{number}\n")
         for process in both:
             assert process.stdout.readline() == "ready\n"
-        for process in both:
-            process.stdin.write("go\n")
-            process.stdin.flush()
+        tell("go\n")
         said = [process.stdout.readline() for process in both]
-        for process in both:
-            process.communicate("end\n")
+        tell("end\n")
         assert said.count("trains\n") == 1
         winner, loser = both[said.index("trains\n")], next(line for line in said if line != "trains\n")
         assert re.search(rf"process {winner.pid} on {re.escape(socket.gethostname())} is training there", loser)
+    for process in both:
+        process.communicate()
+        assert process.returncode == 0
 
 
 def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):

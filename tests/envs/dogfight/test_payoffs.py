@@ -6,7 +6,8 @@ the recorded one; their difference must have 0 within its Agresti-Caffo interval
 jointly with 99 % (Bonferroni), so each of the 35 has 99.97 %. A bot against itself wins as often as it loses, whatever
 it does, so that only the draws of such a pair are compared.
 
-The kernels and the NumPy peer play both rule sets, the peer, which is slow, fewer matches.
+The kernels and the NumPy peer play both rule sets, the peer, which is slow, fewer matches and in `make slow` only;
+`recorded/` compares its single steps always.
 """
 
 import itertools
@@ -111,8 +112,8 @@ def test_the_interval_is_neither_blind_nor_too_narrow():
     [
         (kernels, "classic", 256),
         (kernels, "challenge", 256),
-        (numpy_peer, "classic", 24),
-        (numpy_peer, "challenge", 48),
+        pytest.param(numpy_peer, "classic", 24, marks=pytest.mark.slow),
+        pytest.param(numpy_peer, "challenge", 48, marks=pytest.mark.slow),
     ],
     ids=["kernels-classic", "kernels-challenge", "numpy-classic", "numpy-challenge"],
 )
