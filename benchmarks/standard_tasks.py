@@ -4,7 +4,7 @@
     python benchmarks/standard_tasks.py --tasks FrozenLake-v1 Pendulum-v1 --seeds 3
 
 Finished seeds are kept in FOLDER/results.jsonl and not repeated; the table shows all of them, whatever was selected,
-with the overrides that they were trained with.
+with the overrides that they were trained with. `--results docs/results/standard_tasks.jsonl` adds to those published.
 Two numbers per seed: the mean return of the last 100 training episodes, sampled actions (what CleanRL publishes), and
 the mean of 100 episodes of the final deterministic policy (what RL Baselines3 Zoo publishes, one run each). Of both the
 table gives mean, median and interquartile mean over the seeds; with few seeds of which one failed, these differ.
@@ -186,11 +186,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tasks", nargs="+", choices=names, default=names, metavar="ID", help=", ".join(names))
     parser.add_argument("--seeds", type=int, default=10, help="runs per task, seeds 1 to N; 0 only writes the table")
     parser.add_argument("--folder", default="checkpoints/standard_tasks", help="where the runs are kept")
+    parser.add_argument("--results", type=Path, help="file of finished seeds, instead of FOLDER/results.jsonl")
     parser.add_argument("--out", type=Path, help="markdown file to write as well")
     parser.add_argument("overrides", nargs="*", help="options of train.py for all, such as ppo.precision=bf16")
     args = parser.parse_intermixed_args()
     if args.seeds < 0 or args.seeds == 1:
         parser.error(f"--seeds={args.seeds}: give 0 for the table of finished seeds, or 2 or more: one has no interval")
+    args.results = args.results or Path(args.folder, STORE)
     return args
 
 
@@ -207,14 +209,13 @@ def measure(task: Task, seed: int, args: argparse.Namespace) -> SeedResult:
 
 def stored(args: argparse.Namespace) -> list[SeedResult]:
     """Return all finished seeds."""
-    file = Path(args.folder, STORE)
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    lines = args.results.read_text(encoding="utf-8").splitlines() if args.results.exists() else []
     return [SeedResult(**json.loads(line)) for line in lines]
 
 
 def store(result: SeedResult, args: argparse.Namespace) -> None:
     """Append a finished seed."""
-    with Path(args.folder, STORE).open("a", encoding="utf-8") as file:
+    with args.results.open("a", encoding="utf-8") as file:
         file.write(json.dumps(asdict(result)) + "\n")
 
 

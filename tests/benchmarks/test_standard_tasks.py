@@ -60,6 +60,11 @@ def test_finished_seeds_are_kept_and_shown_but_not_repeated(tmp_path, monkeypatc
     other = {("CartPole-v1, `ppo.precision=bf16`", "2", "1.500")}
     assert table_of("--tasks", "CartPole-v1", "--seeds", "2", "ppo.precision=bf16") == both | other
     assert trained[5:] == [("CartPole-v1", seed, "ppo.precision=bf16") for seed in (1, 2)]
+    elsewhere = tmp_path / "published.jsonl"
+    assert table_of("--tasks", "Acrobot-v1", "--seeds", "2", "--results", str(elsewhere)) == {
+        ("Acrobot-v1", "2", "1.500")
+    }
+    assert len(elsewhere.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
