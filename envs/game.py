@@ -77,6 +77,8 @@ class Game:
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""
     """Evaluation of `eval/run.py` and `sparring.evaluate`: a function of the command line's words."""
+    play: str = ""
+    """Page for people of `eval/play.py`: a function of the command line's words, which serves it until interrupted."""
     text_game: str = ""
     """Text interface for language models, an `envs.text.TextGame`."""
 

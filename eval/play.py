@@ -1,14 +1,13 @@
-"""Fly the dogfight against a policy or a bot in the browser: `python eval/play.py`; `--help` lists every option.
+"""Play a game against an agent in the browser: `python eval/play.py`; `--help` lists every option.
 
-Opens a page of a server on 127.0.0.1 (extra `play`). `--static fly.html` writes one file that needs no server. Exit
-codes: 0 done, 2 bad input or a package missing (one line on stderr), 130 stopped with Ctrl-C.
+Entry point for all games. The game is that of --opponent or --opponents, the dogfight without either, unless `--env` is
+given. Each game has its own options and its own page, on a server on 127.0.0.1 (extra `play`): see `eval/playing/`.
+Exit codes: 0 done, 2 bad input or a package missing (one line on stderr), 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from runpy import run_path
@@ -16,53 +15,52 @@ from runpy import run_path
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/play.py")
 
-from sparring.agents.opponents.players import Player
-from sparring.configs.core.files import write_atomically
-from sparring.eval.command import announce_loading, make_folders, run_command, use_machine, write_asked
-from sparring.eval.playing.opponents import find_opponent, known_opponents, load_opponent
-from sparring.eval.playing.options import PlayingOptions, read_options
-from sparring.eval.playing.server import Gate, check_packages, listen, serve
+from sparring.agents.opponents.players import find_player
+from sparring.configs.core.errors import InputError, choose
+from sparring.envs.game import games, load
+from sparring.eval.command import run_command
+from sparring.eval.parser import Parser
+from sparring.eval.playing.options import SCRIPT
+from sparring.eval.run import HELP, env_of_player
+
+COMMANDS = {game.name: game.play for game in games() if game.play}
+"""Allowed values of `--env`, each with its game for people."""
+FIRST = next(iter(COMMANDS))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/play.py", _run, arguments)
+    return run_command(SCRIPT, _run, arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = read_options(arguments)
-    found = find_opponent(options.opponent)
-    if options.static:
-        _write_static(options, found, options.static)
-    else:
-        _serve(options, found)
+    load(COMMANDS[env_of(arguments)])(arguments)
     return 0
 
 
-def _write_static(options: PlayingOptions, found: Player, path: Path) -> None:
-    make_folders([], files=[path])
-    announce_loading(quiet=options.quiet)
-    from sparring.eval.playing.pages import static_page
+def env_of(arguments: Sequence[str]) -> str:
+    """Return the game of a command line, a key of `COMMANDS`. Raises `InputError` for an unknown `--env`."""
+    parser = Parser(SCRIPT, "")
+    parser.add_argument("--env", default="")
+    parser.add_argument("--opponent", default="")
+    parser.add_argument("--opponents", nargs="*", default=[])
+    known, _ = parser.parse_known_args([word for word in arguments if word not in HELP])
+    if known.env:
+        return choose("game", known.env, COMMANDS)
+    words = [known.opponent, *(name for word in known.opponents for name in word.split(","))]
+    names = [word.rpartition("=")[2] for word in words if word]
+    return next((game for game in map(_game_of, names) if game in COMMANDS), FIRST)
 
-    text = static_page(load_opponent(found).contestant)
-    write_asked(path, lambda file: write_atomically(file, text), quiet=options.quiet)
 
-
-def _serve(options: PlayingOptions, found: Player) -> None:
-    check_packages()
-    with listen(options.port) as listening:
-        use_machine("cpu", 1, quiet=options.quiet)
-        from sparring.eval.playing.live_match import LiveMatch
-        from sparring.eval.playing.session import Stage
-
-        # Played once here, so that an opponent that cannot play ends the command, and the kernels are compiled.
-        LiveMatch(load_opponent(found), regime="default", seed=options.seed, rules=options.rules).close()
-        gate = Gate(listening.getsockname()[1])
-        print(f"Play at {gate.address}\nThe address works once; Ctrl-C ends the server.", flush=True)
-        if options.browser and (sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
-            webbrowser.open(gate.address)
-        stage = Stage(known_opponents(options.opponent), options.rules, options.seed, options.replays)
-        serve(stage, gate, listening)
+def _game_of(opponent: str) -> str:
+    """Return the game of an opponent; that of an unknown name is empty, for the game's own list of choices."""
+    for game in games():
+        if opponent in game.bots:
+            return game.name
+    try:
+        return env_of_player(find_player(opponent))
+    except InputError:
+        return ""
 
 
 if __name__ == "__main__":

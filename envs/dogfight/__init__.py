@@ -27,4 +27,5 @@ GAME = Game(
     opponents="sparring.agents.opponents.dogfight.load:opponent_policy",
     policy_loader="sparring.eval.dogfight.players:load_observing_policy",
     evaluation="sparring.eval.dogfight.command:evaluate",
+    play="sparring.eval.playing.dogfight.command:play",
 )

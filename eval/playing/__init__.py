@@ -1,6 +1,5 @@
-"""Dogfight matches for people: a local server with a page, and a page that needs neither server nor installation.
+"""Games for people, in the browser: a local server (`server.py`) that is the same for all, and a folder per game.
 
-Both pages share `page.html`, `game.js` and `controls.js`. They differ in the source of the match: `remote.js` takes the
-states from the simulator in the server's process, `local.js` computes them in the browser (`simulator.js`,
-`network.js`).
+A game plugs in by a function of the command line's words, named in `Game.play`. It reads its options (`options.py` has
+the shared ones), makes a `HostedGame` and calls `serve_game` of `server.py`, which knows pages and messages only.
 """

@@ -1,27 +1,17 @@
-"""Options of `eval/play.py`, validated without torch so that errors appear at once."""
+"""Options of `eval/play.py` in every game, validated without torch so that errors appear at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from sparring.agents.opponents.suggestions import RELEASED
-from sparring.configs.core.errors import InputError, choose
-from sparring.envs.dogfight.rules import RULES
-from sparring.eval.parser import SEED, Parser, check_number, check_page
+from sparring.envs.game import games
+from sparring.eval.parser import SEED, Parser, check_number
 
-DEFAULT_OPPONENT = f"{RELEASED}/dogfight_quickstart"
+SCRIPT = "eval/play.py"
 PORT = 8760
 PORTS = "[0, 65535]"
-
-_EXAMPLES = """\
-examples:
-  python eval/play.py                                          against the released policy
-  python eval/play.py --opponent ace                           a bot; the page offers all others, and your runs
-  python eval/play.py --opponent my-run --rules challenge
-  python eval/play.py --static fly.html                        one file, to open in any browser
-  python eval/play.py --static fly.html  --opponent my-run     against the final policy of a run
+AFTER_EXAMPLES = """
 
 The page is for the browser of this machine: the address works once. On another machine, forward the port with
 ssh -L 8760:127.0.0.1:8760 and open the address there.
@@ -29,45 +19,36 @@ ssh -L 8760:127.0.0.1:8760 and open the address there.
 exit codes: 0 done, 2 bad input or a package missing, 130 stopped with Ctrl-C"""
 
 
-@dataclass(frozen=True)
-class PlayingOptions:
-    """Options of the command; the opponent has not been located."""
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Options of a game on the local server."""
 
-    opponent: str
-    rules: str | None
     seed: int
     port: int
-    replays: Path
     browser: bool
-    static: Path | None
+    """True if the address is opened."""
     quiet: bool
 
 
-def read_options(arguments: Sequence[str]) -> PlayingOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
-    values = _parser().read(arguments)
-    check_page(values["static"], option="--static")
-    check_number("--port", values["port"], PORTS)
-    check_number("--seed", values["seed"], SEED)
-    if values["rules"] is not None:
-        choose("rules", values["rules"], RULES)
-        if values["static"]:
-            raise InputError("--rules does not go with --static: a page without a server knows only classic rules")
-    return PlayingOptions(browser=not values.pop("no_browser"), **{k: v for k, v in values.items() if k != "command"})
-
-
-def _parser() -> Parser:
-    parser = Parser("eval/play.py", "Fly the dogfight against a policy or a bot, in the browser.", _EXAMPLES)
-    opponent = f"a bot, a path (.pt, .onnx or .zip), a run's name or final.pt (default: {DEFAULT_OPPONENT})"
-    parser.add_argument("--opponent", default=DEFAULT_OPPONENT, metavar="O", help=opponent)
-    parser.add_argument("--rules", metavar="|".join(RULES), help="default: those the policy was trained under")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the first match (default: 0)")
-    parser.add_argument(
+def play_parser(env: str, description: str, examples: str) -> Parser:
+    """Return the parser of the game `env` with the shared options; the game adds its own."""
+    parser = Parser(SCRIPT, description, examples + AFTER_EXAMPLES)
+    parser.prog = f"python {SCRIPT} --env {env}"
+    names = ", ".join(game.name for game in games() if game.play)
+    group = parser.add_argument_group("the page")
+    group.add_argument("--env", metavar="G", help=f"the game: {names} (default: that of the opponent)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the first match (default: 0)")
+    group.add_argument(
         "--port", type=int, default=PORT, metavar="N", help=f"of 127.0.0.1; 0 takes any free one (default: {PORT})"
     )
-    folder = "folder of the replays saved on the page (default: replays)"
-    parser.add_argument("--replays", type=Path, default=Path("replays"), metavar="DIR", help=folder)
-    parser.add_argument("--no-browser", action="store_true", help="print the address without opening it")
-    parser.add_argument("--static", type=Path, metavar="HTML", help="write a page that needs no server, and stop")
-    parser.add_argument("--quiet", action="store_true", help="print only the address, and errors")
+    group.add_argument("--no-browser", action="store_true", help="print the address without opening it")
+    group.add_argument("--quiet", action="store_true", help="print only the address, and errors")
     return parser
+
+
+def check_server(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a command line by fields of `ServerOptions` and of the game. Raises `InputError`."""
+    check_number("--port", values["port"], PORTS)
+    check_number("--seed", values["seed"], SEED)
+    others = {name: value for name, value in values.items() if name not in ("no_browser", "command")}
+    return others | {"browser": not values["no_browser"]}

@@ -1,28 +1,33 @@
-"""The local server: one page, one WebSocket, open to the browser that came with the token only.
+"""The local server of every game: its pages, one WebSocket, open to the browser that came with the token only.
 
-It listens on 127.0.0.1. The address printed at the start holds a token that works once: it is exchanged for a cookie,
-which the page and the WebSocket require. Requests whose Host is not this server are refused, so that a foreign name
-that resolves to 127.0.0.1 reaches nothing, and so are WebSockets whose Origin is another page.
+A game is a `HostedGame`; it sees messages, never requests. The server listens on 127.0.0.1. The address printed at the
+start holds a token that works once: it is exchanged for a cookie, which the pages and the WebSocket require. Requests
+whose Host is not this server are refused, so that a foreign name that resolves to 127.0.0.1 reaches nothing, and so are
+WebSockets whose Origin is another page. The pages may load nothing and connect to this WebSocket only
+(Content-Security-Policy); a message has at most `LARGEST_MESSAGE` bytes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import socket
-from collections.abc import Mapping
+import sys
+import webbrowser
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparring.configs.core.errors import InputError
+from sparring.eval.playing.connection import PlayConnection, Send, play_connection
+from sparring.eval.playing.options import ServerOptions
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.websockets import WebSocket
-
-    from sparring.eval.playing.session import Stage
 
 HOST = "127.0.0.1"
 PACKAGES = ("starlette", "uvicorn", "websockets")
@@ -34,6 +39,25 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_CONTENT = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; connect-src {socket}"
+)
+"""Content-Security-Policy of every page: no loads, and no connections but those of its own WebSocket."""
+
+
+class HostedGame(Protocol):
+    """What the server needs of a game. It must stay responsive: long work belongs into a thread."""
+
+    def page(self, path: str, socket: str) -> str | None:
+        """Return the HTML of the page at `path`, "/" for the one to play on, None if there is none.
+
+        The page opens its WebSocket at `/match`, as `new WebSocket("ws://" + location.host + "/match")`; `socket`,
+        "ws://127.0.0.1:8760", is what a Content-Security-Policy of its own must allow.
+        """
+
+    def connect(self, send: Send) -> PlayConnection:
+        """Return a new connection, for a page that was opened; `send` sends it a message."""
 
 
 def check_packages() -> None:
@@ -90,15 +114,12 @@ class Gate:
         return secrets.compare_digest(cookies.get(self.cookie, "").encode(), self._key.encode())
 
 
-def make_app(stage: Stage, gate: Gate) -> Starlette:
-    """Return the application: `/` is the page, `/match` the WebSocket of a match."""
+def make_app(hosted: HostedGame, gate: Gate) -> Starlette:
+    """Return the application: the pages of the game, and `/match`, the WebSocket of a match."""
     from starlette.applications import Starlette
     from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
     from starlette.routing import Route, WebSocketRoute
     from starlette.websockets import WebSocketDisconnect
-
-    from sparring.eval.playing.pages import live_page
-    from sparring.eval.playing.session import play_connection
 
     async def show(request: Request) -> Response:
         if not gate.is_ours(request.headers):
@@ -110,9 +131,12 @@ def make_app(stage: Stage, gate: Gate) -> Starlette:
         if not gate.knows(request.cookies):
             text = "The address works once, in one browser; start eval/play.py again for a new one.\n"
             return PlainTextResponse(text, 403, _HEADERS)
-        return HTMLResponse(live_page(stage.opponents, request.headers["host"]), headers=_HEADERS)
+        socket = f"ws://{request.headers['host']}"
+        if (page := hosted.page(request.url.path, socket)) is None:
+            return PlainTextResponse("There is no such page.\n", 404, _HEADERS)
+        return HTMLResponse(page, headers=_HEADERS | {"Content-Security-Policy": _CONTENT.format(socket=socket)})
 
-    async def fly(connection: WebSocket) -> None:
+    async def connect(connection: WebSocket) -> None:
         if not (gate.is_ours(connection.headers, socket=True) and gate.knows(connection.cookies)):
             await connection.close(1008)
             return
@@ -124,18 +148,39 @@ def make_app(stage: Stage, gate: Gate) -> Starlette:
             except RuntimeError as error:  # uvicorn's, where the page went away in the middle of a match
                 raise WebSocketDisconnect(1006) from error
 
-        await play_connection(stage, connection.receive_text, send, WebSocketDisconnect)
+        async def texts() -> str:
+            message = await connection.receive()
+            if message["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect(message["code"])
+            return message.get("text") or ""  # bytes are no message
 
-    return Starlette(routes=[Route("/", show), WebSocketRoute("/match", fly)])
+        await play_connection(hosted.connect(send), texts, send, WebSocketDisconnect)
+
+    return Starlette(routes=[Route("/{path:path}", show), WebSocketRoute("/match", connect)])
 
 
-def serve(stage: Stage, gate: Gate, listening: socket.socket) -> None:
+def serve_game(options: ServerOptions, make: Callable[[], HostedGame]) -> None:
+    """Print the address of the game that `make` returns, open it, and serve it until the process is interrupted.
+
+    `make` loads what takes long, after the port is taken. Raises `InputError` for a missing package or a taken port.
+    """
+    check_packages()
+    with listen(options.port) as listening:
+        hosted = make()
+        gate = Gate(listening.getsockname()[1])
+        print(f"Play at {gate.address}\nThe address works once; Ctrl-C ends the server.", flush=True)
+        if options.browser and (sys.platform != "linux" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+            webbrowser.open(gate.address)
+        serve(hosted, gate, listening)
+
+
+def serve(hosted: HostedGame, gate: Gate, listening: socket.socket) -> None:
     """Answer requests until the process is interrupted; then raises `KeyboardInterrupt`."""
     import uvicorn
 
     # Without `server_header` and access log: the log would hold the token.
     config = uvicorn.Config(
-        make_app(stage, gate),
+        make_app(hosted, gate),
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -23,11 +23,12 @@ from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.eval import play
 from sparring.eval.playing import server
-from sparring.eval.playing.live_match import LiveMatch
-from sparring.eval.playing.opponents import find_opponent, load_opponent
-from sparring.eval.playing.options import DEFAULT_OPPONENT
+from sparring.eval.playing.connection import answer
+from sparring.eval.playing.dogfight.live_match import LiveMatch
+from sparring.eval.playing.dogfight.opponents import find_opponent, load_opponent
+from sparring.eval.playing.dogfight.options import DEFAULT_OPPONENT
+from sparring.eval.playing.dogfight.session import FlightSession, Stage
 from sparring.eval.playing.server import Gate, listen
-from sparring.eval.playing.session import PlaySession, Stage
 from tests.eval.dogfight.test_replay import ROOT, browse, needs_chromium, selftest
 from tests.eval.playing.browser import browser
 
@@ -103,10 +104,10 @@ def talk(messages, tmp_path, seconds=0.0):
         async def send(message):
             told.append(message)
 
-        session = PlaySession(Stage(("do_nothing", "ace"), None, 0, tmp_path), send)
+        session = FlightSession(Stage(("do_nothing", "ace"), None, 0, tmp_path), send)
         loop = asyncio.create_task(session.run())
         for message in messages:
-            await session.receive(message if isinstance(message, str) else json.dumps(message))
+            await answer(session, message if isinstance(message, str) else json.dumps(message), send)
         await asyncio.sleep(seconds)
         loop.cancel()
         session.close()
@@ -198,6 +199,10 @@ def test_only_the_browser_with_the_token_gets_in(tmp_path):
         assert ask(address)[0] == 403, "the token works once"
         status, headers = ask(base, Cookie=cookie)
         assert (status, headers["X-Frame-Options"], headers["Cache-Control"]) == (200, "DENY", "no-store")
+        allowed = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+        assert (allowed["default-src"], allowed["connect-src"]) == ("'none'", f"ws://{host}")
+        assert ask(base + "nowhere", Cookie=cookie)[0] == 404
+        assert ask(base + "nowhere")[0] == 403
         assert ask(base, Cookie=cookie, Host="evil.example")[0] == 403
         for origin, sent in ((None, cookie), ("http://evil.example", cookie), (f"http://{host}", "other=1")):
             with (
@@ -206,6 +211,8 @@ def test_only_the_browser_with_the_token_gets_in(tmp_path):
             ):
                 pass
         with connect(f"ws://{host}/match", origin=f"http://{host}", additional_headers={"Cookie": cookie}) as one:
+            one.send(b"no text")
+            assert json.loads(one.recv(timeout=30)) == {"kind": "note", "text": "not understood"}
             one.send(json.dumps({"kind": "begin", "opponent": "ace", "regime": "default"}))
             assert json.loads(one.recv(timeout=30))["kind"] == "note"
             assert json.loads(one.recv(timeout=30))["names"] == ["You", "ace"]
@@ -306,6 +313,25 @@ def test_bad_options_are_one_line(arguments, words, capsys):
     assert play.main([*arguments, "--quiet"]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert words in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [
+        ([], "dogfight"),
+        (["--opponent", "ace", "--help"], "dogfight"),
+        (["--opponent", "released/dogfight_quickstart"], "dogfight"),
+        (["--opponent", "brawlr"], "dogfight"),
+        (["--env", "dogfight", "--opponent", "dumbbot"], "dogfight"),
+    ],
+)
+def test_the_game_is_that_of_the_opponent(arguments, env):
+    assert play.env_of(arguments) == env
+
+
+def test_an_unknown_game_is_one_line(capsys):
+    assert play.main(["--env", "dogfigth"]) == 2
+    assert "did you mean 'dogfight'?" in capsys.readouterr().err
 
 
 def test_an_opponent_of_other_rules_is_refused():

@@ -1,4 +1,4 @@
-"""One connection of the page: its messages, and the loop that plays the match in real time.
+"""The dogfight on the local server: the messages of a page, and the loop that plays its match in real time.
 
 60 frames a second go out, each after the ticks of the time that has passed.
 """
@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
@@ -21,18 +18,18 @@ from sparring.configs.core.typed import Flag, Number, Text, read, require
 from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import write_replay
-from sparring.eval.playing.live_match import YOU, LiveMatch
-from sparring.eval.playing.opponents import find_opponent, load_opponent
+from sparring.eval.playing.connection import Send
+from sparring.eval.playing.dogfight.live_match import YOU, LiveMatch
+from sparring.eval.playing.dogfight.opponents import find_opponent, load_opponent
+from sparring.eval.playing.dogfight.pages import live_page
 
 FRAME = 1 / 60
 """Seconds between frames."""
 LONGEST = 0.1
 """Seconds that one frame may stand for; a machine that is later loses time instead of jumping."""
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-
-class PageMessage(TypedDict):
+class FlightMessage(TypedDict):
     """A message of the page; the keys beside `kind` depend on it."""
 
     kind: Literal["begin", "pace", "hold", "save"]
@@ -45,7 +42,7 @@ class PageMessage(TypedDict):
 
 @dataclass(frozen=True)
 class Stage:
-    """Common settings of all connections."""
+    """The dogfight as the server hosts it: common settings of all connections, each with a match of its own."""
 
     opponents: tuple[str, ...]
     """Names offered by the page; no others are loaded."""
@@ -54,8 +51,16 @@ class Stage:
     folder: Path
     """Folder of saved replays."""
 
+    def page(self, path: str, socket: str) -> str | None:
+        """Return the page at "/"."""
+        return live_page(self.opponents, socket) if path == "/" else None
 
-class PlaySession:
+    def connect(self, send: Send) -> FlightSession:
+        """Return a new connection."""
+        return FlightSession(self, send)
+
+
+class FlightSession:
     """The match of one connection. `receive` takes the page's messages, `run` plays until it is cancelled."""
 
     def __init__(self, stage: Stage, send: Send) -> None:
@@ -66,15 +71,10 @@ class PlaySession:
         self._action, self._speed, self._paused = [0.0, 0.0, 0.0], 1.0, True
         self._changed = asyncio.Event()
 
-    async def receive(self, text: str) -> None:
-        """Apply one message; a wrong one, or an opponent that cannot play, is answered with a note."""
-        try:
-            message = read(PageMessage, json.loads(text), "message")
-            await getattr(self, f"_{message['kind']}")(message)
-        except (InputError, ValueError, RecursionError) as error:
-            await self._send(
-                {"kind": "note", "text": str(error) if isinstance(error, InputError) else "not understood"}
-            )
+    async def receive(self, message: Any) -> None:
+        """Apply one message. Raises `InputError` for a wrong one, or an opponent that cannot play."""
+        flight = read(FlightMessage, message, "message")
+        await getattr(self, f"_{flight['kind']}")(flight)
 
     async def run(self) -> None:
         """Play in real time whenever there is a match that is neither paused nor over."""
@@ -102,7 +102,7 @@ class PlaySession:
             self._match.close()
             self._match = None
 
-    async def _begin(self, message: PageMessage) -> None:
+    async def _begin(self, message: FlightMessage) -> None:
         name = choose("opponent", message.get("opponent", self._stage.opponents[0]), self._stage.opponents)
         regime = choose("regime", message.get("regime", "default"), tuple(REGIMES))
         self._paused = True
@@ -122,16 +122,16 @@ class PlaySession:
         await self._send({"kind": "frame", **match.frame.message()})
         await self._send({"kind": "note", "text": "; ".join(match.opponent.notes)})
 
-    async def _pace(self, message: PageMessage) -> None:
+    async def _pace(self, message: FlightMessage) -> None:
         self._speed = message.get("speed", self._speed)
         self._paused = message.get("paused", self._paused)
         self._changed.set()
 
-    async def _hold(self, message: PageMessage) -> None:
+    async def _hold(self, message: FlightMessage) -> None:
         require("action" in message, "message.action is missing")
         self._action = message["action"]
 
-    async def _save(self, message: PageMessage) -> None:
+    async def _save(self, message: FlightMessage) -> None:
         require(self._match is not None and self._match.over, "a replay is saved after the end of the match")
         assert self._match is not None
         path = _free_name(self._stage.folder)
@@ -148,18 +148,3 @@ def _free_name(folder: Path) -> Path:
     while (path := folder / f"match-{number}.html").exists():
         number += 1
     return path
-
-
-async def play_connection(stage: Stage, texts: Callable[[], Awaitable[str]], send: Send, gone: type[Exception]) -> None:
-    """Serve one connection until `texts` or `send` raises `gone`."""
-    session = PlaySession(stage, send)
-    loop = asyncio.create_task(session.run())
-    try:
-        with suppress(gone):
-            while not loop.done():
-                await session.receive(await texts())
-    finally:
-        loop.cancel()
-        with suppress(asyncio.CancelledError, gone):
-            await loop
-        session.close()

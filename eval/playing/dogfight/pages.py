@@ -9,7 +9,7 @@ from typing import Any
 from sparring.agents.play.matches import Contestant
 from sparring.envs.dogfight import rules as game
 from sparring.eval.dogfight.replay import arena_constants, fill_page
-from sparring.eval.playing.browser_policy import stored_policy
+from sparring.eval.playing.dogfight.browser_policy import stored_policy
 
 _FOLDER = Path(__file__).parent
 _ABOUT = "Sparring · dogfight"
@@ -26,10 +26,10 @@ def static_page(policy: Contestant) -> str:
     return _page(("simulator", "network", "local"), config)
 
 
-def live_page(opponents: Sequence[str], host: str) -> str:
-    """Return the page of the local server at `host`, with a choice of `opponents`."""
+def live_page(opponents: Sequence[str], socket: str) -> str:
+    """Return the page of the local server, with a choice of `opponents`; it may open WebSockets of `socket`."""
     config = {"rules": simulator_constants(), "opponents": list(opponents)}
-    return _page(("remote",), config, connect=f"ws://{host}", extra=_SAVE)
+    return _page(("remote",), config, connect=socket, extra=_SAVE)
 
 
 def _page(scripts: tuple[str, ...], config: dict[str, Any], *, connect: str = "'none'", extra: str = "") -> str:
