@@ -27,6 +27,8 @@ DIPLOMACY_BOTS = ("random", "chaos", "defensive", "territorial", "coordinated", 
 SEED_BOTS = ("chaos_seed", "coordinated_seed", "territorial_seed", "dumbbot_seed")
 """Variants of bots as they are in the original system (docs/envs/diplomacy_bots.md)."""
 LEAGUE_BOTS = ("default", "original")
+NEW_MODEL = "tiny"
+"""Value of `model.name` for which trainer=clone builds a model instead of loading one."""
 MODEL = Form(r"[^\x00\n]+", "tiny, smollm2, a run that cloned a bot, a folder or an id on Hugging Face's hub")
 BACKENDS = ("transformers", "endpoint")
 APIS = ("completions", "chat")
@@ -57,7 +59,8 @@ class LanguageModelConfig:
     """Model that plays, its prompts, and its sampling."""
 
     name: str = option("tiny", MODEL)
-    """tiny, smollm2, a run that cloned a bot, or the folder or hub id of a Hugging Face causal language model."""
+    """tiny, smollm2, a run that cloned a bot, or the folder or hub id of a Hugging Face causal language model.
+    trainer=clone trains it further; there tiny is a new model of `clone.layers` times `clone.hidden`."""
     backend: str = option("transformers", BACKENDS)
     """transformers samples in this process; endpoint uses a server, and `name` is the tokenizer that checks it."""
     adapter: str = option("", RUN)
@@ -119,13 +122,13 @@ class CloneConfig:
 
     bot: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS))
     """Bot to imitate."""
-    hidden: int = option(128, "[16, 8192]")
+    hidden: int = option(128, "[16, 8192]", needs=[f"model.name={NEW_MODEL}"])
     """Width of the new model."""
-    layers: int = option(4, "[1, 100]")
+    layers: int = option(4, "[1, 100]", needs=[f"model.name={NEW_MODEL}"])
     """Layers of the new model."""
-    heads: int = option(4, "[1, 128]")
+    heads: int = option(4, "[1, 128]", needs=[f"model.name={NEW_MODEL}"])
     """Attention heads of each layer."""
-    init_std: float = option(0.02, "(0, 1]")
+    init_std: float = option(0.02, "(0, 1]", needs=[f"model.name={NEW_MODEL}"])
     """Standard deviation of the first weights; narrow models learn to copy sooner from larger ones."""
     games_per_update: int = option(16, "[1, 100000]")
     """Games of the bot played together for new examples."""
@@ -267,6 +270,8 @@ class GRPOConfig:
     """Weight of the evenness of all powers' centres."""
 
 
+ONLY_ADAPTERS = ("model.adapter", "model.lora_rank", "model.lora_alpha", "model.lora_targets")
+"""Options of adapters; imitation trains all weights."""
 NEEDS_OPPONENTS = tuple(
     f"grpo.{name}"
     for name in (

@@ -24,6 +24,7 @@ from sparring.configs.games.environments import (
 from sparring.configs.language import (
     DIPLOMACY_BOTS,
     NEEDS_OPPONENTS,
+    ONLY_ADAPTERS,
     SEED_BOTS,
     CloneConfig,
     EndpointConfig,
@@ -416,10 +417,10 @@ class GRPORunConfig(LanguageRunConfig):
 
 @dataclass
 class CloneRunConfig(LanguageRunConfig):
-    """A small language model imitates given answers."""
+    """A language model imitates given answers."""
 
     trainers = ("clone",)
-    lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, "guard")
+    lacks: ClassVar[tuple[str, ...]] = (*LanguageRunConfig.lacks, *ONLY_ADAPTERS, "guard")
 
     trainer: str = option("clone", TRAINERS)
     clone: CloneConfig = field(default_factory=CloneConfig)
@@ -458,7 +459,7 @@ class ChessGRPORunConfig(GRPORunConfig):
 
 @dataclass
 class ChessCloneRunConfig(CloneRunConfig):
-    """A small language model learns the text tasks of chess from the rules and from the engine's analyses."""
+    """A language model learns the text tasks of chess from the rules and from the engine's analyses."""
 
     game, title, seats = CHESS, "chess", 1
     lacks = (*CloneRunConfig.lacks, *NOT_IN_CHESS, *NOT_SAMPLED, "clone.bot", "tasks.mixed")

@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 from sparring.agents.distributed.parallel_halves import ParallelHalves
 from sparring.agents.llm.cloning.optimizers import ADAMW, make_optimizers
 from sparring.agents.llm.cloning.packing import IGNORED, Batch
-from sparring.agents.llm.decoding.output_layer import all_logits, backbone
+from sparring.agents.llm.decoding.output_layer import all_logits, backbone, without_dropout
 from sparring.configs.core.tensor_checks import Tensors, check_optimizer, check_tensors
 from sparring.configs.core.typed import read
 
@@ -77,9 +77,9 @@ class Imitator:
 
         A step whose gradient is not finite is skipped; at least one of the two numbers is then not finite.
         """
-        self.model.train()
         tokens = sum(int((batch.targets != IGNORED).sum()) for batch in batches)
-        loss = self._gradient(batches, tokens)
+        with without_dropout(self.model):  # its draws are in no training state, and two halves would share them
+            loss = self._gradient(batches, tokens)
         norm = torch.nn.utils.clip_grad_norm_(self._weights, MAX_GRAD_NORM)
         if bool(torch.isfinite(norm)):
             self._step(rate)

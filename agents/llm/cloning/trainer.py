@@ -1,4 +1,4 @@
-"""Behaviour cloning: bots play, and a small language model learns to write their orders.
+"""Behaviour cloning: bots play, and a language model, new or given (`first_model.py`), learns to write their orders.
 
 Every update plays one phase of many parallel games, turns each power's position into a prompt and its bot's orders into
 an answer, and takes one optimizer step per batch; no position is seen twice. The result is a folder that transformers
@@ -20,14 +20,13 @@ from typing_extensions import TypedDict
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.threads import keep_freed_memory, make_deterministic, set_threads
 from sparring.agents.llm.cloning.clone_dataset import CloneDataset
+from sparring.agents.llm.cloning.first_model import first_model, longest_text
 from sparring.agents.llm.cloning.held_out import HeldOut
 from sparring.agents.llm.cloning.held_out_text import HeldOutText
 from sparring.agents.llm.cloning.imitation import Imitator, learning_rate
 from sparring.agents.llm.cloning.packing import batches, halve, pack
 from sparring.agents.llm.models.fixed_minibatch import language_model_sha256
 from sparring.agents.llm.models.saved_model import save_model
-from sparring.agents.llm.models.tiny import build_tiny
-from sparring.agents.llm.models.tokenizer import game_tokenizer
 from sparring.agents.run.fidelity.fingerprint import machine
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
@@ -35,9 +34,10 @@ from sparring.agents.run.states import TrainingState
 from sparring.agents.run.timer import Timer
 from sparring.configs.core.device import choose_device, usable_cores
 from sparring.configs.core.typed import Count, NotNegative, read, within
+from sparring.configs.language import NEW_MODEL
 from sparring.configs.schema import CloneRunConfig
 from sparring.configs.serialization import to_plain
-from sparring.envs.game import game_with_id, text_game
+from sparring.envs.game import text_game
 from sparring.envs.text import Demonstrations
 
 SEED_USES = ("model", "games", "held_out")
@@ -75,16 +75,17 @@ class CloneTrainer:
         self.seeds = dict(zip(SEED_USES, (words >> 1).tolist(), strict=True))
         self.updates = min(clone.updates, config.max_updates or clone.updates)
         self.updates_done, self.decisions, self.seconds = 0, 0, 0.0
-        self.game, self.tokenizer = text_game(config.env.id), game_tokenizer(game_with_id(config.env.id).name)
-        shape = {"hidden": clone.hidden, "layers": clone.layers, "heads": clone.heads}
-        first = {"init_std": clone.init_std, "seed": self.seeds["model"]}
-        self.model = build_tiny(self.tokenizer, **shape, **first).to(self.device)
+        self.game = text_game(config.env.id)
+        self.model, self.tokenizer = first_model(config, seed=self.seeds["model"])
         self.imitator = Imitator(self.model, halves=self.halves, optimizer=clone.optimizer)
-        self.dataset = CloneDataset(self._games(clone.games_per_update, "games"), self.tokenizer)
+        self.dataset = self._dataset(self._games(clone.games_per_update, "games"))
         self.held_out: HeldOut | HeldOutText | None = None
 
     def _games(self, games: int, use: str) -> Demonstrations:
         return self.game.demonstrations(self.config, games=games, seed=self.seeds[use], threads=self.threads)
+
+    def _dataset(self, games: Demonstrations) -> CloneDataset:
+        return CloneDataset(games, self.tokenizer, longest=longest_text(self.model))
 
     @property
     def final(self) -> Path:
@@ -119,7 +120,7 @@ class CloneTrainer:
         if self.game.format is None:
             return HeldOutText(self.config, self.game, self.tokenizer, threads=self.threads)
         with closing(self._games(self.config.evaluation.games, "held_out")) as games:
-            return HeldOut(CloneDataset(games, self.tokenizer), self.tokenizer, self.game.format)
+            return HeldOut(self._dataset(games), self.tokenizer, self.game.format)
 
     def nothing_left(self) -> str:
         """Return the message of a run whose updates are all done."""
@@ -133,10 +134,14 @@ class CloneTrainer:
         limit = f"at most {clone.minutes:g} minutes, " if clone.minutes else ""
         yield (
             f"{self.session.folder.path}: {counted(self.updates, 'update')}, {limit}"
-            f"{clone.layers} layers of {clone.hidden} "
-            f"({weights:,} weights), {self.dataset.games.source}, {self.device}, "
+            f"{self._origin()} ({weights:,} weights), {self.dataset.games.source}, {self.device}, "
             f"{counted(self.threads, 'thread')}"
         )
+
+    def _origin(self) -> str:
+        """Return what the model is at first, in words."""
+        name, clone = self.config.model.name, self.config.clone
+        return f"{clone.layers} layers of {clone.hidden}" if name == NEW_MODEL else f"from {name}"
 
     def update(self) -> dict[str, float]:
         """Play one phase of all games, and take one step per batch."""
@@ -151,7 +156,7 @@ class CloneTrainer:
         with self._timer.part("update"):
             for number, rate in zip(order.tolist(), rates, strict=True):
                 halves = halve(dealt[number]) if self.halves else [dealt[number]]
-                packed = [pack(part, pad_id=self.tokenizer.pad_token_id).to(self.device) for part in halves]
+                packed = [pack(part, pad_id=self.tokenizer.eos_token_id).to(self.device) for part in halves]
                 loss, norm = self.imitator.learn(packed, rate)
                 losses.append(loss)
                 norms.append(norm)
