@@ -111,18 +111,6 @@ def seat_draws(
     return [draw for draw in found if draw.weight > 0.0]
 
 
-def chances(league: League, config: LeagueConfig, *, step: int, steps: int, hero: str = CHALLENGER) -> dict[str, float]:
-    """Return the probability of each agent to get a seat in a game that is not DumbBot's; they sum to 1."""
-    if is_cold(league, config, step):
-        return {_bot(league, name): 1.0 / len(COLD_START_BOTS) for name in COLD_START_BOTS}
-    draws = seat_draws(league, config, step=step, steps=steps, hero=hero)
-    total = math.fsum(draw.weight for draw in draws)
-    found: dict[str, float] = {}
-    for draw in draws:
-        found[draw.name] = found.get(draw.name, 0.0) + draw.weight / total
-    return found
-
-
 def shares(config: LeagueConfig, step: int, steps: int) -> dict[str, float]:
     """Return the share of each of `SHARED` at `step`, on the way to its final share where there is one."""
     done = float(step >= config.final_at) if config.final_at else min(step / max(steps - 1, 1), 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ UNUSED = object()
 """Result of a reader that does not say what it took over."""
 
 
-class Reader:
+class Reader(ABC):
     """One kind of file: its valid content, and `put` and `read` for a changed one.
 
     `read` returns the content that is in use afterwards, or `UNUSED`. `harmless` names changes, by the beginning of
@@ -29,9 +30,9 @@ class Reader:
         self.data = self.file.read_bytes()
         self.original = self.parse(self.data)
 
+    @abstractmethod
     def path(self) -> Path:
         """Return the file."""
-        raise NotImplementedError
 
     def parse(self, data: bytes) -> Any:
         """Return the content of a valid file."""
@@ -45,11 +46,11 @@ class Reader:
         """Write the file and the hashes of it elsewhere."""
         self.file.write_bytes(data)
 
+    @abstractmethod
     def read(self) -> Any:
         """Read the file as the program does."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  most hold nothing
         """Release what reading needs."""
 
 

@@ -1,6 +1,6 @@
 """What is read, how a changed file is put in its place with the hashes beside it, and the readers of the project.
 
-Whoever changes a file can write its hashes as well, so they are always right here: the types alone protect.
+A hostile file can come with matching hashes, so they are always right here: the types alone protect.
 """
 
 from __future__ import annotations
