@@ -11,6 +11,8 @@ LOSS_TYPES = ("grpo", "gspo")
 AGGREGATIONS = ("grpo", "dapo", "dr_grpo")
 """Reduction of token losses: a mean per sample, over all tokens of the batch, or a sum over a constant."""
 LORA_TARGETS = ("attention", "all")
+ADAPTER = "sparring-adapter"
+"""Format entry of adapter files."""
 MATCHMAKINGS = ("category", "win_rate", "rating")
 SHARED = ("self_play", "peer", "exploitable", "baseline")
 """Categories of players in a league that have a share."""

@@ -24,8 +24,6 @@ from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
 from sparring.configs.opponents import is_reference, registered
 from sparring.envs.game import Game, games
 
-ADAPTER = "sparring-adapter"
-"""Format entry of an adapter file. Repeated here, as `agents.llm.models.adapter_file` needs more packages."""
 ONNX = ".onnx"
 """File suffix of an ONNX agent."""
 POLICIES = (".pt", ONNX, ".zip")

@@ -35,8 +35,10 @@ from sparring.configs.core.typed import (
     within,
 )
 from sparring.configs.kinds import run_kind
+from sparring.configs.language import ADAPTER
 from sparring.configs.serialization import check_option
 from sparring.configs.stored.retired import current_id
+from sparring.envs.game import games
 
 FORMAT = "sparring-checkpoint"
 FORMAT_VERSION = 2
@@ -124,7 +126,7 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     content = _read(path, device)
     version = content.get("format_version")
     if content.get("format") != FORMAT or type(version) is not int or version < 1:
-        raise CheckpointError(f"{path}: is not a Sparring checkpoint")
+        raise CheckpointError(f"{path}: {_other_content(content)}")
     if version > FORMAT_VERSION:
         raise CheckpointError(f"{path}: has format {version}, this Sparring reads up to {FORMAT_VERSION}; update it")
     with naming(path, CheckpointError, "save it again or train a new policy"):
@@ -156,6 +158,18 @@ def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
         return unpack(data, device)
     except TensorFileError as error:
         raise CheckpointError(f"{path}: {error}") from error
+
+
+def _other_content(content: Mapping[str, Any]) -> str:
+    """Describe a tensor file without a policy, and what to do with it."""
+    if content.get("format") == ADAPTER:
+        arenas = " or ".join(game.name for game in games() if game.language_models)
+        return f"is an adapter of a language model, not a policy's network; evaluate it with eval/run.py --env {arenas}"
+    if "logger" in content and "weights" not in content:
+        return "is a training state, not a policy; give the run's name or final.pt, or use train.py resume=RUN"
+    if content.keys() == {"shape", "weights"}:
+        return "is a snapshot of a run's pool, which only that run can play; give the run's name or final.pt"
+    return "is not a Sparring checkpoint"
 
 
 def _check_values(contract: Mapping[str, Any]) -> None:

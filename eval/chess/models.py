@@ -13,10 +13,10 @@ from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.llm.models.adapters import LEARNER, Adapters
 from sparring.agents.llm.models.load import check_packages, load_model
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.agents.opponents.players import ADAPTER, Player, content_of, display_name, is_server
+from sparring.agents.opponents.players import Player, content_of, display_name, is_server
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError
-from sparring.configs.language import LanguageModelConfig
+from sparring.configs.language import ADAPTER, LanguageModelConfig
 from sparring.eval.chess.options import ChessOptions
 from sparring.eval.chess.players import ModelPlayer
 from sparring.eval.diplomacy.settings import config_of, has_config, run_of

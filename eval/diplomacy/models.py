@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.agents.opponents.players import (
-    ADAPTER,
     Player,
     content_of,
     display_name,
@@ -26,7 +25,7 @@ from sparring.agents.opponents.players import (
 )
 from sparring.agents.opponents.suggestions import NAMED_MODELS
 from sparring.configs.core.errors import InputError
-from sparring.configs.language import LanguageModelConfig
+from sparring.configs.language import ADAPTER, LanguageModelConfig
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.eval.diplomacy.options import DiplomacyOptions

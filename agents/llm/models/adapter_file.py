@@ -21,9 +21,9 @@ from sparring.configs.core.manifest import ManifestError, read_listed, write_lis
 from sparring.configs.core.tensor_checks import Tensors, check_tensor
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.core.typed import Count, NotNegative, Plain, Positive, Text, naming, read, require, shown
-from sparring.configs.language import LORA_TARGETS
+from sparring.configs.language import ADAPTER, LORA_TARGETS
 
-FORMAT, VERSION = "sparring-adapter", 1
+VERSION = 1
 
 
 class StoredLora(TypedDict):
@@ -69,7 +69,7 @@ def save_adapter(
 
     Raises `OSError` as `open` does, `AdapterError` for a damaged manifest.
     """
-    header = {"format": FORMAT, "version": VERSION, "base": base_identity(model)}
+    header = {"format": ADAPTER, "version": VERSION, "base": base_identity(model)}
     body = {"shape": asdict(shape), "training": dict(training), "weights": dict(weights)}
     try:
         write_listed(path, pack(header | body))
@@ -98,7 +98,7 @@ def load_adapter(path: Path, model: Any = None) -> AdapterFile:
 
 def _parse(path: Path, content: dict[str, Any]) -> AdapterFile:
     version = content.get("version")
-    if content.get("format") != FORMAT or type(version) is not int:
+    if content.get("format") != ADAPTER or type(version) is not int:
         raise AdapterError(f"{path}: is no adapter of Sparring's")
     if version != VERSION:
         raise AdapterError(f"{path}: has version {shown(version)}, this Sparring reads {VERSION}; update it")

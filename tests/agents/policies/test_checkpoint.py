@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,24 @@ def test_something_else(tmp_path):
         load_checkpoint(tensors)
     with pytest.raises(CheckpointError, match="cannot be read"):
         load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (
+            {"format": "sparring-adapter", "version": 1, "base": "x", "shape": {}, "training": {}, "weights": {}},
+            "is an adapter of a language model, not a policy's network; evaluate it with eval/run.py --env ",
+        ),
+        ({"updates": 2, "learner": {}, "logger": {}}, "is a training state, not a policy; give the run's name or "),
+        ({"shape": {}, "weights": {}}, "is a snapshot of a run's pool, which only that run can play; give "),
+    ],
+)
+def test_another_file_of_a_run_is_named(tmp_path, content, words):
+    """Keys as a run of each trainer writes them."""
+    (tmp_path / "file.pt").write_bytes(pack(content))
+    with pytest.raises(CheckpointError, match=re.escape(f"file.pt: {words}")):
+        load_checkpoint(tmp_path / "file.pt")
 
 
 def test_a_file_of_format_1_still_plays_the_same():
