@@ -1,11 +1,13 @@
 """Every tutorial is a script: its blocks run in order at a small size, as a reader would run them.
 
-Python blocks share one namespace; a block that begins with `# NAME.py` is added to that file instead. Commands of `sh`
-blocks run in this process, to load torch once, in a folder of their own.
+Python blocks share one namespace; a block that begins with `# NAME.py` is added to that file instead, and one of YAML
+becomes a run file in a copy of configs/. Commands of `sh` blocks run in this process, to load torch once, in a folder
+of their own.
 """
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +15,15 @@ from pathlib import Path
 import pytest
 
 from sparring import train
+from sparring.configs import load
 from sparring.configs.sweeps.expand import names_sweep, read_sweep
 from sparring.configs.sweeps.grid import read_grid
 from sparring.eval import run
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "tutorials").glob("*.md"))}
-BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(python|sh|yaml)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+RUN_FILE = re.compile(r"^# configs/(run/\w+\.yaml)$", re.MULTILINE)
 FILE = re.compile(r"# (\w+)\.py\n")
 MACHINE = ("device=cpu", "threads=1", "logger.progress=false")
 DOGFIGHT = ("env.num_envs=16", "ppo.rollout_steps=16", "ppo.minibatch_size=256")
@@ -40,6 +44,16 @@ SMALL = {
         "num_envs=16": "num_envs=2",
         "--episodes 20": "--episodes 2",
         "--games 40": "--games 2",
+    },
+    "own_opponent.md": {
+        "GAMES = 100": "GAMES = 4",
+        "MATCHES = 512": "MATCHES = 8",
+        "max_updates=80": "max_updates=1",
+        "max_updates=40": "max_updates=1",
+        "max_updates=2": "max_updates=1",
+        "--games 40": "--games 2",
+        "last_year=1903": "last_year=1901",
+        "--last-year 1905": "--last-year 1901",
     },
     "own_game.md": {"max_updates=60": "max_updates=25", "--episodes 200": "--episodes 20"},
     "tables.md": {"GAMES = 400": "GAMES = 40", "range(20)": "range(2)", "--games 40": "--games 4"},
@@ -63,6 +77,8 @@ def test_it_runs(page, tmp_path, monkeypatch, capsys):
         if language == "sh":
             for line in code.splitlines():
                 _run(line, tmp_path)
+        elif language == "yaml":
+            _add_run_file(code, tmp_path, monkeypatch)
         elif file:
             with (tmp_path / f"{file[1]}.py").open("a", encoding="utf-8") as module:
                 module.write(code.removeprefix(file[0]))
@@ -120,9 +136,17 @@ def _run(line, folder):
         subprocess.run(words, check=True)
 
 
+def _add_run_file(code, folder, monkeypatch):
+    """Write a run file of a page into a copy of configs/, which is then the one that is read."""
+    monkeypatch.setattr(load, "CONFIG_DIR", folder / "configs")
+    shutil.copytree(ROOT / "configs" / "run", folder / "configs" / "run")
+    shutil.copy(ROOT / "configs" / "config.yaml", folder / "configs")
+    (folder / "configs" / RUN_FILE.search(code)[1]).write_text(code, encoding="utf-8")
+
+
 def _size(words):
     """Return options that make a new run small; a resumed one keeps its own."""
-    if "+run=quickstart" in words:
+    if {"+run=quickstart", "+run=best_response", "+run=hunted"} & set(words):
         return DOGFIGHT
     return GRPO if "+run=diplomacy_quickstart" in words else ()
 

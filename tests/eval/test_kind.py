@@ -12,6 +12,7 @@ from sparring.agents.opponents import players
 from sparring.agents.opponents.suggestions import check_game
 from sparring.agents.policies.checkpoint import CheckpointError, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
+from sparring.configs import opponents
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.tensor_file import pack
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, NetworkConfig
@@ -108,6 +109,14 @@ def test_the_game_is_that_of_the_player(tmp_path, monkeypatch, arguments, env):
         (tmp_path / name).touch()
     (tmp_path / "bare.pt").write_bytes(pack({"contract": {"id": DIPLOMACY}}))
     assert env_of(arguments.split()) == env
+
+
+def test_a_python_object_plays_the_game_of_its_opponents_the_dogfight_by_default(monkeypatch):
+    monkeypatch.setattr(opponents, "_registered", {"registered-one": object()})
+    for player in ("registered-one", "my_bots:Mine"):
+        assert env_of(["--ckpt", player]) == "dogfight"
+        assert env_of(["--ckpt", player, "--opponents", "ace,chaser"]) == "dogfight"
+        assert env_of(["--ckpt", player, "--opponents", "dumbbot"]) == "diplomacy"
 
 
 def test_a_name_of_no_game_is_answered_with_the_runs_of_all(tmp_path, monkeypatch):
