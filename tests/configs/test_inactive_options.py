@@ -33,6 +33,10 @@ IDLE = [
     ),
     (["league.rating_width=10"], "league.matchmaking=rating"),
     (["league.rating_self_play=0.5"], "league.matchmaking=rating"),
+    (["clone.hidden=64", "model.name=smollm2"], "model.name=tiny"),
+    (["clone.layers=2", "model.name=smollm2"], "model.name=tiny"),
+    (["clone.heads=2", "model.name=smollm2"], "model.name=tiny"),
+    (["clone.init_std=0.1", "model.name=smollm2"], "model.name=tiny"),
 ]
 
 
@@ -40,14 +44,19 @@ def grpo(*options):
     return load(["+run=diplomacy_quickstart", *options])
 
 
+def either(*options):
+    """A run of the trainer whose options are given."""
+    return load(["+run=diplomacy_clone", *options]) if "model.name" in "".join(options) else grpo(*options)
+
+
 @pytest.mark.parametrize(("options", "cure"), IDLE)
 def test_it_is_refused_by_both_names_and_either_cure_of_the_line_works(options, cure):
     key, needed = options[0].split("=")[0], cure.split("=")[0]
     with pytest.raises(ConfigError, match=rf"^{key}=[a-z0-9.]+: has no effect without {needed}\b") as refused:
-        grpo(*options)
-    grpo(*options, cure)
+        either(*options)
+    either(*options, cure)
     if len(options) < 3:  # there the second option needs the third as the first does
-        grpo(*options[1:], str(refused.value).rpartition(" or ")[2])
+        either(*options[1:], str(refused.value).rpartition(" or ")[2])
 
 
 def test_every_option_with_needs_is_tried_above():
