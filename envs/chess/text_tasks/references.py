@@ -41,6 +41,7 @@ def references(
 ) -> ReferenceTable:
     """Measure the learner, and the base model if there is one, on the first `evaluation.games` held-out positions.
 
+    The heading of the P reward names the engine, so that the built-in search is never taken for Stockfish.
     Raises `InputError` if a model or the engine is not available.
     """
     records = positions_of(config.env).positions[HELD_OUT][: config.evaluation.games]
@@ -52,6 +53,8 @@ def references(
         for task in tasks:
             found[name] |= measure(config, models[name], task, records)
     columns = {key: title for task in tasks for key, title in COLUMNS[task].items()}
+    if ANALYSIS in tasks:
+        columns["analysis_reward"] += f" ({engine_of(config.env).name})"
     return ReferenceTable(columns, found, len(records), prefix="held_out/")
 
 

@@ -157,7 +157,10 @@ def test_first_all_steps_of_analysis_then_all_of_the_arbiter():
 def test_held_out_evaluation_of_a_model_that_knows_the_rules_and_of_one_that_does_not():
     config = grpo("tasks.mixed=true", "tasks.analysis_share=0.5", "evaluation.games=5")
     models = {"knows": Parrot(rules), "silent": Parrot(lambda prompt: "")}
-    found = CHESS.references(config, models, learner="knows", base="silent", threads=1).found
+    table = CHESS.references(config, models, learner="knows", base="silent", threads=1)
+    found = table.found
+    assert table.columns["analysis_reward"] == f"reward of P ({engine_of(config.env).name})"
+    assert "built-in search" in table.columns["analysis_reward"]
     whole = ("arbiter_exact", "arbiter_legal", "arbiter_similarity", "arbiter_reward_text", "analysis_best_equal")
     assert [found["knows"][name] for name in (*whole, "analysis_top_five")] == [1.0] * 6
     assert found["knows"]["arbiter_reward_error"] == 0.0
