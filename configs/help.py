@@ -70,7 +70,7 @@ SECTIONS = {
     "endpoint": "a server that samples from the language model",
     "grpo": "rollouts, rewards, advantages and loss of grpo",
     "league": "opponents of grpo, and their ratings",
-    "clone": "imitation of a bot",
+    "clone": "imitation of a bot, or of reference answers",
     "overfit": "a check that training can fit one batch",
     "tasks": "tasks of chess in text",
 }
