@@ -232,7 +232,7 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
         if key in given:
             raise ConfigError(f"resume={given['resume']} and {key}={given[key]}: a resumed run keeps its own; give one")
     root = CONFIG_DIR.parent / _checkpoint_dir(parsed)
-    names = sorted(path.parent.name for path in root.glob("*/config.yaml"))
+    names = sorted(path.name for path in root.glob("*/") if os.path.lexists(path / "config.yaml"))
     if not names:
         raise ConfigError(f"resume={given['resume']}: there is no run in {root} yet; begin one with +run=NAME")
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"

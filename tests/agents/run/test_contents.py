@@ -1,6 +1,7 @@
 """What may lie in a run's folder: links, FIFOs and folders in place of files are refused by name at the start."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,13 @@ def test_what_is_not_a_folder_is_refused_by_name(folder, name, kind):
         FolderClaim(config(folder.parent)).release()  # any file may lie there
     else:
         refused(folder, name)
+
+
+@pytest.mark.parametrize("target", ["nothing", "/dev/zero"])
+def test_a_run_whose_configuration_is_a_link_is_no_missing_run(folder, target):
+    replaced(folder / "config.yaml", lambda path: path.symlink_to(target))
+    with pytest.raises(InputError, match=re.escape(f"{folder / 'config.yaml'}: is a link")):
+        load(["resume=mine", f"checkpoint_dir={folder.parent}"])
 
 
 def test_links_in_the_folder_of_weights_and_biases_are_its_own(folder):
