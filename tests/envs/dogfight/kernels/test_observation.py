@@ -97,6 +97,18 @@ def test_challenge_frames_are_stacked_newest_first():
         assert torch.equal(frames, torch.stack(history, dim=2))
 
 
+def test_a_new_match_shows_nothing_of_the_last_one():
+    """Frames older than the first are zeros again; in the ended match they were not."""
+    batch = scene(ME, FOE, rule_set="challenge", tick=10_796)
+    for _ in range(4):
+        batch.step(torch.zeros(1, 2, 3))
+    assert bool(batch.truncated)
+    final, first = batch.final_obs.reshape(2, 4, 56), batch.obs.reshape(2, 4, 56)
+    assert final.any(dim=2).all()
+    assert (first[:, 1:] == 0).all()
+    assert first[:, 0].any(dim=1).all()
+
+
 @pytest.mark.parametrize(("rule_set", "observe_physics"), [("classic", True), ("classic", False), ("challenge", True)])
 def test_every_float_equals_the_numpy_implementation(rule_set, observe_physics):
     matches, challenge = 100, rule_set == "challenge"
