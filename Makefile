@@ -27,12 +27,13 @@ PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constr
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 VLLM := $(or $(SPARRING_VLLM),$(CURDIR)/.venv-vllm/bin/python)
 
-.PHONY: help setup demo docs test slow lint bench gpu golden mutation kernels
+.PHONY: help install setup demo docs test slow lint bench gpu golden mutation kernels
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    install what it runs into .venv, train the quickstart policy, print its table, write a replay"
-	@echo "make setup   install everything into .venv, at the versions of constraints.txt"
+	@echo "make install install into .venv what training and evaluation need, at the versions of constraints.txt"
+	@echo "make setup   install everything: the same, the extras and the test tools"
 	@echo "make test    the same, then lint, types and all tests"
 	@echo "make slow    long fuzzing of all stored files, and the tests against vLLM, installed into .venv-vllm"
 	@echo "make docs    the documentation site, written to build/site"
@@ -45,14 +46,17 @@ help:
 	@echo "PYTHON=python3.12 chooses the interpreter; DEMO_ARGS and GAMES shorten the demo, as in"
 	@echo "make demo DEMO_ARGS=max_updates=3 GAMES=20"
 
+install: $(BASE_STAMP)
+	@echo "Installed. To use it in this shell: source .venv/bin/activate"
+
 setup: $(STAMP)
 
-# What the demo runs. Both run again when the dependencies change.
+# Without extras. Both run again when the dependencies change.
 $(BASE_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make setup PYTHON=python3.12")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) cannot create environments: install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@echo "Next: install torch, Warp and what else the demo runs into .venv, 1.5 GB on disk; a few minutes the first time."
+	@echo "Next: install torch, Warp and a few more into .venv, 1.4 GB on disk with a CPU build of torch; a few minutes."
 	$(PYTHON) -m venv .venv
 	$(PIP_INSTALL) --no-compile -e .
 	@touch $(BASE_STAMP)
@@ -64,12 +68,14 @@ $(STAMP): $(BASE_STAMP)
 	@touch $(STAMP)
 	@echo "Installed. To use it in this shell: source .venv/bin/activate"
 
+DEMO_TIME := $(if $(DEMO_ARGS),with $(DEMO_ARGS),about ten minutes on two idle cores)
+
 # Each demo is a run of its own: under one fixed name, the second would find the first one finished.
 demo: DEMO_RUN := $(DEMO_RUN)
 demo: $(BASE_STAMP)
-	@echo "Next: train the run quickstart as $(DEMO_RUN), about ten minutes on two cores; Ctrl-C stops it and keeps the policy."
+	@echo "Next: train the run quickstart as $(DEMO_RUN), $(DEMO_TIME); Ctrl-C stops it and keeps the policy."
 	$(BIN)/python train.py +run=quickstart name=$(DEMO_RUN) $(DEMO_ARGS)
-	@echo "Next: play $(GAMES) games against each of the five bots, a minute or two, and write a replay."
+	@echo "Next: play $(GAMES) games against each of the five bots, a minute or two at most, and write a replay."
 	$(BIN)/python eval/run.py --ckpt $(DEMO_RUN) --games $(GAMES) --replay $(REPLAY)
 	@echo "Watch the replay: open $(REPLAY) in a browser."
 	@echo "For the commands of README.md, in this shell: source .venv/bin/activate"

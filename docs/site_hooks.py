@@ -124,7 +124,7 @@ def resolve(target: str, home: str) -> tuple[str, str] | None:
 def page_of(path: str) -> str:
     """Return where the site shows a file or folder of the repository, relative to docs/."""
     if path.startswith(f"{DOCS}/") and not path.endswith(".py"):
-        return path.removeprefix(f"{DOCS}/")
+        return path.removeprefix(f"{DOCS}/") + ".md" * path.endswith(".ipynb")  # its page: docs/site_notebooks.py
     if (ROOT / path).is_dir():
         return f"{REPOSITORY}/{path}/folder.md"
     return f"{REPOSITORY}/{path}" if path.endswith(".md") else f"{REPOSITORY}/{path}.md"

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -94,6 +95,7 @@ def test_words_are_plain(page):
 def test_every_page_is_listed_in_the_index():
     index = PAGES["docs/README.md"] + PAGES["docs/results/README.md"]
     pages = [page for page in PAGES if page.startswith("docs/") and not page.endswith("README.md")]
+    pages += [str(path) for path in (ROOT / "docs").rglob("*.ipynb")]
     assert [page for page in pages if f"{Path(page).name})" not in index] == []
 
 
@@ -106,10 +108,25 @@ def test_moving_pictures_are_small(path):
     assert path.stat().st_size < 1e6
 
 
+def script(name):
+    """A Python file of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_diagram_is_drawn_and_nothing_else():
+    diagrams = script("site_diagrams")
+    drawn = {path.stem for path in (ROOT / "docs" / diagrams.FOLDER).glob("*.svg")}
+    assert drawn == set(diagrams.sources()), "run `python docs/site_diagrams.py`"
+    for name in drawn:
+        picture = ElementTree.parse(ROOT / "docs" / diagrams.FOLDER / f"{name}.svg")
+        assert not list(picture.iter("{http://www.w3.org/2000/svg}foreignObject"))  # not shown in a picture
+
+
 def test_the_model_zoo_is_what_the_generator_makes():
-    spec = importlib.util.spec_from_file_location("generate_zoo_page", ROOT / "docs" / "generate_zoo_page.py")
-    generator = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generator)
+    generator = script("generate_zoo_page")
     assert PAGES["docs/model_zoo.md"] == generator.page(), "run `python docs/generate_zoo_page.py`"
 
 

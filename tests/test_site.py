@@ -74,6 +74,25 @@ def test_nothing_is_fetched_from_the_network(site, pages):
         assert re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)\"']+", sheet.read_text("utf-8")) == [], sheet
 
 
+def test_diagrams_are_pictures_of_the_site(site):
+    """The theme loads Mermaid from a server where a page has a fence of it."""
+    text = (site / "architecture.html").read_text("utf-8")
+    drawn = [each for each in Links(text).resources if each.startswith("images/diagrams/")]
+    assert len(drawn) == 2
+    assert all((site / each).read_text("utf-8").startswith("<svg") for each in drawn)
+    assert not [path for path in site.rglob("*.html") if 'class="mermaid"' in path.read_text("utf-8")]
+
+
+def test_notebooks_are_pages_with_their_outputs(site):
+    text = (site / "notebooks" / "reading_a_run.ipynb.html").read_text("utf-8")
+    page = Links(text)
+    assert {"reading_a_run.ipynb", "../tutorials/tables.html"} <= page.links
+    assert "reading_a_run_1.png" in page.resources
+    assert (site / "notebooks" / "reading_a_run_1.png").read_bytes().startswith(b"\x89PNG")
+    assert "response against" in re.sub(r"<[^>]+>", "", text)
+    assert "notebooks/first_agent.ipynb.html" in Links((site / "index.html").read_text("utf-8")).links
+
+
 def test_links_to_code_show_the_code(site):
     assert "repository/agents/run/fit.py.html" in Links((site / "architecture.html").read_text("utf-8")).links
     code = re.sub(r"<[^>]+>", "", (site / "repository/agents/run/fit.py.html").read_text("utf-8"))

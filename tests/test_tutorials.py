@@ -34,7 +34,7 @@ GRPO = (
     "grpo.rollout_warmup_phases=0",
     "env.last_year=1901",
 )
-NOT_RUN = {"make setup", "source .venv/bin/activate", "export PYTHONPATH=."}
+NOT_RUN = {"make install", "source .venv/bin/activate", "export PYTHONPATH=."}
 SMALL = {
     "start.md": {"max_updates=20": "max_updates=1", "--games 40": "--games 2"},
     "first_agent.md": {"max_updates=60": "max_updates=1", "GAMES = 200": "GAMES = 4", "256, 200": "8, 20"},

@@ -8,9 +8,11 @@ import pytest
 
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.trainer import derive_seeds
+from sparring.agents.run.preflight import initial_policy
 from sparring.agents.run.states import read_state
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.paths import SHIPPED
 from sparring.configs.load import load
 from sparring.configs.schema import DogfightEnvConfig, NetworkConfig
 from tests.agents.ppo.small_run import ENVS, PHASES, config, flat, metrics, state_of, untimed
@@ -39,6 +41,11 @@ def test_it_begins_with_the_weights_and_nothing_else(trained, tmp_path, capsys):
     assert started["updates"] == 0
     training = load_checkpoint(final).training
     assert (training["update"], training["config"]["init_from"]) == (3, str(trained))
+
+
+def test_a_released_policy_is_named_as_everywhere_else(tmp_path):
+    found = initial_policy(config(tmp_path, init_from="released/dogfight_quickstart"))
+    assert found.samefile(SHIPPED / "released" / "dogfight_quickstart.pt")
 
 
 def test_only_the_start_reads_the_policy(trained, tmp_path):

@@ -1,0 +1,67 @@
+"""The notebooks of the documentation run, make the outputs that they show, and are files that Jupyter opens."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = {path.stem: json.loads(path.read_text("utf-8")) for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
+
+
+@pytest.fixture(scope="module")
+def hook():
+    spec = importlib.util.spec_from_file_location("site_notebooks", ROOT / "docs" / "site_notebooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def kinds(notebook):
+    """Kinds of the outputs of every code cell."""
+    return [[one["output_type"] for one in cell["outputs"]] for cell in notebook["cells"] if "outputs" in cell]
+
+
+@pytest.mark.parametrize("name", sorted(NOTEBOOKS))
+def test_it_runs_and_shows_what_it_made(name, hook):
+    done = hook.run(NOTEBOOKS[name])
+    assert kinds(done) == kinds(NOTEBOOKS[name]), "run `python docs/site_notebooks.py`"
+    assert sum(map(len, kinds(done))) >= 4
+
+
+def test_a_cell_that_fails_is_not_passed_over(hook):
+    cells = [{"cell_type": "code", "source": ["1 / 0"]}]
+    with pytest.raises(ZeroDivisionError):
+        hook.run({"cells": cells})
+
+
+@pytest.mark.parametrize("name", sorted(NOTEBOOKS))
+def test_jupyter_opens_it(name):
+    """What the schema of format 4.5 demands; files stay small, and tell nothing of the machine that made them."""
+    notebook = NOTEBOOKS[name]
+    assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    names = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-zA-Z0-9-_]{1,64}", name) for name in names)
+    for cell in notebook["cells"]:
+        extra = {"outputs", "execution_count"} if cell["cell_type"] == "code" else set()
+        assert set(cell) == {"cell_type", "id", "metadata", "source"} | extra
+    text = json.dumps(notebook)
+    assert len(text) < 100_000
+    assert str(Path.home()) not in text
+
+
+def test_the_page_of_a_notebook_has_its_cells_and_outputs(hook):
+    output = {"output_type": "stream", "name": "stdout", "text": ["1\n"]}
+    picture = {"output_type": "display_data", "data": {"image/png": "aGk="}}
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title"]},
+        {"cell_type": "code", "source": ["a = 1\n", "print(a)"], "outputs": [output, picture]},
+    ]
+    page, pictures = hook.page_of({"cells": cells}, "one")
+    assert page.startswith('# Title\n\n<p><a href="one.ipynb" download>')
+    assert '```python\na = 1\nprint(a)\n```\n\n```text\n1\n```\n\n<img src="one_1.png"' in page
+    assert pictures == {"one_1.png": b"hi"}
