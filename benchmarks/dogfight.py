@@ -3,8 +3,8 @@
 A full step is measured: both seats' observations and rewards, resets, and a scripted opponent that decides every tick
 in seat 1; seat 0 is played by actions. The two implementations take turns on one core, so that whatever else the
 machine does hits both; medians over the rounds count. Ticks are match ticks of 1/120 s, `action_repeat` to a step. The
-simulator is then measured with more threads, and its buffers are added up. Read the ratios: they travel better than
-the absolute figures.
+simulator is then measured with more threads, the Gymnasium interfaces are compared with the native batch on one core,
+by processor time, and the buffers are added up. Read the ratios: they travel better than the absolute figures.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 if not __package__:
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+import gymnasium
 import numpy as np
 import torch
 
@@ -39,6 +40,7 @@ def main() -> None:
     parts.append(against_numpy(args.matches, args.seconds, args.device))
     if args.device == "cpu":
         parts.append(over_threads(args.matches, args.threads, args.seconds))
+        parts.append(interfaces(args.matches, args.seconds))
     parts.append(memory(args.matches))
     publish("\n".join(parts), args.out)
 
@@ -78,6 +80,18 @@ def over_threads(sizes: list[int], threads: list[int], seconds: float) -> str:
     return table(["matches x bot", *(f"{count} threads: M ticks/s" for count in threads)], rows)
 
 
+def interfaces(sizes: list[int], seconds: float) -> str:
+    """Return one row per batch size: `VectorEnv` against the native batch; then single environments."""
+    rows = []
+    for matches in [*sizes, 1]:
+        native = simulator_step(matches, SCALING_BOT, threads=1, device="cpu")
+        ours = vector_step(matches, SCALING_BOT) if matches > 1 else single_step(SCALING_BOT)
+        batch, env = alternating([native, ours], ticks=matches, seconds=seconds, clock=time.process_time)
+        name = f"VectorEnv, {matches:,} matches" if matches > 1 else "gymnasium.make, one match"
+        rows.append([name, f"{batch:,.0f}", f"{env:,.0f}", f"{batch / env - 1:.0%}"])
+    return table(["interface", "native batch: steps/s", "interface: steps/s", "overhead"], rows)
+
+
 def memory(sizes: list[int]) -> str:
     """Return one row per batch size: bytes per match of all allocations, and of the state alone."""
     rows = []
@@ -103,6 +117,28 @@ def simulator_step(matches: int, bot: str, *, threads: int, device: str) -> Call
     return step
 
 
+def vector_step(matches: int, bot: str) -> Callable[[], object]:
+    """Return a function that plays one step of a vector environment, the learner in seat 0."""
+    env = gymnasium.make_vec(rules.ENV_ID, num_envs=matches, opponent=bot, seat=0, threads=1)
+    env.reset(seed=SEED)
+    actions = steady_actions(matches)[:, 0]
+    return lambda: env.step(actions)
+
+
+def single_step(bot: str) -> Callable[[], None]:
+    """Return a function that plays one step of `gymnasium.make`'s environment, with its wrappers and resets."""
+    env = gymnasium.make(rules.ENV_ID, opponent=bot)
+    env.reset(seed=SEED)
+    action = steady_actions(1)[0, 0]
+
+    def step() -> None:
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            env.reset()
+
+    return step
+
+
 def numpy_step(matches: int, bot: str) -> Callable[[], None]:
     """Return the same function for the NumPy peer."""
     peer = NumpyDogfight(matches, seed=SEED)
@@ -123,21 +159,23 @@ def steady_actions(matches: int) -> np.ndarray:
     return actions
 
 
-def alternating(steps: list[Callable[[], None]], *, ticks: int, seconds: float) -> list[float]:
+def alternating(
+    steps: list[Callable[[], object]], *, ticks: int, seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
     """Return the median ticks per second of each function; every round gives each its share of `seconds`."""
     for step in steps:
         step()
     speeds: list[list[float]] = [[] for _ in steps]
     for _ in range(ROUNDS):
         for step, results in zip(steps, speeds, strict=True):
-            results.append(ticks * rate(step, seconds / ROUNDS))
+            results.append(ticks * rate(step, seconds / ROUNDS, clock))
     return [statistics.median(results) for results in speeds]
 
 
-def rate(step: Callable[[], None], seconds: float) -> float:
-    """Return the calls per second, over at least `seconds` and one call."""
-    count, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < seconds or count == 0:
+def rate(step: Callable[[], object], seconds: float, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the calls per second of `clock`, over at least `seconds` and one call."""
+    count, start = 0, clock()
+    while (elapsed := clock() - start) < seconds or count == 0:
         step()
         count += 1
     return count / elapsed

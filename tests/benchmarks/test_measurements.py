@@ -33,6 +33,12 @@ def test_thread_counts_are_columns_relative_to_the_first():
     assert "(1.00x)" in row[1]
 
 
+def test_interfaces_are_compared_with_the_native_batch():
+    _, _, *rows = cells(dogfight.interfaces([4], 0.0))
+    assert [row[0] for row in rows] == ["VectorEnv, 4 matches", "gymnasium.make, one match"]
+    assert all(float(figure.replace(",", "")) > 0 for row in rows for figure in row[1:3])
+
+
 def test_memory_is_per_match():
     first, second = (cells(dogfight.memory([matches]))[2][1:] for matches in (10, 20))
     assert first == second
@@ -46,7 +52,7 @@ def test_rate_counts_at_least_one_call():
 
 def test_the_medians_of_the_rounds_count(monkeypatch):
     rates = iter([5.0, 1.0, 2.0, 3.0, 4.0])
-    monkeypatch.setattr(dogfight, "rate", lambda step, seconds: next(rates))
+    monkeypatch.setattr(dogfight, "rate", lambda step, seconds, clock: next(rates))
     assert dogfight.alternating([lambda: None], ticks=10, seconds=1.0) == [30.0]
 
 

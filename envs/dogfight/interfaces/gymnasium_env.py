@@ -228,6 +228,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._seat = int(choose("seat", str(seat), SEATS))
         self._opponent = opponent
         self._batch = NumpyBatch(1, options, rendered=1)
+        self._row = np.array([self._seat])
+        self._actions = np.zeros((1, 2, 3), dtype=np.float32)
         self._set_opponent(opponent)
         self._over = True
         self.render_mode = options.render_mode
@@ -250,13 +252,12 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """Play one decision; `action` [3]. Raises `ValueError` for an invalid action, `ResetNeeded` without a match."""
         if self._over:
             raise ResetNeeded("no match is running: call reset() before step()")
-        actions = np.zeros((1, 2, 3), dtype=np.float32)
-        actions[0, self._seat] = check_actions(action, (3,), whose="action")
-        step = self._batch.step(actions)
+        self._actions[0, self._seat] = check_actions(action, (3,), whose="action")
+        step = self._batch.step(self._actions)
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         self._over = terminated or truncated
         # The batch has already started the next match; a Gymnasium caller expects the end of this one.
-        obs = (step.final_obs if self._over else step.obs)[0, self._seat].copy()
+        obs = self._batch.last_obs(self._row)[0] if self._over else step.obs[0, self._seat].copy()
         return obs, float(step.reward[0, self._seat]), terminated, truncated, match_info(step, self._seat)
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
@@ -273,4 +274,4 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._batch.opponent_share
 
     def _set_opponent(self, opponent: Any) -> None:
-        self._batch.seat_opponents([opponent], np.array([self._seat]))
+        self._batch.seat_opponents([opponent], self._row)

@@ -1,7 +1,8 @@
 """Common base of the Gymnasium and PettingZoo interfaces: a `DogfightBatch` with numpy inputs and outputs.
 
-The batch overwrites its tensors with every step; here every returned array is a copy, and a match can be truncated
-after `max_episode_steps` decisions. Such a truncation has no outcome: no side has won.
+The arrays of a step are views of the batch's memory (on a GPU, copies), valid until the next step: the interfaces copy
+what they return. A match can be truncated after `max_episode_steps` decisions. Such a truncation has no outcome: no
+side has won.
 
 N matches, two seats, D floats an observation.
 """
@@ -21,7 +22,7 @@ from sparring.configs.core.errors import choose, nearest
 from sparring.configs.games.environments import RewardConfig
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.batch import RESULTS, TRACE_FIELDS, DogfightBatch
 from sparring.envs.game import load
 
 RENDER_MODES = ["rgb_array"]
@@ -72,7 +73,7 @@ class MatchOptions:
 
 
 class Step(NamedTuple):
-    """One step of the batch; every array is a copy."""
+    """One step of the batch; the arrays are valid until the next step or reset."""
 
     obs: np.ndarray
     """[N, 2, D] float32; of the next match where one has finished in this step."""
@@ -82,14 +83,12 @@ class Step(NamedTuple):
     """[N] bool, a death."""
     truncated: np.ndarray
     """[N] bool, the time limit or `max_episode_steps`."""
-    final_obs: np.ndarray
-    """[N, 2, D] float32, valid where `terminated | truncated`."""
     outcome: np.ndarray
     """[N] int32, -1 while undecided, 0 draw, 1 or 2 the winning seat plus one."""
     decisions: np.ndarray
     """[N] int64, decisions taken in the match so far, this one included."""
     ticks: np.ndarray
-    """[N] int64, length of the finished match; valid where `terminated | truncated`."""
+    """[N] int32 or int64, length of the finished match; valid where `terminated | truncated`."""
     hp: np.ndarray
     """[N, 2] int32, hp at the end of the finished match; valid where `outcome >= 0`."""
 
@@ -114,8 +113,13 @@ class NumpyBatch:
             trace=rendered if options.render_mode else 0,
         )
         self.set_regime(None)
+        on_cpu = self.batch.device.type == "cpu"
+        self._views = {name: getattr(self.batch, name).numpy() for name in RESULTS} if on_cpu else {}
         self._decisions = np.zeros(num_envs, dtype=np.int64)
+        self._ended = np.zeros(num_envs, dtype=bool)
         self._fresh = True
+        self._was_cut = np.zeros(num_envs, dtype=bool)
+        self._cut_obs = np.zeros((0, self.batch.obs_dim), dtype=np.float32)
         self._open: dict[Any, tuple[Any, Any]] = {}
         self._players: list[tuple[Any, np.ndarray]] = []
         self._player_seconds = self._kernel_seconds = 0.0
@@ -151,12 +155,13 @@ class NumpyBatch:
         return self._player_seconds / max(self._player_seconds + self._kernel_seconds, 1e-9)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Restart every match from `seed`; return the observations [N, 2, D]."""
+        """Restart every match from `seed`; return the observations [N, 2, D], valid until the next step or reset."""
         self._decisions[:] = 0
+        self._ended[:] = False
         self._fresh = True
-        obs = _copy(self.batch.reset(seed=seed))
+        self.batch.reset(seed=seed)
         self._remember_max_hp()
-        return obs
+        return self._result("obs")
 
     def step(self, actions: np.ndarray) -> Step:
         """Play one decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
@@ -164,21 +169,24 @@ class NumpyBatch:
         self._remember_max_hp()
         self._act_players(actions)
         start = time.perf_counter()
-        results = self.batch.step(torch.from_numpy(actions))
+        self.batch.step(torch.from_numpy(actions))
         self._kernel_seconds += time.perf_counter() - start
-        reward, terminated, truncated, outcome = (_copy(tensor) for tensor in results)
-        obs, final_obs = _copy(self.batch.obs), _copy(self.batch.final_obs)
+        self._decisions[self._ended] = 0
         self._decisions += 1
-        decisions = self._decisions.copy()
-        cut = self._cut(terminated | truncated)
+        terminated, truncated, ticks = (self._result(name) for name in ("terminated", "truncated", "length"))
+        if self.options.max_episode_steps is not None:
+            truncated, ticks = self._cut(terminated, truncated, ticks)
+        self._ended = terminated | truncated
+        obs, reward, outcome, hp = (self._result(name) for name in ("obs", "reward", "outcome", "final_hp"))
+        return Step(obs, reward, terminated, truncated, outcome, self._decisions, ticks, hp)
+
+    def last_obs(self, rows: np.ndarray) -> np.ndarray:
+        """Return the last observations [R, D] of seats `rows` [R] among 2N, whose matches ended in the last step."""
+        found = self._result("final_obs").reshape(2 * self.num_envs, -1)[rows]
+        cut = self._was_cut[rows // 2]
         if cut.any():
-            final_obs[cut] = obs[cut]
-            self.batch.assign(None, torch.from_numpy(cut))
-            obs = _copy(self.batch.obs)
-        self._decisions[terminated | truncated | cut] = 0
-        ticks = np.where(cut, decisions * self.options.action_repeat, _copy(self.batch.length))
-        hp = _copy(self.batch.final_hp)
-        return Step(obs, reward, terminated, truncated | cut, final_obs, outcome, decisions, ticks, hp)
+            found[cut] = self._cut_obs[rows[cut]]
+        return found
 
     def frames(self) -> list[np.ndarray]:
         """Return pictures of the rendered matches at the end of the last step, uint8 [H, W, 3] each."""
@@ -226,7 +234,7 @@ class NumpyBatch:
 
     def _last_rows(self) -> np.ndarray:
         """Return the last tick played in the last step, [rendered, 29] in the order of `TRACE_FIELDS`."""
-        rows = _copy(self.batch.trace)
+        rows = self._result("trace")
         last = (rows[:, :, TRACE_FIELDS.index("tick")] >= 0).sum(axis=1) - 1
         return rows[np.arange(len(rows)), last]
 
@@ -241,18 +249,32 @@ class NumpyBatch:
                 rows[:, column] = state["fighters"][field_name][:rendered, int(seat)]
         return rows
 
-    def _cut(self, done: np.ndarray) -> np.ndarray:
-        limit = self.options.max_episode_steps
-        return np.zeros_like(done) if limit is None else (self._decisions >= limit) & ~done
+    def _cut(self, terminated: np.ndarray, truncated: np.ndarray, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Restart the matches that reach `max_episode_steps` undecided; return `truncated` and `ticks` with them."""
+        cut = self._was_cut = (self._decisions >= self.options.max_episode_steps) & ~(terminated | truncated)
+        if not cut.any():
+            return truncated, ticks
+        truncated = truncated | cut
+        self._cut_obs = self._result("obs").reshape(2 * self.num_envs, -1).copy()
+        self.batch.assign(None, torch.from_numpy(cut))
+        return truncated, np.where(cut, self._decisions * self.options.action_repeat, ticks)
+
+    def _result(self, name: str) -> np.ndarray:
+        """Return one of the batch's results on the host."""
+        view = self._views.get(name)
+        return getattr(self.batch, name).cpu().numpy() if view is None else view
 
     def close(self) -> None:
         """Release the simulator's threads and memory."""
         self.batch.close()
 
 
+_LEARNER_RESULTS = np.array([[0, 1, -1], [0, -1, 1]])  # by seat, then by outcome: draw, seat 0 won, seat 1 won
+
+
 def learner_result(outcome: np.ndarray, seat: np.ndarray | int) -> np.ndarray:
     """Return the result for the player on `seat`: 1 win, 0 draw, -1 loss; valid where `outcome >= 0`."""
-    return np.where(outcome == 0, 0, np.where(outcome == seat + 1, 1, -1))
+    return _LEARNER_RESULTS[seat, outcome]
 
 
 def match_info(step: Step, seat: int) -> dict[str, int]:
@@ -295,7 +317,3 @@ def match_seed(seed: int | None, random: np.random.Generator) -> int:
 def render_fps(options: MatchOptions) -> int:
     """Return the frames per second at which one picture per decision plays in real time."""
     return max(1, game.TICKS_PER_SECOND // options.action_repeat)
-
-
-def _copy(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().to("cpu", copy=True).numpy()

@@ -95,7 +95,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         step = self._batch.step(self._both(actions))
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         over = terminated or truncated
-        obs = (step.final_obs if over else step.obs)[0]
+        obs = self._batch.last_obs(np.arange(2)) if over else step.obs[0]
         if over:
             self.agents = []
         return (

@@ -48,9 +48,9 @@ def check_actions(actions: Any, shape: tuple[int, ...], whose: str = "actions") 
     array = np.asarray(actions, dtype=np.float32)
     if array.shape != shape:
         raise ValueError(f"{whose}: shape {array.shape} is not {shape}; give {', '.join(ACTION_NAMES)}")
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        where = tuple(int(index) for index in bad[0])
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = tuple(int(index) for index in np.argwhere(~finite)[0])
         name, low, high = ACTION_NAMES[where[-1]], ACTION_LOW[where[-1]], ACTION_HIGH[where[-1]]
         raise ValueError(f"{whose}{list(where)} ({name}) = {array[where]} is not finite; give [{low:g}, {high:g}]")
     return array

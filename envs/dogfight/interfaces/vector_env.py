@@ -1,7 +1,7 @@
 """The vector interface: N matches as a `gymnasium.vector.VectorEnv`, a learner against named opponents.
 
 A finished match restarts within the same step (`AutoresetMode.SAME_STEP`): `obs` is that of the next match, the last
-observation of the finished one is in `infos["final_obs"]`. Every returned array is a copy. `infos["episode"]` carries
+observation of the finished one is in `infos["final_obs"]`. Every returned array is its own. `infos["episode"]` carries
 the return `r`, the decisions `l` and the seconds of play `t` of each match that finished in this step.
 """
 
@@ -67,8 +67,7 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._seat = choose("seat", str(seat), SEATS)
         self._default_opponent = opponent
         self._returns = np.zeros(num_envs, dtype=np.float64)
-        self._matches = np.arange(num_envs)
-        self._seats = np.zeros(num_envs, dtype=np.int64)
+        self._actions = np.zeros((num_envs, 2, 3), dtype=np.float32)
         self._assign_opponents(opponent)
 
     def reset(
@@ -80,17 +79,17 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._assign_opponents(self._default_opponent if opponent is None else opponent)
         self._batch.set_regime(regime)
         self._returns[:] = 0.0
-        return self._batch.reset(match_seed(seed, self.np_random))[self._matches, self._seats], {}
+        return self._own(self._batch.reset(match_seed(seed, self.np_random))), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one decision in every match; `actions` [N, 3]. Raises `ValueError` for an invalid shape or value."""
-        both = np.zeros((self.num_envs, 2, 3), dtype=np.float32)
-        both[self._matches, self._seats] = check_actions(actions, (self.num_envs, 3))
-        step = self._batch.step(both)
-        reward = step.reward[self._matches, self._seats]
+        # Written for both seats: bots ignore theirs, and other opponents overwrite it.
+        self._actions[:] = check_actions(actions, (self.num_envs, 3))[:, None]
+        step = self._batch.step(self._actions)
+        reward = self._own(step.reward)
         self._returns += reward
         infos = self._infos(step, step.terminated | step.truncated)
-        return step.obs[self._matches, self._seats], reward, step.terminated, step.truncated, infos
+        return self._own(step.obs), reward, step.terminated.copy(), step.truncated.copy(), infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Return pictures of the first four matches, uint8 [H, W, 3]; None without a render mode."""
@@ -110,39 +109,51 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         if not names:
             raise ValueError(f"opponent={opponent!r} names no bot: choose from {', '.join(rules.BOTS)}")
         # Alternating per round of opponents, not per match: an even number of them would otherwise keep one seat each.
-        rounds = self._matches // len(names)
+        matches = np.arange(self.num_envs)
+        rounds = matches // len(names)
         self._seats = rounds % 2 if self._seat == "alternate" else np.full_like(rounds, int(self._seat))
-        self._batch.seat_opponents([names[i % len(names)] for i in self._matches], self._seats)
+        self._rows = 2 * matches + self._seats
+        self._batch.seat_opponents([names[i % len(names)] for i in matches], self._seats)
+
+    def _own(self, seats: np.ndarray) -> np.ndarray:
+        """Return a copy [N, ...] of the learner's rows of `seats` [N, 2, ...]."""
+        return seats.reshape(2 * self.num_envs, *seats.shape[2:]).take(self._rows, axis=0)
 
     def _infos(self, step: Step, done: np.ndarray) -> dict[str, Any]:
         """Return the infos of SAME_STEP autoreset, each key with its mask; empty unless a match finished."""
         if not done.any():
             return {}
-        final_obs = np.full(self.num_envs, None, dtype=object)
-        for match in np.flatnonzero(done):
-            final_obs[match] = step.final_obs[match, self._seats[match]].copy()
+        ended = done.nonzero()[0]
+        final_obs = np.empty(self.num_envs, dtype=object)  # of None
+        for match, obs in zip(ended, self._batch.last_obs(self._rows[ended]), strict=True):
+            final_obs[match] = obs
         infos = {
             "final_obs": final_obs,
-            "final_info": self._final_info(step, done),
-            "episode": self._episode(step, done),
+            "final_info": self._final_info(step, ended),
+            "episode": self._episode(step, ended),
         }
-        self._returns[done] = 0.0
+        self._returns[ended] = 0.0
         return infos | {f"_{key}": done.copy() for key in infos}
 
-    def _final_info(self, step: Step, done: np.ndarray) -> dict[str, np.ndarray]:
-        decided = done & (step.outcome >= 0)
+    def _final_info(self, step: Step, ended: np.ndarray) -> dict[str, np.ndarray]:
+        decided = ended[step.outcome[ended] >= 0]
+        own, hp = self._rows[decided], step.hp.reshape(-1)
         values = {
-            "outcome": learner_result(step.outcome, self._seats),
-            "ticks": step.ticks,
-            "hp": step.hp[self._matches, self._seats],
-            "opponent_hp": step.hp[self._matches, 1 - self._seats],
+            "outcome": learner_result(step.outcome[decided], self._seats[decided]),
+            "ticks": step.ticks[decided].astype(np.int64),
+            "hp": hp[own],
+            "opponent_hp": hp[own ^ 1],
         }
-        masked = {key: np.where(decided, value, 0) for key, value in values.items()}
-        return masked | {f"_{key}": decided.copy() for key in values}
+        mask = self._spread(np.ones(len(decided), dtype=bool), decided)
+        full = {key: self._spread(found, decided) for key, found in values.items()}
+        return full | {f"_{key}": mask.copy() for key in values}
 
-    def _episode(self, step: Step, done: np.ndarray) -> dict[str, np.ndarray]:
-        return {
-            "r": np.where(done, self._returns, 0.0),
-            "l": np.where(done, step.decisions, 0),
-            "t": np.where(done, step.ticks * rules.DT, 0.0),
-        }
+    def _episode(self, step: Step, ended: np.ndarray) -> dict[str, np.ndarray]:
+        values = {"r": self._returns[ended], "l": step.decisions[ended], "t": step.ticks[ended] * rules.DT}
+        return {key: self._spread(found, ended) for key, found in values.items()}
+
+    def _spread(self, values: np.ndarray, matches: np.ndarray) -> np.ndarray:
+        """Return [N] with `values` at `matches`, zeros elsewhere."""
+        out = np.zeros(self.num_envs, dtype=values.dtype)
+        out[matches] = values
+        return out

@@ -1,5 +1,6 @@
 """The gymnasium and PettingZoo faces show the native batch's matches, one to one, from the right seat."""
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -195,6 +196,17 @@ def test_vector_infos_carry_the_end_of_each_match():
             assert [row is None for row in infos["final_obs"]] == (~done).tolist()
         returns[done], lengths[done] = 0.0, 0
     assert ended >= 8
+
+
+def test_a_reset_and_the_infos_of_a_step_are_not_overwritten_by_later_steps():
+    env = DogfightVectorEnv(4, opponent="brawler", threads=1, max_episode_steps=7)
+    kept = [(env.reset(seed=1)[0], {})]
+    copies = [pickle.dumps(kept[0])]
+    for _ in range(30):
+        kept.append(env.step(np.tile(CIRCLE, (4, 1)))[::4])
+        copies.append(pickle.dumps(kept[-1]))
+    env.reset()
+    assert [pickle.dumps(pair) for pair in kept] == copies
 
 
 def test_a_cut_match_is_truncated_and_undecided():
