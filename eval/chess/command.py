@@ -21,7 +21,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import GAME
 from sparring.envs.chess.package import check_package
-from sparring.eval.chess.options import STOCKFISH, BotName, ChessOptions, read_bot, read_opponent, read_options
+from sparring.eval.chess.options import BotName, ChessOptions, read_bot, read_opponent, read_options
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 
 if TYPE_CHECKING:
@@ -76,19 +76,13 @@ def _load_model(found: Player, options: ChessOptions) -> ChessPlayer:
     check_packages()
     from sparring.eval.chess.models import load_player
 
-    return load_player(found, options, device)
+    return load_player(found, device, temperature=options.temperature, tokens=options.tokens)
 
 
 def _open_bot(bot: BotName, options: ChessOptions, opened: ExitStack) -> ChessPlayer:
-    """Return a bot; the name of an engine has its version and depth, and says if another stands in for it."""
-    from sparring.envs.chess.engines.engine import BUILT_IN, open_engine
-    from sparring.eval.chess.players import EnginePlayer, RandomPlayer
+    from sparring.eval.chess.players import open_bot
 
-    if bot.kind == "random":
-        return RandomPlayer()
-    path, depth = (options.engine, bot.depth) if bot.kind == STOCKFISH else (BUILT_IN, 1)
-    engine = opened.enter_context(open_engine(path, depth=depth, cache=options.cache))
-    return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({engine.name})", engine)
+    return open_bot(bot, opened, engine=options.engine, cache=options.cache)
 
 
 def _play(player: ChessPlayer, name: str, rival: ChessPlayer | None, options: ChessOptions) -> OpponentResult:

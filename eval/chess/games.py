@@ -52,6 +52,8 @@ class ChessGame:
     illegal: int = 0
     illegal_at: dict[int, str] = field(default_factory=dict)
     """Illegal answers by half-move, shortened."""
+    texts: dict[int, str] = field(default_factory=dict)
+    """What a language model wrote, by half-move; empty where that is not kept."""
 
     @property
     def over(self) -> bool:
@@ -102,16 +104,20 @@ def _play_ply(who: ChessPlayer, part: Sequence[tuple[int, ChessGame]], condition
         for number, game in part
     ]
     for (number, game), answer in zip(part, who.answer(requests), strict=True):
-        _apply(game, answer, conditions, mix(conditions.seed, REPLACEMENTS, number, game.board.ply()))
+        apply_answer(game, answer, conditions, mix(conditions.seed, REPLACEMENTS, number, game.board.ply()))
 
 
-def _apply(game: ChessGame, answer: str, conditions: GameConditions, seed: int) -> None:
+def apply_answer(game: ChessGame, answer: str, conditions: GameConditions, seed: int) -> None:
+    """Play the answer of the side to move, and set the result if that ends the game.
+
+    `seed` draws the move that replaces an illegal one. Illegal answers of the evaluated player are recorded.
+    """
     move = read_legal_move(game.board, answer)
     if game.asked():
         game.answers += 1
         if move is None:
             game.illegal += 1
-            game.illegal_at[len(game.board.move_stack)] = answer[:8] or "no move"
+            game.illegal_at[len(game.board.move_stack)] = short_answer(answer)
     if move is None and conditions.lose:
         game.result, game.ending = ("0-1" if game.board.turn == chess.WHITE else "1-0"), ILLEGAL
         return
@@ -122,3 +128,8 @@ def _apply(game: ChessGame, answer: str, conditions: GameConditions, seed: int) 
         game.result, game.ending = outcome.result(), outcome.termination.name.lower().replace("_", " ")
     elif len(game.board.move_stack) >= conditions.plies:
         game.result, game.ending = "1/2-1/2", CUT_OFF
+
+
+def short_answer(answer: str) -> str:
+    """Return an illegal answer as tables and comments show it."""
+    return answer[:8] or "no move"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from sparring.agents.opponents.players import Player, content_of, display_name, 
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import ADAPTER, LanguageModelConfig
-from sparring.eval.chess.options import ChessOptions
 from sparring.eval.chess.players import ModelPlayer
 from sparring.eval.diplomacy.settings import config_of, has_config, run_of
 
@@ -25,17 +24,38 @@ TOKENS = 128
 """Most tokens of an answer of a model whose training does not say."""
 
 
-def load_player(found: Player, options: ChessOptions, device: str) -> ModelPlayer:
-    """Load a model, ready to play; raises `InputError` for files that hold none."""
+@dataclass(frozen=True)
+class _LoadedModel:
+    config: LanguageModelConfig
+    model: Any
+    tokenizer: Any
+    task: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the P task with which it trained; empty if they are not known."""
+    playing: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
+def load_player(found: Player, device: str, *, temperature: float = 0.0, tokens: int | None = None) -> ModelPlayer:
+    """Load a model, ready to play; raises `InputError` for files that hold none.
+
+    `tokens` is the most of an answer; None: those of the training.
+    """
+    one = _load(found, device)
+    decoding, how = replace(one.config, temperature=temperature), {"playing": one.playing}
+    backend = TransformersBackend.of(decoding, one.model, one.tokenizer, constraint=None, **how)
+    most = tokens or int(one.task.get("max_tokens", TOKENS))
+    return ModelPlayer(display_name(found), backend, bool(one.task.get("padded", True)), most)
+
+
+def _load(found: Player, device: str) -> _LoadedModel:
     if isinstance(found, str):
         if is_server(found):
-            raise InputError(f"--ckpt {found}: models on servers do not play chess yet; give a run or a model's folder")
-        return _player(found, options, {}, *_plain(LanguageModelConfig(name=found), device))
+            raise InputError(f"{found}: models on servers do not play chess yet; give a run or a model's folder")
+        return _plain(LanguageModelConfig(name=found), device)
     run = run_of(found)
     config = config_of(run) if has_config(run) else LanguageModelConfig()
     task = _analysis_options(run)
     if found.is_dir():
-        return _player(found, options, task, *_plain(replace(config, name=str(found)), device))
+        return _plain(replace(config, name=str(found)), device, task)
     check_packages()
     content = content_of(found)
     if content.get("format") != ADAPTER or not has_config(run):
@@ -44,28 +64,11 @@ def load_player(found: Player, options: ChessOptions, device: str) -> ModelPlaye
     adapter = load_adapter(found, model)
     adapters = Adapters(model, adapter.shape)
     adapters.restore(adapter.weights)
-    playing = partial(adapters.playing, LEARNER)
-    return _player(found, options, task, config, adapters.model, tokenizer, playing)
+    return _LoadedModel(config, adapters.model, tokenizer, task, partial(adapters.playing, LEARNER))
 
 
-def _plain(config: LanguageModelConfig, device: str) -> tuple[LanguageModelConfig, Any, Any]:
-    return config, *load_model(config, device=device)
-
-
-def _player(
-    found: Player,
-    options: ChessOptions,
-    task: Mapping[str, Any],
-    config: LanguageModelConfig,
-    model: Any,
-    tokenizer: Any,
-    playing: Any = nullcontext,
-) -> ModelPlayer:
-    how: dict[str, AbstractContextManager[Any]] = {"playing": playing}
-    decoding = replace(config, temperature=options.temperature)
-    backend = TransformersBackend.of(decoding, model, tokenizer, constraint=None, **how)
-    tokens = options.tokens or int(task.get("max_tokens", TOKENS))
-    return ModelPlayer(display_name(found), backend, bool(task.get("padded", True)), tokens)
+def _plain(config: LanguageModelConfig, device: str, task: Mapping[str, Any] | None = None) -> _LoadedModel:
+    return _LoadedModel(config, *load_model(config, device=device), task=task or {})
 
 
 def _analysis_options(run: Path) -> Mapping[str, Any]:

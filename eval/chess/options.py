@@ -21,7 +21,7 @@ from sparring.eval.parser import (
 )
 
 SELF = "self"
-STOCKFISH = "stockfish"
+RANDOM, STOCKFISH = "random", "stockfish"
 ILLEGAL = ("lose", "random")
 DEPTH, PLIES, OPENING, TEMPERATURE, TOKENS = "[1, 60]", "[1, 10000]", "[0, 100]", "[0, 10]", "[1, 100000]"
 OPENING_PLIES = 4

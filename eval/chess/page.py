@@ -22,18 +22,29 @@ TEMPLATE = Path(__file__).with_name("replay.html")
 
 def page(games: Sequence[ChessGame], *, title: str) -> str:
     """Return the page of several games. Titles and names cannot end their element or start another."""
-    data = json.dumps({"title": title, "games": [_game(game) for game in games]}, separators=(",", ":"))
+    data = {"title": title, "games": [page_data(game) for game in games]}
+    return fill_page(TEMPLATE, title=f"{title} · Sparring replay", data=data, pieces=_pieces())
+
+
+def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
+    """Return the text of `template` with every {{name}} replaced, in one pass.
+
+    Names are `title` and `data` (JSON), both escaped, and those of `parts`.
+    """
+    plain = json.dumps(data, separators=(",", ":"))
     # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
-    inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    parts = {"title": html.escape(f"{title} · Sparring replay"), "data": inert, "pieces": _pieces()}
-    template = TEMPLATE.read_text(encoding="utf-8")
-    return re.sub(r"\{\{(title|data|pieces)\}\}", lambda mark: parts[mark[1]], template)
+    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    known = {"title": html.escape(title), "data": inert} | parts
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
 
 
-def _game(game: ChessGame) -> dict[str, Any]:
-    """Return the page's data of a game: a position before and after every half-move, and the moves between."""
+def page_data(game: ChessGame) -> dict[str, Any]:
+    """Return the page's data of a game: a position before and after every half-move, and the moves between.
+
+    `before` is the number of half-moves before the first position, as its FEN counts them.
+    """
     board = game.board.root()
-    positions, moves = [board.board_fen()], []
+    positions, moves, before = [board.board_fen()], [], board.ply()
     for move in game.board.move_stack:
         moves.append([board.san(move), move.uci()])
         board.push(move)
@@ -44,6 +55,7 @@ def _game(game: ChessGame) -> dict[str, Any]:
         "result": game.result,
         "ending": game.ending,
         "opening": game.opening,
+        "before": before,
         "positions": positions,
         "moves": moves,
         "illegal": {str(ply): answer for ply, answer in game.illegal_at.items()},

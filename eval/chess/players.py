@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import chess
 import numpy as np
 
 from sparring.agents.llm.backend import Backend
+from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.envs.chess.analysis_text import analysis_prompt, read_analysis
-from sparring.envs.chess.engines.engine import Engine
+from sparring.envs.chess.engines.engine import BUILT_IN, Engine, open_engine
 from sparring.envs.chess.positions import collapse
 from sparring.envs.chess.random_games import random_move
 from sparring.envs.text import FreeText, Prompt
+from sparring.eval.chess.options import RANDOM, STOCKFISH, BotName
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,24 @@ class ModelPlayer:
 
     def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
         """Return the best moves of the model's analyses."""
+        return [read_analysis(text).best for text in self.write(requests)]
+
+    def write(self, requests: Sequence[MoveRequest]) -> list[str]:
+        """Return the model's analyses as text, with runs of white space as one space."""
         menu = FreeText(self.tokens, self.name)
         prompts = [Prompt(analysis_prompt(one.board.fen(), padded=self.padded), menu, one.seed) for one in requests]
-        return [read_analysis(collapse(decision.text)).best for decision in self.backend.decide(prompts)]
+        return [collapse(decision.text) for decision in self.backend.decide(prompts)]
+
+
+def open_bot(bot: BotName, opened: ExitStack, *, engine: str = "", cache: Path | None = None) -> ChessPlayer:
+    """Return a bot; `opened` closes its engine.
+
+    The name of an engine has its version and depth, and says if another stands in for it. `engine` is the path of a
+    UCI engine, "" for Stockfish on the PATH, and `cache` the file that keeps what it finds.
+    Raises `InputError` for a path that is no engine.
+    """
+    if bot.kind == RANDOM:
+        return RandomPlayer()
+    path, depth = (engine, bot.depth) if bot.kind == STOCKFISH else (BUILT_IN, 1)
+    found = opened.enter_context(open_engine(path, depth=depth, cache=cache))
+    return EnginePlayer(f"{bot.text.removeprefix(BOT_PREFIX)} ({found.name})", found)
