@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
     from torch import Tensor
 
@@ -26,8 +28,6 @@ class BatchedGame(Protocol):
     """Names of the columns of `seat_stats`."""
     obs: Tensor
     """Current observations, float32 [N, S, D]; defined for open seats."""
-    final_obs: Tensor
-    """Last observations [N, S, D] of the matches that ended in the last step; other rows are undefined."""
     reward: Tensor
     """Rewards of the last step, float [N, S]."""
     terminated: Tensor
@@ -50,6 +50,12 @@ class BatchedGame(Protocol):
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Apply actions [N, S, A], ignored for bots; return reward, terminated, truncated and outcome."""
+
+    def final_reader(self, rows: Tensor, out: Tensor) -> Callable[[], None]:
+        """Return a function that writes the last observations of seats `rows` [N] among all N * S to `out` [N, D].
+
+        `rows[i]` is a seat of match i. Rows of matches that did not end in the last step are left or overwritten.
+        """
 
     def seat_stats(self, rows: Tensor) -> Tensor:
         """Return statistics of the matches that just ended for seats `rows` [R] of all N * S, float64 [R, K]."""

@@ -146,6 +146,7 @@ class LearnerEnv:
         match = torch.arange(n, device=device)
         seat = (self.share.first + match) % self._seats
         self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
+        self._write_final_obs = batch.final_reader(self._mine, self.final_obs)
         self._bit = torch.ones_like(seat) << seat
         rows, size = self._seats * n, batch.action_size
         self._flat_actions = torch.zeros(rows + 1, size, device=device)  # one more row, for padding
@@ -173,7 +174,7 @@ class LearnerEnv:
         self.batch.step(self._actions)
         self.simulator_seconds += time.perf_counter() - start
         self._observe()
-        self._look(self.batch.final_obs, self.final_obs)
+        self._read_final_obs()
         reward = self.batch.reward.flatten().index_select(0, self._mine)
         reward = self._quarantine(reward)
         self._count(reward)
@@ -279,18 +280,18 @@ class LearnerEnv:
         self.player_seconds += time.perf_counter() - start
 
     def _observe(self) -> None:
-        side = self._look(self.batch.obs, self.obs)
-        if side is not None:
-            self._side = side
+        torch.index_select(self.batch.obs.flatten(0, 1), 0, self._mine, out=self.obs)
+        if self._view:
+            shown, self._side = self._view.show(self.obs)
+            self.obs.copy_(shown)
 
-    def _look(self, seats: Tensor, out: Tensor) -> Tensor | None:
-        """Write the learner's rows of seats [N, S, D] to `out` [N, D]; return the side [N] of each."""
-        torch.index_select(seats.flatten(0, 1), 0, self._mine, out=out)
-        if self._view is None:
-            return None
-        shown, side = self._view.show(out)
-        out.copy_(shown)
-        return side
+    def _read_final_obs(self) -> None:
+        ended = self.batch.terminated | self.batch.truncated
+        if self.device.type == "cpu" and not ended.any():  # elsewhere the test would synchronize
+            return
+        self._write_final_obs()
+        if self._view:
+            self.final_obs.copy_(self._view.show(self.final_obs)[0])
 
     def _quarantine(self, reward: Tensor) -> Tensor:
         """Restart matches that are not finite; their step ends the episode with reward 0 and without a result."""

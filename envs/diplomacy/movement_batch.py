@@ -9,6 +9,8 @@ S = 7 powers, D the size of the flat observation, A = 17 choices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,6 +96,10 @@ class MovementBatch:
             seen = torch.where(over[self._game].unsqueeze(1), self._first_obs, seen)
         self._fill(self.obs, seen)
         return self.reward, self.terminated, self.truncated, self.outcome
+
+    def final_reader(self, rows: Tensor, out: Tensor) -> Callable[[], None]:
+        """Return a function that copies last observations to `out` [N, D], as `BatchedGame.final_reader`."""
+        return partial(torch.index_select, self.final_obs.flatten(0, 1), 0, rows, out=out)
 
     def seat_stats(self, rows: Tensor) -> Tensor:
         """Return length in steps, centres and score share, float64 [R, 3], of matches that ended in the last step."""

@@ -6,6 +6,7 @@ step is one captured CUDA graph, without transfers to the host. CPU and GPU run 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -31,7 +32,15 @@ from sparring.envs.dogfight.kernels.state import (
     RewardWeights,
     Settings,
 )
-from sparring.envs.dogfight.kernels.step import StepResults, World, observe_kernel, restart_kernel, step_kernel
+from sparring.envs.dogfight.kernels.step import (
+    MatchEnds,
+    StepResults,
+    World,
+    final_kernel,
+    observe_kernel,
+    restart_kernel,
+    step_kernel,
+)
 from sparring.envs.dogfight.validation import check_bots, check_ranges, check_rewards, check_whole
 from sparring.envs.launcher import Launcher
 
@@ -50,7 +59,6 @@ with hp left. Bullets 0 and 1 belong to seat 0, 2 and 3 to seat 1; life 0 marks 
 
 RESULTS = (
     "obs",
-    "final_obs",
     "reward",
     "terminated",
     "truncated",
@@ -72,6 +80,8 @@ _STRUCTS: dict[str, Any] = {
     "physics": Physics,
     "clock": MatchClock,
 }
+_SHOWN = ("fighters", "bullets", "physics", "clock")
+"""Those that observations depend on."""
 
 
 def observation_size(rule_set: str, observe_physics: bool = True) -> int:
@@ -112,7 +122,7 @@ class DogfightBatch:
         trace: record every tick of the first `trace` matches in `trace`.
         seed: seed of all draws until `reset(seed)` sets another, in [0, 2^31), the width of the kernels' argument.
 
-    The result tensors (`obs` [N, 2, D], `final_obs`, `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
+    The result tensors (`obs` [N, 2, D], `reward` [N, 2], `terminated`, `truncated`, `outcome`, `length`,
     `final_hp` [N, 2], `invalid_actions`, `trace`) share memory with the simulator and are overwritten by the next step.
     A match depends only on (seed, `match_id`, actions), never on N, the threads or its neighbours.
 
@@ -192,6 +202,7 @@ class DogfightBatch:
     def nbytes(self) -> int:
         """Bytes of all buffers, observations included."""
         arrays = [getattr(self._world, name) for name in _STRUCTS]
+        arrays += [getattr(self._ends, name) for name in (*_SHOWN, "older_frames")]
         tensors = [*(getattr(self, name) for name in RESULTS), self.bots, self.match_id, self._actions]
         return sum(a.capacity for a in arrays) + sum(t.nbytes for t in tensors)
 
@@ -217,13 +228,27 @@ class DogfightBatch:
             expected = tuple(self._actions.shape)
             raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {expected} (match, seat, action)")
         self._actions.copy_(actions)
-        inputs = [self._world, self._results, self._wp_actions, self._weights, self._settings]
+        inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
         if self.device.type == "cuda":
             self._replay_graph(inputs)
         else:
             self._recorded = self._recorded or self._launcher.record(step_kernel, inputs)
             self._launcher.launch(self._recorded)
         return self.reward, self.terminated, self.truncated, self.outcome
+
+    @property
+    def final_obs(self) -> torch.Tensor:
+        """Last observations [N, 2, D] of the matches that ended in the last step, computed now; zeros elsewhere."""
+        rows = torch.arange(2 * self.num_envs, device=self.device).view(-1, 2)
+        seats = torch.zeros(2, self.num_envs, self.obs_dim, device=self.device)
+        for seat in range(2):
+            self.final_reader(rows[:, seat], seats[seat])()
+        return seats.transpose(0, 1)
+
+    def final_reader(self, rows: torch.Tensor, out: torch.Tensor) -> Callable[[], None]:
+        """Return a function that writes last observations to `out` [N, D], as `BatchedGame.final_reader`."""
+        inputs = [self._results, self._ends, wp.from_torch(rows), wp.from_torch(out), self._settings]
+        return partial(self._launcher.launch, self._launcher.record(final_kernel, inputs))
 
     def seat_stats(self, rows: torch.Tensor) -> torch.Tensor:
         """Ticks and the seat's hp, float64 [R, 2], of the matches that just ended, for seats `rows` [R] among 2N."""
@@ -303,7 +328,6 @@ class DogfightBatch:
         n, d = self.num_envs, self.obs_dim
         new = partial(torch.zeros, device=self.device)
         self.obs = new(n, 2, d)
-        self.final_obs = new(n, 2, d)
         self.reward = new(n, 2)
         self.terminated = new(n, dtype=torch.bool)
         self.truncated = new(n, dtype=torch.bool)
@@ -335,14 +359,20 @@ class DogfightBatch:
             "physics": (n,),
             "clock": (n,),
         }
+        self._ends = MatchEnds()
         with self._launcher.stream():
             for name, shape in shapes.items():
                 setattr(self._world, name, wp.zeros(shape, dtype=_STRUCTS[name], device=self._wp_device))
+            for name in _SHOWN:
+                setattr(self._ends, name, wp.zeros(shapes[name], dtype=_STRUCTS[name], device=self._wp_device))
+            older = self.obs_dim - game.CHALLENGE_FRAME_SIZE if self._settings.challenge else 0
+            self._ends.older_frames = wp.zeros((2 * n, older), dtype=float, device=self._wp_device)
         for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self.ranges}.items():
             setattr(self._world, name, wp.from_torch(tensor))
         self._results = StepResults()
         for name in RESULTS:
-            setattr(self._results, name, wp.from_torch(getattr(self, name)))
+            tensor = getattr(self, name)
+            setattr(self._results, name, wp.from_torch(tensor.flatten(0, 1) if name == "obs" else tensor))
         self._wp_actions = wp.from_torch(self._actions, dtype=wp.vec3)
         self._wp_restart = wp.from_torch(self._restart)
 

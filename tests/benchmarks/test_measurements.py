@@ -42,6 +42,7 @@ def test_interfaces_are_compared_with_the_native_batch():
 def test_memory_is_per_match():
     first, second = (cells(dogfight.memory([matches]))[2][1:] for matches in (10, 20))
     assert first == second
+    assert float(first[0].replace(",", "")) <= 1024
 
 
 def test_rate_counts_at_least_one_call():

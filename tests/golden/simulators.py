@@ -75,8 +75,10 @@ def _dogfight(package: str, rules: str) -> Iterator[Tensors]:
     random = np.random.default_rng(1)
     for _ in range(STEPS):
         batch.step(torch.from_numpy(random.uniform(-1, 1, (len(bots), 2, 3)).astype(np.float32)))
-        results = ("obs", "final_obs", "reward", "terminated", "truncated", "outcome", "length", "final_hp")
-        yield _tensors(batch.state_dict()) | {name: getattr(batch, name) for name in results}
+        results = ("obs", "reward", "terminated", "truncated", "outcome", "length", "final_hp")
+        ended = batch.terminated | batch.truncated
+        last = {"final_obs": batch.final_obs[ended]}
+        yield _tensors(batch.state_dict()) | {name: getattr(batch, name) for name in results} | last
 
 
 def _gymnasium(rules: str) -> Iterator[Tensors]:

@@ -118,6 +118,9 @@ class NumpyBatch:
         self._decisions = np.zeros(num_envs, dtype=np.int64)
         self._ended = np.zeros(num_envs, dtype=bool)
         self._fresh = True
+        self._final_rows = torch.arange(0, 2 * num_envs, 2, device=self.batch.device)
+        self._final_obs = torch.zeros(num_envs, self.batch.obs_dim, device=self.batch.device)
+        self._read_final = self.batch.final_reader(self._final_rows, self._final_obs)
         self._was_cut = np.zeros(num_envs, dtype=bool)
         self._cut_obs = np.zeros((0, self.batch.obs_dim), dtype=np.float32)
         self._open: dict[Any, tuple[Any, Any]] = {}
@@ -181,8 +184,14 @@ class NumpyBatch:
         return Step(obs, reward, terminated, truncated, outcome, self._decisions, ticks, hp)
 
     def last_obs(self, rows: np.ndarray) -> np.ndarray:
-        """Return the last observations [R, D] of seats `rows` [R] among 2N, whose matches ended in the last step."""
-        found = self._result("final_obs").reshape(2 * self.num_envs, -1)[rows]
+        """Return the last observations [R, D] of seats `rows` [R] among 2N, at most one of each match.
+
+        Their matches ended in the last step.
+        """
+        seats = torch.from_numpy(rows).to(self.batch.device)
+        self._final_rows[seats // 2] = seats
+        self._read_final()
+        found = self._final_obs[seats // 2].cpu().numpy()
         cut = self._was_cut[rows // 2]
         if cut.any():
             found[cut] = self._cut_obs[rows[cut]]

@@ -95,7 +95,7 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         step = self._batch.step(self._both(actions))
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         over = terminated or truncated
-        obs = self._batch.last_obs(np.arange(2)) if over else step.obs[0]
+        obs = [self._batch.last_obs(np.array([seat]))[0] if over else step.obs[0, seat] for seat in range(2)]
         if over:
             self.agents = []
         return (

@@ -1,4 +1,4 @@
-"""The observation of one seat, written directly into the batch's buffer.
+"""The observation of one seat, written directly into a row of the caller's buffer.
 
 Classic: 59 floats (46 without the physics parameters). Challenge: 56 floats a frame, four frames, newest first. The
 tables are in the docstring of `DogfightEnv` (`interfaces/gymnasium_env.py`).
@@ -40,7 +40,8 @@ def bullet_distance(b: Bullet, me: Fighter, challenge: bool) -> float:
 
 @wp.func
 def write_bullets(
-    obs: wp.array3d[float],
+    obs: wp.array2d[float],
+    row: int,
     match: int,
     seat: int,
     start: int,
@@ -67,64 +68,65 @@ def write_bullets(
             b = bullets[match, best_slot]
             dx = wrap_dx(b.x - me.x, challenge)
             dy = b.y - me.y
-            obs[match, seat, at] = dx * DISTANCE_SCALE
-            obs[match, seat, at + 1] = dy * DISTANCE_SCALE
-            obs[match, seat, at + 2] = wp.where(best_slot / SLOTS == seat, 1.0, 0.0)
-            obs[match, seat, at + 3] = wp.atan2(dy, dx) * INV_PI
+            obs[row, at] = dx * DISTANCE_SCALE
+            obs[row, at + 1] = dy * DISTANCE_SCALE
+            obs[row, at + 2] = wp.where(best_slot / SLOTS == seat, 1.0, 0.0)
+            obs[row, at + 3] = wp.atan2(dy, dx) * INV_PI
             last = best
             last_slot = best_slot
         else:
             searching = False
             for j in range(4):
-                obs[match, seat, at + j] = 0.0
+                obs[row, at + j] = 0.0
 
 
 @wp.func
-def write_physics(obs: wp.array3d[float], match: int, seat: int, start: int, p: Physics) -> None:
+def write_physics(obs: wp.array2d[float], row: int, start: int, p: Physics) -> None:
     """Write the 13 parameters, each divided by its normalizer."""
-    obs[match, seat, start] = p.gravity * wp.static(SCALES[0])
-    obs[match, seat, start + 1] = p.drag_coeff * wp.static(SCALES[1])
-    obs[match, seat, start + 2] = p.turn_bleed_coeff * wp.static(SCALES[2])
-    obs[match, seat, start + 3] = p.max_speed * wp.static(SCALES[3])
-    obs[match, seat, start + 4] = p.min_speed * wp.static(SCALES[4])
-    obs[match, seat, start + 5] = p.max_thrust * wp.static(SCALES[5])
-    obs[match, seat, start + 6] = p.bullet_speed * wp.static(SCALES[6])
-    obs[match, seat, start + 7] = p.gun_cooldown_ticks * wp.static(SCALES[7])
-    obs[match, seat, start + 8] = p.bullet_lifetime_ticks * wp.static(SCALES[8])
-    obs[match, seat, start + 9] = p.max_hp * wp.static(SCALES[9])
-    obs[match, seat, start + 10] = p.max_turn_rate * wp.static(SCALES[10])
-    obs[match, seat, start + 11] = p.min_turn_rate * wp.static(SCALES[11])
-    obs[match, seat, start + 12] = p.rear_aspect_cone * wp.static(SCALES[12])
+    obs[row, start] = p.gravity * wp.static(SCALES[0])
+    obs[row, start + 1] = p.drag_coeff * wp.static(SCALES[1])
+    obs[row, start + 2] = p.turn_bleed_coeff * wp.static(SCALES[2])
+    obs[row, start + 3] = p.max_speed * wp.static(SCALES[3])
+    obs[row, start + 4] = p.min_speed * wp.static(SCALES[4])
+    obs[row, start + 5] = p.max_thrust * wp.static(SCALES[5])
+    obs[row, start + 6] = p.bullet_speed * wp.static(SCALES[6])
+    obs[row, start + 7] = p.gun_cooldown_ticks * wp.static(SCALES[7])
+    obs[row, start + 8] = p.bullet_lifetime_ticks * wp.static(SCALES[8])
+    obs[row, start + 9] = p.max_hp * wp.static(SCALES[9])
+    obs[row, start + 10] = p.max_turn_rate * wp.static(SCALES[10])
+    obs[row, start + 11] = p.min_turn_rate * wp.static(SCALES[11])
+    obs[row, start + 12] = p.rear_aspect_cone * wp.static(SCALES[12])
 
 
 @wp.func
-def write_self(obs: wp.array3d[float], match: int, seat: int, me: Fighter, p: Physics) -> None:
+def write_self(obs: wp.array2d[float], row: int, me: Fighter, p: Physics) -> None:
     """Write the observer's six values, which both layouts begin with."""
-    obs[match, seat, 0] = me.speed / p.max_speed
-    obs[match, seat, 1] = me.cos_yaw
-    obs[match, seat, 2] = me.sin_yaw
-    obs[match, seat, 3] = float(me.hp) / p.max_hp
-    obs[match, seat, 4] = float(me.cooldown) / p.gun_cooldown_ticks
-    obs[match, seat, 5] = me.y * HEIGHT_SCALE
+    obs[row, 0] = me.speed / p.max_speed
+    obs[row, 1] = me.cos_yaw
+    obs[row, 2] = me.sin_yaw
+    obs[row, 3] = float(me.hp) / p.max_hp
+    obs[row, 4] = float(me.cooldown) / p.gun_cooldown_ticks
+    obs[row, 5] = me.y * HEIGHT_SCALE
 
 
 @wp.func
 def write_other(
-    obs: wp.array3d[float], match: int, seat: int, start: int, dx: float, dy: float, d: float, it: Fighter, p: Physics
+    obs: wp.array2d[float], row: int, start: int, dx: float, dy: float, d: float, it: Fighter, p: Physics
 ) -> None:
     """Write seven values of the opponent: relative position, speed, heading, hp, distance."""
-    obs[match, seat, start] = dx * DISTANCE_SCALE
-    obs[match, seat, start + 1] = dy * DISTANCE_SCALE
-    obs[match, seat, start + 2] = it.speed / p.max_speed
-    obs[match, seat, start + 3] = it.cos_yaw
-    obs[match, seat, start + 4] = it.sin_yaw
-    obs[match, seat, start + 5] = float(it.hp) / p.max_hp
-    obs[match, seat, start + 6] = d * DISTANCE_SCALE
+    obs[row, start] = dx * DISTANCE_SCALE
+    obs[row, start + 1] = dy * DISTANCE_SCALE
+    obs[row, start + 2] = it.speed / p.max_speed
+    obs[row, start + 3] = it.cos_yaw
+    obs[row, start + 4] = it.sin_yaw
+    obs[row, start + 5] = float(it.hp) / p.max_hp
+    obs[row, start + 6] = d * DISTANCE_SCALE
 
 
 @wp.func
 def write_classic(
-    obs: wp.array3d[float],
+    obs: wp.array2d[float],
+    row: int,
     match: int,
     seat: int,
     me: Fighter,
@@ -137,17 +139,18 @@ def write_classic(
     """Write the 59 (46) floats of classic rules."""
     dx = it.x - me.x
     dy = it.y - me.y
-    write_self(obs, match, seat, me, p)
-    write_other(obs, match, seat, 6, dx, dy, wp.sqrt(dx * dx + dy * dy), it, p)
-    write_bullets(obs, match, seat, 13, me, bullets, False)
-    obs[match, seat, 45] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
+    write_self(obs, row, me, p)
+    write_other(obs, row, 6, dx, dy, wp.sqrt(dx * dx + dy * dy), it, p)
+    write_bullets(obs, row, match, seat, 13, me, bullets, False)
+    obs[row, 45] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
     if settings.observe_physics:
-        write_physics(obs, match, seat, 46, p)
+        write_physics(obs, row, 46, p)
 
 
 @wp.func
 def write_challenge(
-    obs: wp.array3d[float],
+    obs: wp.array2d[float],
+    row: int,
     match: int,
     seat: int,
     me: Fighter,
@@ -159,42 +162,43 @@ def write_challenge(
 ) -> None:
     """Write the newest frame of 56 floats under challenge rules."""
     s = look(me, it, True)
-    write_self(obs, match, seat, me, p)
-    obs[match, seat, 6] = me.x * X_SCALE
-    obs[match, seat, 7] = energy(me, p.gravity) * ENERGY_SCALE
-    write_other(obs, match, seat, 8, s.dx, s.dy, s.distance, it, p)
-    obs[match, seat, 15] = wp.clamp(clock.closing * SPEED_SCALE, -1.0, 1.0)
-    obs[match, seat, 16] = wp.clamp(it.turn_rate * TURN_RATE_SCALE, -1.0, 1.0)
-    obs[match, seat, 17] = energy(it, p.gravity) * ENERGY_SCALE
+    write_self(obs, row, me, p)
+    obs[row, 6] = me.x * X_SCALE
+    obs[row, 7] = energy(me, p.gravity) * ENERGY_SCALE
+    write_other(obs, row, 8, s.dx, s.dy, s.distance, it, p)
+    obs[row, 15] = wp.clamp(clock.closing * SPEED_SCALE, -1.0, 1.0)
+    obs[row, 16] = wp.clamp(it.turn_rate * TURN_RATE_SCALE, -1.0, 1.0)
+    obs[row, 17] = energy(it, p.gravity) * ENERGY_SCALE
     off_its_nose = wp.atan2(s.its_side, s.its_ahead) * INV_PI
-    obs[match, seat, 18] = off_its_nose  # The original layout has this value twice, here and at 52.
-    write_bullets(obs, match, seat, 19, me, bullets, True)
-    obs[match, seat, 51] = wp.atan2(s.side, s.ahead) * INV_PI
-    obs[match, seat, 52] = off_its_nose
-    obs[match, seat, 53] = (me.speed * me.cos_yaw - it.speed * it.cos_yaw) * SPEED_SCALE
-    obs[match, seat, 54] = (me.speed * me.sin_yaw - it.speed * it.sin_yaw) * SPEED_SCALE
-    obs[match, seat, 55] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
+    obs[row, 18] = off_its_nose  # The original layout has this value twice, here and at 52.
+    write_bullets(obs, row, match, seat, 19, me, bullets, True)
+    obs[row, 51] = wp.atan2(s.side, s.ahead) * INV_PI
+    obs[row, 52] = off_its_nose
+    obs[row, 53] = (me.speed * me.cos_yaw - it.speed * it.cos_yaw) * SPEED_SCALE
+    obs[row, 54] = (me.speed * me.sin_yaw - it.speed * it.sin_yaw) * SPEED_SCALE
+    obs[row, 55] = float(settings.max_ticks - clock.tick) / float(settings.max_ticks)
 
 
 @wp.func
-def shift_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
+def shift_frames(obs: wp.array2d[float], row: int) -> None:
     """Move every frame one place back, dropping the oldest, to make room for a new one."""
     for k in range(FRAME * (FRAMES - 1)):
         # From the end, since source and target overlap.
         at = FRAME * FRAMES - 1 - k
-        obs[match, seat, at] = obs[match, seat, at - FRAME]
+        obs[row, at] = obs[row, at - FRAME]
 
 
 @wp.func
-def clear_older_frames(obs: wp.array3d[float], match: int, seat: int) -> None:
+def clear_older_frames(obs: wp.array2d[float], row: int) -> None:
     """Zero all frames but the newest."""
     for k in range(FRAME * (FRAMES - 1)):
-        obs[match, seat, FRAME + k] = 0.0
+        obs[row, FRAME + k] = 0.0
 
 
 @wp.func
-def observe(
-    obs: wp.array3d[float],
+def write_newest(
+    obs: wp.array2d[float],
+    row: int,
     match: int,
     seat: int,
     me: Fighter,
@@ -204,9 +208,8 @@ def observe(
     clock: MatchClock,
     settings: Settings,
 ) -> None:
-    """Write one seat's observation after a step."""
+    """Write one seat's observation to `obs[row]`, under challenge rules its newest frame."""
     if settings.challenge:
-        shift_frames(obs, match, seat)
-        write_challenge(obs, match, seat, me, it, p, bullets, clock, settings)
+        write_challenge(obs, row, match, seat, me, it, p, bullets, clock, settings)
     else:
-        write_classic(obs, match, seat, me, it, p, bullets, clock, settings)
+        write_classic(obs, row, match, seat, me, it, p, bullets, clock, settings)

@@ -1,14 +1,15 @@
 """The kernels: a step of every match, and a forced restart. One thread plays one match.
 
 A step clamps the actions, runs up to `ticks_per_step` ticks with the match in registers, then writes rewards, end
-flags and observations; for a match that ended also its last observation, and it starts the next one. All data of a
-match is indexed by its row in the batch, and threads share no writable memory.
+flags and observations. A match that ended starts again; its last state is kept, from which `final_kernel` computes
+last observations on demand: that takes less memory than to keep them. All data of a match is indexed by its row in the
+batch, and threads share no writable memory.
 """
 
 import warp as wp
 
 from sparring.envs.dogfight.kernels.bots.decide import decide
-from sparring.envs.dogfight.kernels.observation import clear_older_frames, observe
+from sparring.envs.dogfight.kernels.observation import FRAME, FRAMES, clear_older_frames, shift_frames, write_newest
 from sparring.envs.dogfight.kernels.physics import DT, alive, in_control, shoot, take_hits, tick_bullets, tick_fighter
 from sparring.envs.dogfight.kernels.reward import Geometry, measure, result_reward, step_reward
 from sparring.envs.dogfight.kernels.sensing import distance
@@ -45,11 +46,22 @@ class World:
 
 
 @wp.struct
-class StepResults:
-    """Arrays that a step writes for its caller; shapes in `batch.DogfightBatch`."""
+class MatchEnds:
+    """The last state of the match that ended last in each row, as far as observations show it."""
 
-    obs: wp.array3d[float]
-    final_obs: wp.array3d[float]
+    fighters: wp.array2d[Fighter]
+    bullets: wp.array2d[Bullet]
+    physics: wp.array[Physics]
+    clock: wp.array[MatchClock]
+    older_frames: wp.array2d[float]
+    """All frames but the newest, [2N, D - 56]; empty under classic rules, which have one."""
+
+
+@wp.struct
+class StepResults:
+    """Arrays that a step writes for its caller; shapes in `batch.DogfightBatch`, but `obs` is [2N, D]."""
+
+    obs: wp.array2d[float]
     reward: wp.array2d[float]
     terminated: wp.array[bool]
     truncated: wp.array[bool]
@@ -112,31 +124,47 @@ def begin_match(world: World, match: int, settings: Settings) -> None:
 
 
 @wp.func
-def observe_both(world: World, obs: wp.array3d[float], match: int, settings: Settings) -> None:
-    """Write the observations of both seats from the stored state."""
+def write_both(world: World, obs: wp.array2d[float], match: int, settings: Settings) -> None:
+    """Write the (newest) observations of both seats from the stored state."""
     a = world.fighters[match, 0]
     b = world.fighters[match, 1]
     p = world.physics[match]
     clock = world.clock[match]
-    observe(obs, match, 0, a, b, p, world.bullets, clock, settings)
-    observe(obs, match, 1, b, a, p, world.bullets, clock, settings)
+    write_newest(obs, 2 * match, match, 0, a, b, p, world.bullets, clock, settings)
+    write_newest(obs, 2 * match + 1, match, 1, b, a, p, world.bullets, clock, settings)
 
 
 @wp.func
-def first_observation(world: World, obs: wp.array3d[float], match: int, settings: Settings) -> None:
-    """Write the observations at the start of a match; earlier frames are zeros."""
-    observe_both(world, obs, match, settings)
+def next_observation(world: World, obs: wp.array2d[float], match: int, settings: Settings) -> None:
+    """Write the observations after a step within a match."""
     if settings.challenge:
-        clear_older_frames(obs, match, 0)
-        clear_older_frames(obs, match, 1)
+        shift_frames(obs, 2 * match)
+        shift_frames(obs, 2 * match + 1)
+    write_both(world, obs, match, settings)
 
 
 @wp.func
-def copy_row(source: wp.array3d[float], target: wp.array3d[float], match: int) -> None:
-    """Copy both seats' observations of a match."""
+def first_observation(world: World, obs: wp.array2d[float], match: int, settings: Settings) -> None:
+    """Write the observations at the start of a match; earlier frames are zeros."""
+    write_both(world, obs, match, settings)
+    if settings.challenge:
+        clear_older_frames(obs, 2 * match)
+        clear_older_frames(obs, 2 * match + 1)
+
+
+@wp.func
+def keep_end(world: World, results: StepResults, ends: MatchEnds, match: int, settings: Settings) -> None:
+    """Keep the state of a match that ended in this step, before its observation is written."""
     for seat in range(2):
-        for k in range(source.shape[2]):
-            target[match, seat, k] = source[match, seat, k]
+        ends.fighters[match, seat] = world.fighters[match, seat]
+    for slot in range(2 * SLOTS):
+        ends.bullets[match, slot] = world.bullets[match, slot]
+    ends.physics[match] = world.physics[match]
+    ends.clock[match] = world.clock[match]
+    if settings.challenge:
+        for seat in range(2):
+            for k in range(FRAME * (FRAMES - 1)):
+                ends.older_frames[2 * match + seat, k] = results.obs[2 * match + seat, k]
 
 
 @wp.func
@@ -321,12 +349,12 @@ def write_rewards(
 
 
 @wp.func
-def finish(world: World, results: StepResults, match: int, m: Match, settings: Settings) -> None:
+def finish(world: World, results: StepResults, ends: MatchEnds, match: int, m: Match, settings: Settings) -> None:
     """Record the result of a match that ended and start the next one."""
     results.length[match] = m.tick
     results.final_hp[match, 0] = int(m.a.hp)
     results.final_hp[match, 1] = int(m.b.hp)
-    copy_row(results.obs, results.final_obs, match)
+    keep_end(world, results, ends, match, settings)
     begin_match(world, match, settings)
     first_observation(world, results.obs, match, settings)
 
@@ -335,6 +363,7 @@ def finish(world: World, results: StepResults, match: int, m: Match, settings: S
 def step_kernel(
     world: World,
     results: StepResults,
+    ends: MatchEnds,
     actions: wp.array2d[wp.vec3],
     weights: RewardWeights,
     settings: Settings,
@@ -346,6 +375,29 @@ def step_kernel(
     before = measure(world.fighters[match, 0], world.fighters[match, 1], p, weights, settings)
     m = play(world, results, actions, p, match, settings)
     write_rewards(results, match, before, m, p, weights, settings)
-    observe_both(world, results.obs, match, settings)
     if m.outcome >= 0:
-        finish(world, results, match, m, settings)
+        finish(world, results, ends, match, m, settings)
+    else:
+        next_observation(world, results.obs, match, settings)
+
+
+@wp.kernel
+def final_kernel(
+    results: StepResults,
+    ends: MatchEnds,
+    rows: wp.array[wp.int64],
+    out: wp.array2d[float],
+    settings: Settings,
+    first: int,
+) -> None:
+    """Write to `out[match]` the last observation of seat `rows[match] - 2 match`, if the match ended in this step."""
+    match = wp.tid() + first
+    if results.terminated[match] or results.truncated[match]:
+        row = int(rows[match])
+        seat = row - 2 * match
+        me = ends.fighters[match, seat]
+        it = ends.fighters[match, 1 - seat]
+        write_newest(out, match, match, seat, me, it, ends.physics[match], ends.bullets, ends.clock[match], settings)
+        if settings.challenge:
+            for k in range(FRAME * (FRAMES - 1)):
+                out[match, FRAME + k] = ends.older_frames[row, k]

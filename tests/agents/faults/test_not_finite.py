@@ -11,6 +11,7 @@ import math
 import pytest
 import torch
 
+from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo import trainer
@@ -55,7 +56,7 @@ def spoil_weight(learner, _, value):
 SEAMS = {
     "an observation of the simulator": of_batch("obs"),
     "a reward of the simulator": of_batch("reward"),
-    "a last observation": (DogfightBatch, "step", 4, lambda batch, _, value: batch.final_obs.fill_(value)),
+    "a last observation": (LearnerEnv, "_read_final_obs", 4, lambda env, _, value: env.final_obs.fill_(value)),
     "a stored observation": of_rollout("obs"),
     "an advantage": of_rollout("advantage"),
     "a return": of_rollout("returns"),

@@ -60,16 +60,13 @@ def spy(batch, monkeypatch):
     return seen
 
 
-def test_the_learner_sits_on_alternating_seats(batch, monkeypatch):
-    env, step = make_env(batch), batch.step
-    # As if every match ended, each seat with another last observation.
-    monkeypatch.setattr(batch, "step", lambda actions: (step(actions), batch.final_obs.uniform_()))
+def test_the_learner_sits_on_alternating_seats(batch):
+    env = make_env(batch)
     assert torch.equal(env.obs, batch.obs[np.arange(N), SEAT])
     actions = random_actions()
     obs, reward, terminated, truncated = env.step(actions)
     assert torch.equal(obs, batch.obs[np.arange(N), SEAT])
     assert torch.equal(env.obs, obs)
-    assert torch.equal(env.final_obs, batch.final_obs[np.arange(N), SEAT])
     assert torch.equal(reward, batch.reward[np.arange(N), SEAT])
     assert reward.unique().numel() > 1
     assert torch.equal(terminated, batch.terminated)
@@ -103,8 +100,27 @@ def test_in_the_mirror_everyone_sees_their_opponent_on_the_right_and_turns_back(
     shown, other_side = mirror.show(before[np.arange(N), 1 - SEAT])
     answer, _ = network().act(shown, deterministic=True)
     torch.testing.assert_close(actions[np.arange(N), 1 - SEAT, 0], answer[:, 0] * other_side, rtol=0, atol=1e-5)
-    assert torch.equal(env.final_obs, mirror.show(batch.final_obs[np.arange(N), SEAT])[0])
     assert env.contract == batch.contract | {"mirror": True}
+
+
+@pytest.mark.parametrize("view", [None, Mirror("classic", 59)])
+def test_last_observations_are_the_learners_and_of_the_match_that_ended(view):
+    """The reference is a twin without the time limit; only the clock differs."""
+    short, long = (
+        LearnerEnv(DogfightBatch(N, threads=1, seed=3, max_ticks=ticks), bots=BOTS, seed=5, view=view)
+        for ticks in (20, 10_800)
+    )
+    for _ in range(2):
+        assert not short.final_obs.any()
+        for env in (short, long):
+            *_, truncated = env.step(random_actions())
+    assert truncated.tolist() == [False] * N
+    assert short.batch.truncated.all()
+    clock = 45
+    assert (short.final_obs[:, clock] == 0.0).all()
+    short.final_obs[:, clock] = long.obs[:, clock]
+    assert torch.equal(short.final_obs, long.obs)
+    assert not torch.equal(short.final_obs, short.obs)
 
 
 def test_opponents_sit_opposite(batch):
@@ -173,12 +189,15 @@ class Script:
 
     def __init__(self, steps):
         self.steps = iter(steps)
-        self.obs, self.final_obs = torch.zeros(2, 4, 2, 5)
+        self.obs = torch.zeros(4, 2, 5)
         self.terminated, self.truncated = torch.zeros(2, 4, dtype=torch.bool)
         self.restarts = []
 
     def assign(self, bots, restart):
         self.restarts.append(restart.tolist())
+
+    def final_reader(self, rows, out):
+        return lambda: None
 
     def step(self, actions):
         outcome, length, hp, reward = next(self.steps)
@@ -260,7 +279,7 @@ class Trio(Script):
 
     def __init__(self, outcome):
         self.obs = torch.arange(9.0).view(3, 3, 1)
-        self.final_obs, self.restarts, self.seats = torch.zeros(3, 3, 1), [], []
+        self.restarts, self.seats = [], []
         self.outcome, self.reward = torch.tensor(outcome), torch.arange(9.0).view(3, 3)
         self.terminated, self.truncated = torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)
 

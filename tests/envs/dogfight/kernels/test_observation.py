@@ -129,20 +129,28 @@ def test_every_float_equals_the_numpy_implementation(rule_set, observe_physics):
     assert bullets > 500
 
 
-def test_the_final_observation_is_of_the_finished_match():
+@pytest.mark.parametrize("rule_set", rules.RULES)
+def test_the_final_observation_is_of_the_finished_match(rule_set):
     fighters = (
         {"x": -200.0, "y": 300.0, "yaw": 0.0, "speed": 100.0},
         {"x": 200.0, "y": 300.0, "yaw": 3.0, "speed": 60.0},
     )
-    batch = scene(*fighters, tick=10_799)
-    longer = scene(*fighters, tick=10_799, max_ticks=20_000)
-    batch.step(torch.zeros(1, 2, 3))
-    longer.step(torch.zeros(1, 2, 3))
-    clock = 45
+    # Five ticks, so that under challenge rules four different frames have been seen.
+    batch, longer = (
+        scene(*fighters, tick=10_795, rule_set=rule_set, max_ticks=most, bots=(rules.bot_id("ace"), rules.ACTIONS))
+        for most in (10_800, 20_000)
+    )
+    for _ in range(5):
+        assert not batch.truncated.any()
+        batch.step(torch.ones(1, 2, 3))
+        longer.step(torch.ones(1, 2, 3))
+    clock = [55 + 56 * frame for frame in range(4)] if rule_set == "challenge" else [45]
     seen, unfinished = batch.final_obs.clone(), longer.obs.clone()
-    assert (seen[:, :, clock] == 0).all()
+    assert (seen[:, :, clock[0]] == 0).all()
     seen[:, :, clock] = unfinished[:, :, clock] = 0.0
     assert torch.equal(seen, unfinished)
     # `obs` already shows the successor: full clock, fixed spawn.
-    assert (batch.obs[:, :, clock] == 1).all()
-    assert batch.obs[0, 0, 6] == pytest.approx(0.4)
+    assert (batch.obs[:, :, clock[0]] == 1).all()
+    assert batch.obs[0, 0, 8 if rule_set == "challenge" else 6] == pytest.approx(0.4)
+    batch.step(torch.ones(1, 2, 3))
+    assert not batch.final_obs.any()
