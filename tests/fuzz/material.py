@@ -5,10 +5,15 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
+from sparring.agents.grpo.rollouts.adapter_worker import AdapterRolloutWorker
+from sparring.agents.grpo.rollouts.rollout_workers import InProcess
+from sparring.agents.grpo.trainer import GRPOTrainer
 from sparring.agents.trainers import train
 from sparring.configs.load import load
 from sparring.configs.schema import PhaseConfig, StageConfig
@@ -53,9 +58,15 @@ def make(root: Path) -> None:
     evaluate(["--ckpt", str(root / "small" / "final.pt"), "--games", "2", "--opponents", "ace", "--quiet"])
     for options in (DIPLOMACY, GYMNASIUM, CLONE):
         train(load([*options, *COMMON, f"checkpoint_dir={root}"]))
-    train(load([*GRPO, *COMMON, f"checkpoint_dir={root}", f"model.name={toy_folder(root / 'toy')}"]))
+    with patch.object(GRPOTrainer, "_new_players", _players):
+        train(load([*GRPO, *COMMON, f"checkpoint_dir={root}", f"model.name={toy_folder(root / 'toy')}"]))
     _save_games(root)
     _save_sb3(root / "model.zip")
+
+
+def _players(trainer: GRPOTrainer) -> InProcess:
+    """Return what plays ahead as workers do, without a process that imports everything again."""
+    return InProcess(trainer.config, partial(AdapterRolloutWorker, folder=trainer.session.folder.path))
 
 
 def _save_games(root: Path) -> None:

@@ -11,8 +11,10 @@ import json
 import math
 import random
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,8 +22,8 @@ import torch
 from sparring.configs.core.tensor_file import pack
 
 HARMFUL = {"delete", "rename", "retype", "dtype", "shape", "not finite", "negative", "alias", "repeat"}
-BOMB = 200_000_000
-"""Bytes of a member that is a few hundred kilobytes when deflated."""
+BOMB = 600_000_000
+"""Bytes of a member that has a few megabytes when deflated; more than a case may take."""
 Path = tuple[Any, ...]
 
 
@@ -118,15 +120,41 @@ def rezip(data: bytes, rng: random.Random) -> tuple[str, bytes]:
     elif kind == "swap":
         members[number], members[other] = (name, members[other][1]), (members[other][0], content)
     elif kind == "bomb":
-        members[number], packed = (name, bytes(BOMB)), {number}
+        members[number] = (name, b"")
     elif kind == "grow":
         members[number] = (name, content + bytes(1000))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for index, (name, content) in enumerate(members):
             method = zipfile.ZIP_DEFLATED if index in packed else zipfile.ZIP_STORED
-            archive.writestr(name, content, method)
+            if kind == "bomb" and index == number:
+                _write_bomb(archive, name)
+            else:
+                archive.writestr(name, content, method)
     return f"{kind} {name}", out.getvalue()
+
+
+def _write_bomb(archive: zipfile.ZipFile, name: str) -> None:
+    """Append a member of `BOMB` zero bytes; deflating them for every case would take most of the time."""
+    info = zipfile.ZipInfo(name)
+    info.compress_type, info.file_size, info.header_offset = zipfile.ZIP_DEFLATED, BOMB, archive.start_dir
+    packed, info.CRC = _deflated_bomb()
+    info.compress_size = len(packed)
+    assert archive.fp
+    archive.fp.write(info.FileHeader() + packed)
+    archive.start_dir = archive.fp.tell()
+    archive.filelist.append(info)
+
+
+@cache
+def _deflated_bomb() -> tuple[bytes, int]:
+    """Return the deflated zero bytes and the CRC of the whole."""
+    packer, crc, zeros = zlib.compressobj(1, wbits=-zlib.MAX_WBITS), 0, bytes(BOMB // 600)
+    parts = []
+    for _ in range(600):
+        parts.append(packer.compress(zeros))
+        crc = zlib.crc32(zeros, crc)
+    return b"".join([*parts, packer.flush()]), crc
 
 
 def write(content: Any) -> bytes:

@@ -126,6 +126,13 @@ class PolicyManifest(PolicyFile):
 
 
 class PoolIndex(Reader):
+    """The pool, of which an evaluation plays every snapshot, without the run's other policies."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        for other in (root / "small").glob("step_*.pt"):
+            other.unlink()
+
     def path(self) -> Path:
         return self.root / "small" / "pool" / "index.json"
 
@@ -134,7 +141,7 @@ class PoolIndex(Reader):
         return UNUSED
 
 
-class PoolSnapshot(Reader):
+class PoolSnapshot(PoolIndex):
     tensors = True
 
     def path(self) -> Path:
