@@ -1,0 +1,51 @@
+"""Pages of algorithms: every function they name stands in the file beside it, and options have the defaults stated."""
+
+import ast
+import re
+from dataclasses import MISSING
+from pathlib import Path
+
+import pytest
+
+from sparring.configs.kinds import declared
+from sparring.configs.schema import RUNS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "algorithms").glob("*.md")}
+REFERENCE = re.compile(r"\]\(\.\./\.\./([\w/]+\.py)\): ((?:`\w+`(?:, )?)+)")
+OPTIONS = {key: field for kind in RUNS for key, field in declared(kind).items()}
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_what_a_page_names_stands_in_that_file(page):
+    found = REFERENCE.findall(PAGES[page])
+    assert len(found) >= 4
+    for path, names in found:
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert set(re.findall(r"\w+", names)) <= defined, path
+
+
+@pytest.mark.parametrize("page", ["ppo", "grpo", "cloning"])
+def test_options_have_the_defaults_stated(page):
+    rows = re.findall(r"^\| (`[\w.]+`(?:[^|]*`[\w.]+`)?[^|]*) \| ([^|]+) \|", PAGES[page], re.MULTILINE)
+    stated = [
+        (key, value)
+        for names, values in rows
+        for key, value in zip(re.findall(r"`([\w.]+)`", names), re.split(r", | x ", values.strip()), strict=False)
+        if "." in key
+    ]
+    assert len(stated) >= 5
+    for key, value in stated:
+        default = OPTIONS[key].default
+        assert default is not MISSING, key
+        assert str(default) == value or float(value) == default, key
+
+
+@pytest.mark.parametrize("page", ["ppo", "grpo"])
+def test_names_in_the_equations_are_options(page):
+    """Such as `ppo_epsilon_low` and `value_coefficient`; other words with an underscore are quantities."""
+    quantities = {"pi_old", "pi_ref", "V_old", "V_near", "pi_trainer", "pi_sampler", "delta_t", "mean_t", "sum_y"}
+    (equations,) = re.findall(r"```text\n(.*?)```", PAGES[page], re.DOTALL)
+    words = {word for word in re.findall(r"\b[a-z]\w*_\w+", equations) if len(word) > 5} - quantities
+    assert {word for word in words if not any(key.endswith(f".{word}") for key in OPTIONS)} - {"dr_grpo"} == set()
