@@ -30,9 +30,10 @@ HEAD = """\
 
 Trained models that come with the repository and the package. `--ckpt released/NAME` and `--opponents released/NAME`
 name a policy in every command of `eval/`, `tiny` the language model. A *best response* is an opponent trained against
-the model alone; its win rate measures what the model's own table hides.
+the model alone, cold from random weights or warm from the model's own; its win rate measures what the table hides
+([how it is trained](results/quickstart.md#best-responses-the-released-policy)).
 
-| name | task | size | table | best response | trained by | card |
+| name | task | size (weights) | table (win %) | best response (win % against it) | command | card |
 | --- | --- | ---: | --- | --- | --- | --- |
 """
 TAIL = """
@@ -67,7 +68,8 @@ def policy_row(path: Path) -> list[str]:
     assert command, f"{card}: has no command under 'trained by'"
     link = f"[card](../checkpoints/released/{card.name})"
     task = f"`{checkpoint.contract['id']}`, {checkpoint.contract['rules']} rules"
-    best = facts.get("best response", UNKNOWN)
+    best = next((f"{key}: {value}" for key, value in facts.items() if key.startswith("best response")), UNKNOWN)
+    best = best.removeprefix("best response ").partition(" (")[0]  # without how it was measured, which the card says
     return [f"`{path.stem}`", task, f"{weights:,}", facts["win % of 400 games"], best, command[0], link]
 
 
