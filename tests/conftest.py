@@ -60,6 +60,7 @@ def no_network():
     patch.setenv("WANDB_BASE_URL", NOWHERE)
     patch.setenv("WANDB_ERROR_REPORTING", "false")
     patch.setenv("HF_HUB_OFFLINE", "1")
+    patch.setenv("SDL_VIDEODRIVER", "dummy")  # windows of render_mode="human" need no screen
     for name in ("WANDB_API_KEY", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         if name in os.environ:
             patch.delenv(name)

@@ -18,10 +18,10 @@ from sparring.agents.play.matches import Contestant, MatchResults, MatchSettings
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.curriculum.ratings.sprt import SCORES, Hypotheses, SPRTVerdict, count_pairs, judge
+from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.envs.dogfight.rules import ACTION_REPEAT, TICKS_PER_SECOND, ranges
 from sparring.eval.command import show_cells
 from sparring.eval.dogfight.players import Entrant
-from sparring.eval.dogfight.replay import Recorder, Recording
 from sparring.eval.stats.tables import Counts, MatchRecord
 
 Pair = tuple[Entrant, Entrant]

@@ -27,9 +27,9 @@ from sparring.eval.stats.sprt import sprt_markdown
 from sparring.eval.stats.tables import MatchRecord, Report, ladder_markdown, markdown, to_json
 
 if TYPE_CHECKING:
+    from sparring.envs.dogfight.recording import Recording
     from sparring.eval.dogfight.arena import ArenaPlan
     from sparring.eval.dogfight.players import Entrant
-    from sparring.eval.dogfight.replay import Recording
 
 RECORDING = RecordingOptions({".html": "replay", ".gif": "gif"}, {"games": 2})
 
@@ -200,7 +200,7 @@ def _recordings(
     options: EvaluationOptions, records: Sequence[MatchRecord], recordings: list[Recording]
 ) -> dict[Path, Callable[[Path], None]]:
     """Return the writers of --replay and --gif."""
-    from sparring.eval.dogfight.gif import write_gif
+    from sparring.envs.dogfight.gif import write_gif
     from sparring.eval.dogfight.replay import write_replay
 
     # Ties go to the last one: opponents are usually listed from easy to hard.

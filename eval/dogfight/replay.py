@@ -1,4 +1,4 @@
-"""Match replays for the browser: a recorder for `agents.play.matches.play`, and a self-contained HTML page.
+"""Replays of recorded matches for the browser, on a self-contained HTML page.
 
 The page (`replay.html`) makes no network requests. For each match it contains the fighters' trajectories at 40
 samples per second, as base64 of 16-bit integers (about 100 KB for 90 s), and events at their exact tick: shots, hits,
@@ -13,15 +13,16 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparring.configs.core.files import write_atomically
+from sparring.envs.dogfight import aircraft, camera
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.batch import TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.batch import TRACE_FIELDS
+from sparring.envs.dogfight.recording import Recording, short_names
 
 SAMPLE_TICKS = 3
 """Ticks between trajectory samples: 40 samples per second."""
@@ -30,72 +31,6 @@ _FOLDER = Path(__file__).parent
 _SLOTS = 2 * game.BULLETS_PER_FIGHTER
 _HEADING_STEPS = 32768 / np.pi  # One turn is the full 16-bit range, so headings wrap around.
 _COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
-
-
-@dataclass(frozen=True)
-class Recording:
-    """Trace of one match, a row per tick."""
-
-    title: str
-    left: str
-    """Player in seat 0, which starts on the left."""
-    right: str
-    rules: str
-    regime: str
-    max_hp: int
-    rows: np.ndarray
-    """float32 [T, 29], a row per tick starting at tick 1, columns as in `TRACE_FIELDS`."""
-    outcome: int
-    """0: draw, 1: seat 0 won, 2: seat 1 won."""
-
-
-class Recorder:
-    """Recorder of the first match in each of the first `games` places of a batch, which must trace that many.
-
-    Call it after every step, as `agents.play.matches.play(..., recorder=...)` does.
-    """
-
-    def __init__(self, games: int) -> None:
-        if games < 1:
-            raise ValueError(f"games={games}: record at least 1")
-        self.games = games
-        self._rows: list[list[np.ndarray]] = [[] for _ in range(games)]
-        self._outcomes: list[int | None] = [None] * games
-        self._places = 0
-
-    def __call__(self, batch: DogfightBatch, step: int = 0) -> None:
-        """Store `batch.trace` of the matches still in progress; `step` is ignored."""
-        if all(outcome is not None for outcome in self._outcomes):
-            return
-        if len(batch.trace) < self.games:
-            raise ValueError(f"trace={len(batch.trace)}: a recorder of {self.games} games needs trace={self.games}")
-        self._places = batch.num_envs
-        trace = batch.trace[: self.games].cpu().numpy()
-        outcomes = batch.outcome[: self.games].tolist()
-        for place, outcome in enumerate(outcomes):
-            if self._outcomes[place] is None:
-                played = trace[place, :, _COLUMN["tick"]] >= 0
-                self._rows[place].append(trace[place, played])  # Mask indexing copies.
-                self._outcomes[place] = outcome if outcome >= 0 else None
-
-    def recordings(
-        self, *, left: str, right: str, title: str = "", rules: str = "classic", regime: str = "default"
-    ) -> list[Recording]:
-        """Return the recorded matches of `left` against `right`, one per place, seats as in `agents.play.matches.play`.
-
-        Seats are swapped in the second half of the batch. Raises `ValueError` if a match has not ended.
-        """
-        return [self._recording(place, left, right, title, rules, regime) for place in range(self.games)]
-
-    def _recording(self, place: int, left: str, right: str, title: str, rules: str, regime: str) -> Recording:
-        outcome = self._outcomes[place]
-        if outcome is None:
-            raise ValueError(f"recorded match {place} has not ended: play on until every match has a result")
-        if place >= (self._places + 1) // 2:
-            left, right = right, left
-        rows = np.concatenate(self._rows[place])
-        max_hp = int(rows[0, _COLUMN["hp_0"]])  # No bullet can hit within the first tick.
-        return Recording(title or f"{left} vs {right}", left, right, rules, regime, max_hp, rows, outcome)
 
 
 def write_replay(path: str | Path, recordings: list[Recording]) -> None:
@@ -126,7 +61,7 @@ def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
         "title": html.escape(title),
         "data": inert,
         "style": _read("arena.css"),
-        "arena": _read("arena.js"),
+        "arena": "\n".join(_read(name) for name in ("camera.js", "aircraft.js", "arena.js")),
     } | parts
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
 
@@ -141,6 +76,7 @@ def encode(recording: Recording) -> dict[str, Any]:
     return {
         "title": recording.title,
         "names": [recording.left, recording.right],
+        "short": short_names(recording.left, recording.right),
         "rules": recording.rules,
         "regime": recording.regime,
         "maxHp": recording.max_hp,
@@ -152,7 +88,7 @@ def encode(recording: Recording) -> dict[str, Any]:
     }
 
 
-def arena_constants() -> dict[str, float]:
+def arena_constants() -> dict[str, Any]:
     """Return the constants of the rules that drawing needs, by their names in the pages."""
     return {
         "ticksPerSecond": game.TICKS_PER_SECOND,
@@ -163,6 +99,8 @@ def arena_constants() -> dict[str, float]:
         "fighterRadius": game.FIGHTER_RADIUS,
         "bulletRadius": game.BULLET_RADIUS,
         "deadlyAltitude": game.CHALLENGE_DEADLY_ALTITUDE,
+        "camera": camera.constants(),
+        "aircraft": aircraft.shapes(),
     }
 
 

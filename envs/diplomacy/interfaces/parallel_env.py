@@ -32,8 +32,11 @@ from sparring.envs.diplomacy.text.prompts import PromptRules, render
 from sparring.envs.diplomacy.text.report import board_report, order_report
 from sparring.envs.diplomacy.validation import reset_position
 from sparring.envs.text import Prompt
+from sparring.envs.window import RenderWindow
 
-RENDER_MODES = ["ansi", "rgb_array"]
+RENDER_MODES = ["ansi", "rgb_array", "human"]
+PHASES_PER_SECOND = 2
+"""Rate at which a window shows a game."""
 ILLEGAL = ("raise", "hold")
 
 
@@ -168,7 +171,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     | reward | sum_of_squares | sum_of_squares, draw_size, centres, solo, dense, strategic, or weights of several |
     | opponents | None | powers that are no agents, `{"ITALY": "dumbbot"}` ([players](../opponents.md#diplomacy)) |
     | illegal | raise | what an order that is not listed does: raise, or hold |
-    | render_mode | None | ansi: `render()` returns the board in words; rgb_array: as a picture |
+    | render_mode | None | ansi: `render()` returns the board in words; rgb_array: a picture; human: a window shows it |
 
     ## Version history
 
@@ -180,7 +183,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
     metadata = {  # noqa: RUF012
         "name": codes.ENV_ID,
         "render_modes": RENDER_MODES,
-        "render_fps": 2,
+        "render_fps": PHASES_PER_SECOND,
         "is_parallelizable": True,
     }
 
@@ -201,6 +204,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self.last_year = last_year
         self._slots: dict[str, list[Slot]] = {}
         self.render_mode = render_mode
+        self._window = RenderWindow("Sparring: Diplomacy", PHASES_PER_SECOND) if render_mode == "human" else None
         self._opponents = PowerOpponents(self._batch, opponents or {})
         self.possible_agents = [power for power in POWERS if power not in self._opponents.players]
         self.agents: list[str] = []
@@ -234,6 +238,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         self.agents = [agent for agent in self.possible_agents if lives[agent]]
         self._opponents.seed = seed or 0
         self._list()
+        self._show()
         return observations(self._batch, self.agents, self._slots), self._infos(self.agents)
 
     def step(
@@ -254,6 +259,7 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         cut = {agent: over and not gone[agent] for agent in acting}
         self.agents = [agent for agent in acting if not (gone[agent] or cut[agent])]
         self._list()
+        self._show()
         return (
             observations(self._batch, acting, self._slots),
             {agent: float(rewards[POWERS.index(agent)]) for agent in acting},
@@ -293,15 +299,24 @@ class DiplomacyParallelEnv(ParallelEnv[str, Observation, np.ndarray]):
         return f"{board_report(row)}\nYou are {agent}.\n{order_report(row, orders)}"
 
     def render(self) -> str | np.ndarray | None:  # type: ignore[override]
-        """Return the board in words or as a picture uint8 [1000, 1200, 3]; None without a render mode."""
-        if self.render_mode != "rgb_array":
-            return None if self.render_mode is None else self.text()
+        """Return the board in words or as a picture uint8 [1000, 1200, 3]; None without a mode, or with a window."""
+        if self.render_mode == "rgb_array":
+            return self._picture()
+        return self.text() if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """Release the simulator and close the window; a second call does nothing."""
+        if self._window is not None:
+            self._window.close()
+        self._batch.close()
+
+    def _picture(self) -> np.ndarray:
         row = self.row()
         return draw_position(row["units"], row["owner"], dislodged=row["dislodged"])
 
-    def close(self) -> None:
-        """Release the simulator; a second call does nothing."""
-        self._batch.close()
+    def _show(self) -> None:
+        if self._window is not None and not self._window.closed:
+            self._window.show(self._picture())
 
     def _list(self) -> None:
         """Assign the listed orders to the slots of the powers."""

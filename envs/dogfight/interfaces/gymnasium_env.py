@@ -205,13 +205,16 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     | gamma | 0.999 | discount in the shaping term |
     | device | cpu | device of the simulator: cpu, cuda, cuda:1 |
     | max_episode_steps | None | truncate the match after this many decisions |
-    | render_mode | None | rgb_array: `render()` returns a picture of the match |
+    | render_mode | None | rgb_array: `render()` returns a picture of the match; human: a window shows it |
 
     `reset(options={"opponent": ..., "regime": ...})` chooses another opponent, or another regime or randomization
     level, for that match; the next reset without options returns to the arguments.
 
     Many matches at once: `gym.make_vec("sparring:sparring/Dogfight-v1", num_envs=256, opponent=["ace", "brawler"])`.
     With both seats as agents: `sparring.envs.dogfight.interfaces.parallel_env.parallel_env()`.
+
+    `render_mode="human"` opens a window that shows every step in real time, 60 pictures a second, with a camera that
+    follows the fight (`pip install -e ".[human]"`). Closing the window ends the drawing, not the match.
 
     ## Version history
 
@@ -261,8 +264,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return obs, float(step.reward[0, self._seat]), terminated, truncated, match_info(step, self._seat)
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
-        """Return a picture of the match, uint8 [H, W, 3]; None without a render mode."""
-        return None if self.render_mode is None else self._batch.frames()[0]
+        """Return a picture of the match, uint8 [H, W, 3]; None without a render mode, or with a window."""
+        return self._batch.frames()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
         """Release the simulator; a second call does nothing."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,9 +23,15 @@ from sparring.configs.games.environments import RewardConfig
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight import rules as game
 from sparring.envs.dogfight.batch import RESULTS, TRACE_FIELDS, DogfightBatch
+from sparring.envs.dogfight.frame import TICK
+from sparring.envs.dogfight.recording import short_names
 from sparring.envs.game import load
 
-RENDER_MODES = ["rgb_array"]
+if TYPE_CHECKING:
+    from sparring.envs.dogfight.interfaces.match_window import MatchWindow
+
+RENDER_MODES = ["rgb_array", "human"]
+HUMAN = "human"
 RESET_OPTIONS = ("opponent", "regime")
 
 
@@ -127,6 +133,7 @@ class NumpyBatch:
         self._players: list[tuple[Any, np.ndarray]] = []
         self._player_seconds = self._kernel_seconds = 0.0
         self._remember_max_hp()
+        self._window = _open_window(options) if options.render_mode == HUMAN else None
 
     def set_regime(self, name: str | None) -> None:
         """Set a regime or a randomization level from the next reset on; None restores the initial option."""
@@ -164,6 +171,7 @@ class NumpyBatch:
         self._fresh = True
         self.batch.reset(seed=seed)
         self._remember_max_hp()
+        self._show()
         return self._result("obs")
 
     def step(self, actions: np.ndarray) -> Step:
@@ -180,6 +188,7 @@ class NumpyBatch:
         if self.options.max_episode_steps is not None:
             truncated, ticks = self._cut(terminated, truncated, ticks)
         self._ended = terminated | truncated
+        self._show()
         obs, reward, outcome, hp = (self._result(name) for name in ("obs", "reward", "outcome", "final_hp"))
         return Step(obs, reward, terminated, truncated, outcome, self._decisions, ticks, hp)
 
@@ -200,19 +209,29 @@ class NumpyBatch:
     def frames(self) -> list[np.ndarray]:
         """Return pictures of the rendered matches at the end of the last step, uint8 [H, W, 3] each."""
         # Imported here because most environments are never drawn.
-        from sparring.envs.dogfight.render import draw, frame_from_trace
+        from sparring.envs.dogfight.frame import frame_at
+        from sparring.envs.dogfight.render import draw
 
-        rows = self._first_rows() if self._fresh else self._last_rows()
+        deadly, found = self.options.rules == "challenge", []
+        for match, (rows, most) in enumerate(zip(self._last_rows(), self._max_hp, strict=True)):
+            about: dict[str, Any] = {"max_hp": int(most), "names": self._names(match), "deadly_ground": deadly}
+            found.append(draw(frame_at(rows, len(rows) - 1, trail_seconds=0.0, **about)))
+        return found
+
+    def _show(self) -> None:
+        """Show the last step of the first match in the window, if `render_mode` is human."""
+        if self._window is not None:
+            self._window.show(self._last_rows()[0], max_hp=int(self._max_hp[0]), names=self._names(0))
+
+    def _names(self, match: int) -> tuple[str, str]:
+        """Return the short names of the players of a match."""
         names = {int(row): player.name for player, own in self._players for row in own}
-        players = [
-            [game.BOTS[bot] if bot >= 0 else names.get(2 * match + i, f"player {i}") for i, bot in enumerate(bots)]
-            for match, bots in enumerate(self.batch.bots[: len(rows)].tolist())
-        ]
-        deadly = self.options.rules == "challenge"
-        return [
-            draw(frame_from_trace(row, max_hp=int(most), names=(pair[0], pair[1]), deadly_ground=deadly))
-            for row, most, pair in zip(rows, self._max_hp, players, strict=True)
-        ]
+        bots = self.batch.bots[match].tolist()
+        left, right = (
+            game.BOTS[bot] if bot >= 0 else names.get(2 * match + seat, f"player {seat}")
+            for seat, bot in enumerate(bots)
+        )
+        return short_names(left, right)
 
     def _opened(self, opponent: Any) -> Any:
         """Return the bot's name, or the player for an opponent that is not a bot."""
@@ -241,14 +260,14 @@ class NumpyBatch:
         if self.options.render_mode is not None:
             self._max_hp = self.batch.snapshot()["physics"]["max_hp"][: len(self.batch.trace)]
 
-    def _last_rows(self) -> np.ndarray:
-        """Return the last tick played in the last step, [rendered, 29] in the order of `TRACE_FIELDS`."""
-        rows = self._result("trace")
-        last = (rows[:, :, TRACE_FIELDS.index("tick")] >= 0).sum(axis=1) - 1
-        return rows[np.arange(len(rows)), last]
+    def _last_rows(self) -> list[np.ndarray]:
+        """Return the ticks of the last step of each rendered match, [T, 29] in the order of `TRACE_FIELDS`."""
+        if self._fresh:
+            return list(self._first_rows()[:, None])
+        return [rows[rows[:, TICK] >= 0] for rows in self._result("trace")]
 
     def _first_rows(self) -> np.ndarray:
-        """Return the same rows right after a reset, when no tick has been traced yet."""
+        """Return a row of each, [rendered, 29], right after a reset, when no tick has been traced yet."""
         state = self.batch.snapshot()
         rendered, names = len(self.batch.trace), state["fighters"].dtype.names or ()
         rows = np.zeros((rendered, len(TRACE_FIELDS)), dtype=np.float32)
@@ -274,7 +293,9 @@ class NumpyBatch:
         return getattr(self.batch, name).cpu().numpy() if view is None else view
 
     def close(self) -> None:
-        """Release the simulator's threads and memory."""
+        """Release the simulator's threads and memory, and close the window."""
+        if self._window is not None:
+            self._window.close()
         self.batch.close()
 
 
@@ -324,5 +345,16 @@ def match_seed(seed: int | None, random: np.random.Generator) -> int:
 
 
 def render_fps(options: MatchOptions) -> int:
-    """Return the frames per second at which one picture per decision plays in real time."""
+    """Return the frames per second that show a match in real time: one a decision, and more in a window."""
+    if options.render_mode == HUMAN:
+        from sparring.envs.dogfight.interfaces.match_window import human_fps
+
+        return human_fps(options.action_repeat)
     return max(1, game.TICKS_PER_SECOND // options.action_repeat)
+
+
+def _open_window(options: MatchOptions) -> MatchWindow:
+    # Imported here because most environments are never drawn.
+    from sparring.envs.dogfight.interfaces.match_window import MatchWindow
+
+    return MatchWindow(action_repeat=options.action_repeat, wraps=options.rules == "challenge")

@@ -107,8 +107,8 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         )
 
     def render(self) -> np.ndarray | None:
-        """Return a picture of the match, uint8 [H, W, 3]; None without a render mode."""
-        return None if self.render_mode is None else self._batch.frames()[0]
+        """Return a picture of the match, uint8 [H, W, 3]; None without a render mode, or with a window."""
+        return self._batch.frames()[0] if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
         """Release the simulator."""

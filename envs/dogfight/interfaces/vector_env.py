@@ -16,7 +16,6 @@ from gymnasium.vector.utils import batch_space
 from sparring.configs.core.errors import choose
 from sparring.envs.dogfight import rules
 from sparring.envs.dogfight.interfaces.numpy_batch import (
-    RENDER_MODES,
     MatchOptions,
     NumpyBatch,
     Step,
@@ -28,6 +27,7 @@ from sparring.envs.dogfight.interfaces.numpy_batch import (
 from sparring.envs.dogfight.interfaces.spaces import action_space, check_actions, observation_space
 
 RENDERED_MATCHES = 4
+RENDER_MODES = ["rgb_array"]
 SEATS = ("0", "1", "alternate")
 
 
@@ -56,6 +56,8 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         **match: Any,
     ) -> None:
         options = MatchOptions.of(match, own=("num_envs", "opponent", "seat", "threads"))
+        if options.render_mode is not None:
+            choose("render_mode", options.render_mode, RENDER_MODES)
         self._batch = NumpyBatch(num_envs, options, rendered=min(RENDERED_MATCHES, num_envs), threads=threads)
         self.num_envs = num_envs
         self.render_mode = options.render_mode

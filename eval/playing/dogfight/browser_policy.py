@@ -14,6 +14,7 @@ from sparring.agents.policies.actor_critic import ActorCritic, Residual
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.recording import short_name
 
 RULES = "classic"
 """The only rules that `simulator.js` knows."""
@@ -31,6 +32,7 @@ def stored_policy(policy: Contestant) -> dict[str, Any]:
     mirror = Mirror(contract["rules"], network.obs_dim) if contract.get("mirror") else None
     return {
         "name": policy.name,
+        "short": short_name(policy.name),
         "obsDim": network.obs_dim,
         "layers": _layers(network.actor),
         "mirror": mirror and _columns(mirror),

@@ -1,5 +1,5 @@
 // The page around a match: choices, board, arena, the opponent's action. Matches come from `makeSource`: it calls
-// page.match({ names, maxHp, wraps, regime }) at a start and page.frame({ tick, outcome, fighters, bullets, actions, value }).
+// page.match({ names, short, maxHp, wraps, regime }) at a start and page.frame({ tick, outcome, fighters, bullets, actions, value }).
 
 const config = JSON.parse(document.getElementById("data").textContent);
 const R = config.rules, TPS = R.ticksPerSecond, SPEEDS = [0.25, 0.5, 0.75, 1];
@@ -14,7 +14,7 @@ const page = {
   action: () => controls.action(),
   match(info) {
     match = info; last = null; history = [[], []]; flashes = []; paused = true;
-    boards.forEach((board, seat) => nameBoard(board, info.names[seat], info.maxHp));
+    boards.forEach((board, seat) => nameBoard(board, info.names[seat], info.short[seat], info.maxHp));
     $("#about").replaceChildren(element("b", "", config.title), document.createTextNode(info.note || ""));
     pace();
   },
@@ -22,7 +22,11 @@ const page = {
     const fighters = frame.fighters.map(({ x, y, cos, sin, speed, hp, stall }) => ({ x, y, yaw: Math.atan2(sin, cos), speed, hp, stalled: stall > 0 }));
     const bullets = frame.bullets.map(flying(fighters)).filter(Boolean);
     if (last) flashes = [...flashes.filter((e) => frame.tick - e.tick < FLASH_SECONDS * TPS), ...changes(last, frame)];
-    fighters.forEach(({ x, y }, seat) => { history[seat] = [...history[seat].filter((p) => frame.tick - p.tick < TRAIL_SECONDS * TPS), { x, y, tick: frame.tick }]; });
+    fighters.forEach((f, seat) => {
+      history[seat] = [...history[seat].filter((p) => frame.tick - p.tick < TRAIL_SECONDS * TPS), { x: f.x, y: f.y, yaw: f.yaw, tick: frame.tick }];
+      const older = history[seat].find((p) => frame.tick - p.tick <= 2 * R.aircraft.turnTicks);
+      f.turn = turnRate(older.yaw, f.yaw, (frame.tick - older.tick) / TPS);
+    });
     last = { ...frame, seen: fighters, drawn: bullets };
     show();
   },
@@ -62,13 +66,13 @@ function show() {
     if (action) showAction($("#seen .seat" + seat), action);
   });
   $("#value").textContent = last.value === null ? "" : "expects a return of " + last.value.toFixed(2);
-  arena.paint({ wraps: match.wraps, names: match.names, fighters: last.seen, bullets: last.drawn, trails: history,
+  arena.paint({ wraps: match.wraps, short: match.short, time: last.tick / TPS, fighters: last.seen, bullets: last.drawn, trails: history,
     flashes: flashes.map((e) => ({ ...e, age: (last.tick - e.tick) / TPS })) });
 }
 const over = () => last !== null && last.outcome >= 0;
 
 function showBanner() {
-  const result = over() ? resultOf(last.outcome, match.names, last.fighters.map((f) => Math.max(f.hp, 0)), last.tick / TPS) : null;
+  const result = over() ? resultOf(last.outcome, match.short, last.fighters.map((f) => Math.max(f.hp, 0)), last.tick / TPS) : null;
   const [title, detail] = result ? [result.title.replace("You wins", "You win"), result.detail] : last.tick ? ["Paused", ""] : ["Ready", "Space, a click or Start on the gamepad"];
   $("#banner").classList.toggle("shown", Boolean(result) || paused);
   $("#banner b").textContent = title; $("#banner span").textContent = detail;
@@ -94,7 +98,7 @@ function pause(to) { paused = to; pace(); }
 function toggle() { if (over()) begin(); else pause(!paused); }
 function setSpeed(value) { speed = SPEEDS.includes(value) ? value : 1; pace(); }
 const faster = (places) => setSpeed(SPEEDS[clamp(SPEEDS.indexOf(speed) + places, 0, SPEEDS.length - 1)]);
-const KEYS = { p: toggle, r: begin, Enter: toggle, "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1) };
+const KEYS = { p: toggle, r: begin, c: makeCameraSwitch($("#camera"), arena), Enter: toggle, "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1) };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat || event.target.tagName === "SELECT") return;
@@ -118,9 +122,9 @@ document.addEventListener("visibilitychange", () => { if (document.hidden && !ov
 controls.listen(document.querySelectorAll("[data-hold]"));
 const watch = () => { requestAnimationFrame(watch); if (controls.started()) toggle(); };
 requestAnimationFrame(watch);
-new ResizeObserver(() => { arena.resize(); show(); }).observe($("canvas"));
+new ResizeObserver(() => { arena.resize(); arena.repaint(); }).observe($("canvas"));
 
 const source = makeSource(config, page);
-window.play = { source, begin, toggle, setSpeed, state: () => ({ match, last, paused, speed, flashes, action: controls.action() }) };
+window.play = { source, begin, toggle, setSpeed, state: () => ({ match, last, paused, speed, flashes, view: arena.view(), action: controls.action() }) };
 arena.resize();
 if (source.ready) source.ready(begin); else begin();

@@ -15,10 +15,10 @@ import torch
 
 from sparring.agents.policies.policy import Policy
 from sparring.envs.dogfight import rules as game
-from sparring.envs.dogfight.render import BULLET_COLUMNS, FIGHTER_COLUMNS, FIRST_BULLET, TICK
+from sparring.envs.dogfight.frame import BULLET_COLUMNS, FIGHTER_COLUMNS, FIRST_BULLET, TICK
+from sparring.envs.dogfight.recording import Recorder, Recording
 from sparring.eval.dogfight.arena import make_setting
 from sparring.eval.dogfight.players import Entrant
-from sparring.eval.dogfight.replay import Recorder, Recording
 
 YOU = "You"
 _FIGHTER = ("x", "y", "cos", "sin", "speed", "hp", "cooldown", "stall")

@@ -7,7 +7,7 @@ let match = null, answer = [0, 0, 0], held = [0, 0, 0], speed = 1, paused = true
 function begin({ regime }) {
   match = simulator.start(regime);
   owed = 0;
-  page.match({ names: ["You", config.policy.name], maxHp: match.physics.max_hp, wraps: false, regime });
+  page.match({ names: ["You", config.policy.name], short: ["You", config.policy.short], maxHp: match.physics.max_hp, wraps: false, regime });
   think();
   page.frame(frame());
 }

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.typed import Flag, Number, Text, read, require
+from sparring.envs.dogfight.recording import short_names
 from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import write_replay
@@ -117,7 +118,8 @@ class FlightSession:
         self._match = match
         wraps, note = match.rules == "challenge", f"{match.rules} rules · {regime}"
         names = [YOU, match.opponent.name]
-        told = {"names": names, "maxHp": match.max_hp, "wraps": wraps, "regime": regime, "note": note}
+        told: dict[str, Any] = {"names": names, "short": short_names(*names), "regime": regime, "note": note}
+        told |= {"maxHp": match.max_hp, "wraps": wraps}
         await self._send({"kind": "match", **told})
         await self._send({"kind": "frame", **match.frame.message()})
         await self._send({"kind": "note", "text": "; ".join(match.opponent.notes)})

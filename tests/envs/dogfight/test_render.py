@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparring.envs.dogfight import render
+from sparring.envs.dogfight import frame as frames
 from sparring.envs.dogfight.batch import TRACE_FIELDS
-from sparring.envs.dogfight.render import SEAT_COLORS, BulletView, FighterView, Frame, draw, frame_from_trace, to_pixels
+from sparring.envs.dogfight.frame import BulletView, FighterView, Frame, frame_from_trace
+from sparring.envs.dogfight.render import SEAT_COLORS, draw, to_pixels
 
 LEFT = FighterView(x=-200.0, y=300.0, yaw=0.0, speed=50.0, hp=5, stalled=False)
 RIGHT = FighterView(x=200.0, y=300.0, yaw=np.pi, speed=50.0, hp=5, stalled=False)
@@ -136,9 +137,9 @@ def test_a_row_of_another_length_is_refused():
 
 def test_the_columns_are_those_of_the_trace():
     names = ("x", "y", "cos_yaw", "sin_yaw", "speed", "hp", "cooldown", "stall")
-    assert TRACE_FIELDS[: render.FIRST_BULLET] == tuple(f"{name}_{seat}" for seat in range(2) for name in names)
-    assert TRACE_FIELDS[render.FIRST_BULLET] == "bullet_0_x"
-    assert TRACE_FIELDS[render.TICK] == "tick"
+    assert TRACE_FIELDS[: frames.FIRST_BULLET] == tuple(f"{name}_{seat}" for seat in range(2) for name in names)
+    assert TRACE_FIELDS[frames.FIRST_BULLET] == "bullet_0_x"
+    assert TRACE_FIELDS[frames.TICK] == "tick"
 
 
 def test_drawing_needs_neither_torch_nor_warp():

@@ -338,7 +338,7 @@ def test_text_of_a_retreat_names_both_units():
     [
         ({"reward": "squares"}, "unknown reward 'squares'"),
         ({"illegal": "ignore"}, "unknown illegal 'ignore': choose from raise, hold"),
-        ({"render_mode": "human"}, "unknown render_mode 'human': choose from ansi, rgb_array"),
+        ({"render_mode": "movie"}, "unknown render_mode 'movie': choose from ansi, rgb_array, human"),
         ({"last_year": 1900}, r"last_year=1900: must be a whole number in \[1901, 30000\]"),
     ],
 )

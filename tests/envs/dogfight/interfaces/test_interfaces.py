@@ -287,7 +287,7 @@ def test_reward_weights_reach_the_simulator():
         ({"rules": "clasic"}, "unknown rules 'clasic'.*did you mean 'classic'"),
         ({"randomization": "sniperr"}, "unknown randomization.*did you mean 'sniper'"),
         ({"reward": {"wins": 1.0}}, "unknown reward weight 'wins'.*did you mean 'win'"),
-        ({"render_mode": "human"}, "unknown render_mode 'human': choose from rgb_array"),
+        ({"render_mode": "movie"}, "unknown render_mode 'movie': choose from rgb_array, human"),
         ({"max_episode_steps": 0}, "max_episode_steps=0: give a whole number"),
         ({"max_episode_steps": 1.5}, "max_episode_steps=1.5: give a whole number"),
     ],
@@ -366,7 +366,7 @@ def test_pictures_follow_the_match():
     assert len({p.tobytes() for p in pictures[:20]}) == 20
     # The last picture is of the match's end, not of the next match's start.
     rows = env._batch._last_rows()
-    assert rows[0, -1] == info["ticks"]
+    assert rows[0][-1, -1] == info["ticks"]
 
     assert env._batch._max_hp.tolist() == [5.0]
 

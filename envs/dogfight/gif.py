@@ -1,0 +1,100 @@
+"""A recorded match as an animated GIF, for viewers without HTML and for the logs of a run.
+
+All frames share one palette computed from the match, and only the differences between frames are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from tqdm import tqdm
+
+from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.camera import FightCamera
+from sparring.envs.dogfight.frame import Frame, frame_at
+from sparring.envs.dogfight.recording import Recording, short_names
+from sparring.envs.dogfight.render import SEAT_COLORS, draw
+
+HOLD_MS = 2500
+"""Duration of the final frame in milliseconds, before the match repeats."""
+
+_COLORS = 32
+
+
+def write_gif(
+    path: str | Path,
+    recording: Recording,
+    *,
+    fps: int = 12,
+    size: tuple[int, int] = (480, 320),
+    seconds: float | None = None,
+    progress: bool = False,
+) -> None:
+    """Write the match to `path` at real-time speed, creating its folder if missing.
+
+    `fps` is rounded to the GIF resolution, whole hundredths of a second per frame: 20 is exact, 12 becomes 12.5.
+    `seconds` keeps only the end of the match, None all of it; 90 s take half a minute to write and 2.5 MB. `progress`
+    shows a bar. Raises `ValueError` for an `fps` outside 1 to 50 and for `seconds` that are not positive.
+    """
+    if not 1 <= fps <= 50:
+        raise ValueError(f"fps={fps}: a GIF plays 1 to 50 pictures a second")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"seconds={seconds}: must be above 0, or None for the whole match")
+    delay = 10 * round(100 / fps)
+    rows = _rows(len(recording.rows), delay, seconds)
+    durations = [delay] * (len(rows) - 1) + [HOLD_MS]
+    # Drawn lazily: a list of all frames would take hundreds of MB.
+    pictures = _pictures(recording, tqdm(rows, desc="GIF", unit="picture", disable=not progress), size)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    first = next(pictures)
+    first.save(path, save_all=True, append_images=pictures, duration=durations, loop=0, optimize=True)
+
+
+def result(recording: Recording, names: tuple[str, str]) -> str:
+    """Return the outcome of a match between players of these `names` in words."""
+    return "draw" if recording.outcome == 0 else f"{names[recording.outcome - 1]} wins"
+
+
+def _rows(length: int, delay: int, seconds: float | None) -> list[int]:
+    """Return the rows of the trace to draw: one every `delay` ms of the last `seconds`, and the last row."""
+    last = length - 1
+    first = 0.0 if seconds is None else max(0.0, last - seconds * rules.TICKS_PER_SECOND)
+    return [*np.arange(first, last, delay * rules.TICKS_PER_SECOND / 1000).astype(int).tolist(), last]
+
+
+def frames(recording: Recording, rows: Iterable[int]) -> Iterator[Frame]:
+    """Yield the frames of `rows` of a recording, seen by a camera that follows the fight; the last has the result."""
+    camera, before = FightCamera(wraps=recording.rules == "challenge"), None
+    names = short_names(recording.left, recording.right)
+    for row in rows:
+        frame = frame_at(
+            recording.rows, row, max_hp=recording.max_hp, names=names, deadly_ground=recording.rules == "challenge"
+        )
+        left, right = ((fighter.x, fighter.y) for fighter in frame.fighters)
+        passed = 0.0 if before is None else (row - before) / rules.TICKS_PER_SECOND
+        view, before = camera.follow((left, right), passed), row
+        ended = row == len(recording.rows) - 1
+        yield replace(frame, view=view, banner=result(recording, names) if ended else "")
+
+
+def _pictures(recording: Recording, rows: Iterable[int], size: tuple[int, int]) -> Iterator[Image.Image]:
+    palette = _palette(recording, size)
+    for frame in frames(recording, rows):
+        yield Image.fromarray(draw(frame, size=size)).quantize(palette=palette, dither=Image.Dither.NONE)
+
+
+def _palette(recording: Recording, size: tuple[int, int]) -> Image.Image:
+    """Return the palette of a few frames, with an area of each fighter's colour added so that none is dropped."""
+    moments = np.linspace(0, len(recording.rows) - 1, 6).astype(int).tolist()
+    pictures = [Image.fromarray(draw(frame, size=size)) for frame in frames(recording, moments)]
+    sheet = Image.new("RGB", (size[0], size[1] * len(pictures) + 40 * len(SEAT_COLORS)))
+    for index, picture in enumerate(pictures):
+        sheet.paste(picture, (0, index * size[1]))
+    for index, color in enumerate(SEAT_COLORS):
+        top = len(pictures) * size[1] + 40 * index
+        sheet.paste(color, (0, top, size[0], top + 40))
+    return sheet.quantize(_COLORS, method=Image.Quantize.MEDIANCUT)

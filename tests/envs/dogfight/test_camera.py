@@ -1,0 +1,143 @@
+"""What pictures show of a match: the camera on the fight, rolling aircraft, bullets with tails, short names."""
+
+import numpy as np
+import pytest
+
+from sparring.agents.play.matches import MatchSettings, play
+from sparring.envs.dogfight import aircraft, camera
+from sparring.envs.dogfight.batch import TRACE_FIELDS
+from sparring.envs.dogfight.camera import WHOLE, CameraView, FightCamera
+from sparring.envs.dogfight.frame import FighterView, Frame, frame_at
+from sparring.envs.dogfight.recording import Recorder, short_name, short_names
+from sparring.envs.dogfight.render import SKY, draw, to_pixels
+
+COLUMN = {name: index for index, name in enumerate(TRACE_FIELDS)}
+
+
+def places(row):
+    return tuple((float(row[COLUMN[f"x_{seat}"]]), float(row[COLUMN[f"y_{seat}"]])) for seat in range(2))
+
+
+@pytest.mark.parametrize("rules", ["classic", "challenge"])
+def test_the_camera_keeps_both_fighters_in_view_and_moves_smoothly(rules):
+    recorder = Recorder(2)
+    setting = MatchSettings(trace=2, threads=1, max_ticks=2400, rules=rules)
+    play("ace", "dogfighter", games=4, seed=2, setting=setting, recorder=recorder)
+    period, heights = 1000.0 if rules == "challenge" else 0.0, []
+    for recording in recorder.recordings(left="ace", right="dogfighter", rules=rules):
+        follow, old = FightCamera(wraps=rules == "challenge"), None
+        for row in recording.rows[::2]:
+            view = follow.follow(places(row), 1 / 60)
+            for x, y in places(row):
+                across = x - view.x
+                across -= period * np.round(across / period) if period else 0.0
+                assert abs(across) <= view.height * 5 / 6
+                assert abs(y - view.y) <= view.height / 2 + 1e-6
+            assert 240 <= view.height <= 600
+            assert view.height / 2 - 1e-6 <= view.y <= 600 - view.height / 2 + 1e-6
+            if not period:
+                assert abs(view.x) <= 500 - view.height * 5 / 6 + 1e-6
+            if old:
+                # A fighter that the view has to catch moves at most 320 m/s, on either side.
+                moved = view.x - old.x - (period * np.round((view.x - old.x) / period) if period else 0.0)
+                assert np.hypot(moved, view.y - old.y) < 1000 / 60
+            old = view
+            heights.append(view.height)
+    assert min(heights) < 300
+    assert max(heights) > 350
+
+
+def test_a_jump_in_time_starts_from_the_view_wanted():
+    far, near = ((-400.0, 300.0), (400.0, 300.0)), ((0.0, 300.0), (60.0, 300.0))
+    jumping, fresh = FightCamera(), FightCamera()
+    jumping.follow(far, 0.0)
+    assert jumping.follow(near, 0.1).height > 400
+    assert jumping.follow(near, -3.0) == fresh.follow(near, 0.0) == CameraView(30.0, 300.0, 240.0)
+
+
+def test_the_view_continues_across_open_sides():
+    view = FightCamera(wraps=True).follow(((480.0, 300.0), (-480.0, 300.0)), 0.0)
+    assert (abs(view.x), view.height) == (500.0, 240.0)
+    assert FightCamera().follow(((480.0, 300.0), (-480.0, 300.0)), 0.0).height == 600
+
+
+def test_an_aircraft_pulls_toward_its_canopy():
+    level, left, right = (aircraft.lift(0.0, turn) for turn in (0.0, 4.0, -4.0))
+    assert 0 < level < left == 1 == -right
+    assert aircraft.lift(np.pi, 0.0) == -level, "upright whichever way it flies"
+    assert aircraft.lift(np.pi / 2, 0.0) == pytest.approx(0), "from above in a climb"
+    assert aircraft.span(0.0) == 1 > aircraft.span(level) > aircraft.span(1.0) > 0
+
+
+def test_turn_rates_are_those_of_the_headings():
+    angles = np.pi - 0.05 + 0.02 * np.arange(40)  # across the jump from pi to -pi
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert [aircraft.turn_rate(rows, row, 0, 120) for row in (0, 20, 39)] == pytest.approx([2.4] * 3)
+    assert aircraft.turn_rate(rows[:1], 0, 0, 120) == 0
+
+
+def test_a_roll_and_a_closer_view_show():
+    other, close = FighterView(200.0, 300.0, np.pi, 50.0, 5, False), CameraView(-200.0, 300.0, 240.0)
+
+    def drawn(turn, view):
+        """Height and area in pixels of the left aircraft, of all its colours."""
+        frame = Frame((FighterView(-200.0, 310.0, 0.0, 50.0, 5, False, turn), other), (), 0, view=view)
+        x, y = (round(value) for value in to_pixels(-200, 310, view=view))
+        seen = (draw(frame)[y - 40 : y + 40, x - 45 : x + 45] != SKY).any(axis=-1)
+        seen[: 40 - 35], seen[40 + 35 :] = False, False
+        return np.ptp(np.nonzero(seen)[0]), seen.sum()
+
+    level = -aircraft.UPRIGHT * aircraft.FULL_TURN  # the turn that shows the wings at their full span
+    assert drawn(level, close)[0] > 1.3 * drawn(4.0, close)[0], "wings on either side, then on edge"
+    assert drawn(0.0, close)[1] > 2 * drawn(0.0, WHOLE)[1]
+    assert to_pixels(-200, 300, view=close) == (300, 220)
+
+
+def test_a_moment_shows_shots_hits_and_directions():
+    rows = np.zeros((60, len(TRACE_FIELDS)), dtype=np.float32)
+    rows[:, COLUMN["tick"]] = np.arange(1, 61)
+    rows[:, [COLUMN["cos_yaw_0"], COLUMN["cos_yaw_1"]]] = 1
+    rows[:, COLUMN["hp_0"]], rows[:, COLUMN["hp_1"]] = 5, 4
+    rows[:40, COLUMN["hp_1"]] = 5
+    rows[30:, COLUMN["cooldown_0"]] = np.arange(90, 60, -1)
+    rows[30:, COLUMN["bullet_0_life"]] = np.arange(59, 29, -1)
+    rows[30:, COLUMN["bullet_0_y"]] = 3.0 * np.arange(30)
+    assert frame_at(rows, 29).fired == (False, False)
+    assert frame_at(rows, 30).fired == (True, False)
+    assert frame_at(rows, 30).bullets[0].angle is None
+    assert frame_at(rows, 31).bullets[0].angle == pytest.approx(np.pi / 2)
+    assert [frame_at(rows, row).struck for row in (39, 40, 59)] == [(False, False), (False, True), (False, True)]
+    assert frame_at(rows, 59).fired == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("ace", "ace"),
+        ("You", "You"),
+        ("released/dogfight_quickstart", "quickstart"),
+        ("brisk-viper-run", "brisk-viper"),
+        ("brisk-viper-run/step_2000000", "brisk-viper 2M"),
+        ("selfplay/step_50000.pt", "selfplay 50k"),
+        ("/home/me/agents/mine.onnx", "mine"),
+        ("checkpoints/mine/final.pt", "mine"),
+        ("my_package.bots:Mine", "Mine"),
+        ("a name of many words", "a name of many"),
+        ("supercalifragilistic", "supercalifrag…"),
+        ("dogfight_", "dogfight_"),
+        ("final", "final"),
+        (":", ":"),
+    ],
+)
+def test_names_are_short_without_being_cut(name, short):
+    assert short_name(name) == short
+
+
+def test_equal_names_are_numbered():
+    assert short_names("run/step_1", "run/step_1") == ("run 1 1", "run 1 2")
+    assert short_names("ace", "brawler") == ("ace", "brawler")
+
+
+def test_constants_reach_the_pages():
+    assert camera.constants()["aspect"] == pytest.approx(5 / 3)
+    assert {"body", "wing", "fin"} <= set(aircraft.shapes())
