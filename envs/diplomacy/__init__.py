@@ -22,6 +22,7 @@ GAME = Game(
     action_space="sparring.envs.diplomacy.interfaces.spaces:choice_space",
     policy_loader="sparring.eval.diplomacy.models:load_observing_policy",
     evaluation="sparring.eval.diplomacy.command:evaluate",
+    play="sparring.eval.playing.diplomacy.command:play",
     opponents="sparring.agents.opponents.diplomacy:order_player",
     text_game="sparring.envs.diplomacy.text_games.text_game:DIPLOMACY",
 )

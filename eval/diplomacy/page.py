@@ -1,8 +1,8 @@
 """Recorded game of Diplomacy as a self-contained HTML page: the map as SVG, and the events as JSON.
 
-The page (`replay.html`) contains everything and makes no network requests. All geometry is computed here, by
-`envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page agree; the page draws it and moves from phase
-to phase.
+The page (`replay.html`, with `map.css` and `map.js`) contains everything and makes no network requests. All geometry is
+computed here, by `envs.diplomacy.drawing.outlines` and `arrows`, so that pictures and page agree; the page draws it and
+moves from phase to phase. The page for playing (`eval/playing/diplomacy`) has the same map.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparring.envs.diplomacy.records.order_outcomes import order_outcomes
 from sparring.envs.diplomacy.records.timeline import Odds, Phase, centre_counts, counts_by_year, phase_title, winner
 
 UNKNOWN = "unknown"
-TEMPLATE = Path(__file__).with_name("replay.html")
+_FOLDER = Path(__file__).parent
 
 
 def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", note: str = "") -> str:
@@ -41,13 +41,28 @@ def page(phases: Sequence[Phase], *, players: Sequence[str], title: str = "", no
     if len(players) != codes.NUM_POWERS:
         raise ValueError(f"{len(players)} players: name all {codes.NUM_POWERS}, power by power")
     title = title or f"{lineup(players)} · {result(phases)}"
-    data = json.dumps(encode(phases, players, title, note), ensure_ascii=True, separators=(",", ":"))
+    data = encode(phases, players, title, note)
+    return fill_page(_FOLDER / "replay.html", title=f"{title} · Sparring replay", data=data)
+
+
+def fill_page(template: Path, *, title: str, data: Any, **parts: str) -> str:
+    """Return the text of `template` with every {{name}} replaced, in one pass.
+
+    Names are `title` and `data` (JSON), both escaped, those of `parts`, and what all pages with a map share: `style`,
+    `drawing` (the script), `map` and `view`.
+    """
+    plain = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     # In a script element only "<" needs escaping; & and > are escaped as well, to be safe.
-    inert = data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    parts = {"title": html.escape(f"{title} · Sparring replay"), "data": inert, "map": map_svg()}
-    parts |= {"css": _css(), "view": f"0 0 {WIDTH} {HEIGHT}"}
-    template = TEMPLATE.read_text(encoding="utf-8")
-    return re.sub(r"\{\{(title|data|map|css|view)\}\}", lambda mark: parts[mark[1]], template)
+    inert = plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    known = {
+        "title": html.escape(title),
+        "data": inert,
+        "style": f":root {{ {_css()} }}\n{_read('map.css')}",
+        "drawing": _read("map.js"),
+        "map": map_svg(),
+        "view": f"0 0 {WIDTH} {HEIGHT}",
+    } | parts
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: known[mark[1]], template.read_text(encoding="utf-8"))
 
 
 def lineup(players: Sequence[str]) -> str:
@@ -64,21 +79,28 @@ def lineup(players: Sequence[str]) -> str:
 
 def encode(phases: Sequence[Phase], players: Sequence[str], title: str, note: str = "") -> dict[str, Any]:
     """Return the data for the page's script."""
-    drawing, board = standard_drawing(), standard_board()
     noted = {"note": note} if note else {}
     return noted | {
         "title": title,
         "result": result(phases),
         "winner": winner(phases),
         "players": list(players),
+        "years": counts_by_year(phases),
+        "phases": [encode_phase(phase, after) for phase, after in zip(phases, [*phases[1:], None], strict=True)],
+        **board_data(),
+    }
+
+
+def board_data() -> dict[str, Any]:
+    """Return what `map.js` needs of the board and the powers; `names` and `places` are by location."""
+    drawing, board = standard_drawing(), standard_board()
+    return {
         "powers": list(POWER_NAMES),
         "colors": [palette.css(color) for color in palette.POWER_COLORS],
         "names": [board.names[province] for province in board.province_of],
         "places": _points(drawing.units),
         "shift": DISLODGED_SHIFT.tolist(),
         "centres": [board.provinces[province] for province in board.centres],
-        "years": counts_by_year(phases),
-        "phases": [_phase(phase, after) for phase, after in zip(phases, [*phases[1:], None], strict=True)],
     }
 
 
@@ -118,7 +140,7 @@ def _map_parts() -> Iterator[str]:
         yield f'<defs><path id="{name}" d="{_path(np.array(shape, dtype=float))}Z"/></defs>'
 
 
-def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
+def encode_phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
     """Return the page's data of a phase; for the last one, without a successor, only the position."""
     done = order_outcomes(phase, after) if after else []
     made = {id(mark.outcome): mark for mark in marks(phase, done)}
@@ -135,6 +157,14 @@ def _phase(phase: Phase, after: Phase | None) -> dict[str, Any]:
         "counts": centre_counts(phase),
         "outcomes": told,
     } | ({"idle": idle} if idle else {})
+
+
+def encode_orders(phase: Phase) -> list[dict[str, Any]]:
+    """Return the marks of orders that have not been carried out, as if they were all to succeed."""
+    province_of, ordered = standard_board().province_of, phase["orders"]
+    hoped: Phase = {**phase, "results": [codes.DONE] * codes.NUM_PROVINCES}
+    done = [outcome for outcome in order_outcomes(hoped, hoped) if ordered[int(province_of[outcome.start])]]
+    return [_outcome(mark) for mark in marks(hoped, done)]
 
 
 def _odds(line: Odds) -> dict[str, Any]:
@@ -169,6 +199,10 @@ def _outcome(mark: OrderMark) -> dict[str, Any]:
         "cross": _points(mark.cross[None])[0] if mark.cross is not None else None,
     }
     return {name: value for name, value in told.items() if value not in ("", None)}
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def _path(points: np.ndarray) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +31,15 @@ class ServerOptions:
     quiet: bool
 
 
-def play_parser(env: str, description: str, examples: str) -> Parser:
-    """Return the parser of the game `env` with the shared options; the game adds its own."""
+def play_parser(env: str, description: str, examples: str, *, seed: int | None = 0) -> Parser:
+    """Return the parser of the game `env` with the shared options; the game adds its own. Seed None is drawn."""
     parser = Parser(SCRIPT, description, examples + AFTER_EXAMPLES)
     parser.prog = f"python {SCRIPT} --env {env}"
     names = ", ".join(game.name for game in games() if game.play)
     group = parser.add_argument_group("the page")
     group.add_argument("--env", metavar="G", help=f"the game: {names} (default: that of the opponent)")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the first match (default: 0)")
+    first = f"seed of the first match (default: {'drawn' if seed is None else seed})"
+    group.add_argument("--seed", type=int, default=seed, metavar="N", help=first)
     group.add_argument(
         "--port", type=int, default=PORT, metavar="N", help=f"of 127.0.0.1; 0 takes any free one (default: {PORT})"
     )
@@ -49,6 +51,8 @@ def play_parser(env: str, description: str, examples: str) -> Parser:
 def check_server(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a command line by fields of `ServerOptions` and of the game. Raises `InputError`."""
     check_number("--port", values["port"], PORTS)
+    if values["seed"] is None:
+        values["seed"] = secrets.randbelow(2**31)
     check_number("--seed", values["seed"], SEED)
     others = {name: value for name, value in values.items() if name not in ("no_browser", "command")}
     return others | {"browser": not values["no_browser"]}

@@ -323,6 +323,8 @@ def test_bad_options_are_one_line(arguments, words, capsys):
         (["--opponent", "released/dogfight_quickstart"], "dogfight"),
         (["--opponent", "brawlr"], "dogfight"),
         (["--env", "dogfight", "--opponent", "dumbbot"], "dogfight"),
+        (["--opponents", "GERMANY=dumbbot,chaos"], "diplomacy"),
+        (["--env", "diplomacy"], "diplomacy"),
     ],
 )
 def test_the_game_is_that_of_the_opponent(arguments, env):

@@ -1,0 +1,56 @@
+"""Play one power of Diplomacy on a page of the local server, a new game or a saved one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from sparring.agents.opponents.players import holds
+from sparring.configs.core.errors import InputError
+from sparring.configs.core.status import COMPILING, said_if_long
+from sparring.eval.command import make_folders, use_machine
+from sparring.eval.playing.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
+from sparring.eval.playing.diplomacy.options import DiplomacyPlayOptions, read_options
+from sparring.eval.playing.server import HostedGame, serve_game
+
+FOLDER = Path("games")
+"""Folder of games that were given no file."""
+
+
+def play(arguments: Sequence[str]) -> None:
+    """Serve the game until the process is interrupted."""
+    options = read_options(arguments)
+    lineup = None
+    if options.resume is None:
+        lineup = new_lineup(options.power, options.opponents, options.seed)
+    elif not holds(options.resume.is_file):
+        raise InputError(f"--resume {str(options.resume)!r}: no such file")
+    file = options.save or options.resume or _free_name()
+    make_folders([], files=[file])
+    serve_game(options, partial(_host, options, lineup, file))
+
+
+def _host(options: DiplomacyPlayOptions, lineup: HumanLineup | None, file: Path) -> HostedGame:
+    device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
+    from sparring.envs.diplomacy.records.saved_game import load, load_players
+    from sparring.eval.playing.diplomacy.hosted import HostedDiplomacy
+    from sparring.eval.playing.diplomacy.live_game import HumanSeat, LiveDiplomacy
+    from sparring.eval.playing.diplomacy.opponents import load_opponents
+
+    past = load(options.resume) if options.resume else []
+    if options.resume:
+        lineup = resumed_lineup(options.resume, load_players(options.resume), options.power, options.opponents)
+    assert lineup is not None
+    models = {"temperature": options.temperature, "settings": options.settings, "device": device}
+    opponents = load_opponents(lineup.players, **models)
+    seat = HumanSeat(lineup.power, lineup.names, file)
+    with said_if_long(COMPILING, shown=not options.quiet):
+        game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
+    return HostedDiplomacy(game)
+
+
+def _free_name() -> Path:
+    """Return the first of games/diplomacy-1.json, games/diplomacy-2.json ... that does not exist."""
+    return next(path for number in count(1) if not (path := FOLDER / f"diplomacy-{number}.json").exists())

@@ -1,0 +1,181 @@
+"""A game of Diplomacy with a person in one seat, phase by phase, saved after each.
+
+The person's orders are drafted one by one. Only orders from the list of legal ones are kept, in the list's spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, location_name
+from sparring.envs.diplomacy.orders.choices import Choices, choices
+from sparring.envs.diplomacy.orders.listing import find
+from sparring.envs.diplomacy.orders.notation import LETTERS, read_order
+from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
+from sparring.envs.diplomacy.records.saved_game import save
+from sparring.envs.diplomacy.records.timeline import Phase, phases_of
+from sparring.envs.diplomacy.text.report import legal_alike
+from sparring.envs.text import Option
+from sparring.eval.playing.diplomacy.opponents import PhaseOpponents, Told
+
+
+@dataclass(frozen=True)
+class HumanSeat:
+    """The person's power, the names of the seven players, and the file of the game."""
+
+    power: int
+    names: tuple[str, ...]
+    file: Path
+
+
+class LiveDiplomacy:
+    """One game: drafts of the person, then `advance` with the orders of all. Not for two threads at once.
+
+    `past` is a game to go on with, from `saved_game.load`. Raises `InputError` for one later than `last_year`.
+    """
+
+    phases: list[Phase]
+    """All phases so far, the current one last; replaced as a whole."""
+    choices: Choices
+    """The person's legal orders of this phase."""
+
+    def __init__(
+        self,
+        seat: HumanSeat,
+        opponents: PhaseOpponents,
+        *,
+        seed: int,
+        last_year: int,
+        past: Sequence[PhaseRecord] = (),
+    ) -> None:
+        self.seat, self._opponents, self._seed = seat, opponents, seed
+        self._past = list(past[:-1])
+        self._batch = WatchedBatch(1, last_year=last_year, threads=1)
+        self._batch.load_kernels()
+        if past:
+            over, year = (int(past[-1].position[name]) for name in ("done", "year"))
+            if year > last_year and not over:
+                raise InputError(f"--last-year {last_year}: the game has come to {year}; give that year or a later one")
+            self._batch.set_position(0, past[-1].position)
+        self.problem = ""
+        """Reason why the last phase is not in the file, empty if it is."""
+        self._drafts: list[dict[int, Option]] = [{}]
+        self._read_position()
+
+    @property
+    def over(self) -> bool:
+        """True after the last phase."""
+        return bool(self._batch.done[0])
+
+    @property
+    def out(self) -> bool:
+        """True if the person's power has neither units nor centres."""
+        units = self._row["units"], self._row["dislodged"]
+        held = any((codes.power_of(row) == self.seat.power).any() for row in units)
+        return not held and not (self._row["owner"] == self.seat.power).any()
+
+    @property
+    def drafts(self) -> dict[int, Option]:
+        """The person's orders by province, in the order in which they were given."""
+        return self._drafts[-1]
+
+    @property
+    def can_undo(self) -> bool:
+        """True if a draft can be undone."""
+        return len(self._drafts) > 1
+
+    @property
+    def drafted(self) -> Phase:
+        """The current phase with the drafts as its orders."""
+        orders = [0] * codes.NUM_PROVINCES
+        for province, option in self.drafts.items():
+            orders[province] = option.value
+        return {**self.phases[-1], "orders": orders}
+
+    def draft(self, text: str) -> None:
+        """Order in standard notation, in place of an earlier order for the unit; raises `InputError` if not legal."""
+        province, option = self._legal(text)
+        drafts = {place: other for place, other in self.drafts.items() if place != province} | {province: option}
+        if len(drafts) > self.choices.lines:
+            what = "build" if self.choices.winter > 0 else "disband"
+            raise InputError(f"order {text!r}: {self.choices.lines} {what} due; remove another first")
+        self._drafts.append(drafts)
+
+    def drop(self, place: str) -> None:
+        """Remove the order of a province, such as PAR; raises `InputError` if there is none."""
+        drafts = {province: one for province, one in self.drafts.items() if location_name(province) != place}
+        if len(drafts) == len(self.drafts):
+            raise InputError(f"there is no order for {place}")
+        self._drafts.append(drafts)
+
+    def clear(self) -> None:
+        """Remove all orders."""
+        if self.drafts:
+            self._drafts.append({})
+
+    def undo(self) -> None:
+        """Return to the drafts before the last change; raises `InputError` if there was none."""
+        if not self.can_undo:
+            raise InputError("there is nothing to undo")
+        self._drafts.pop()
+
+    def advance(self, told: Told) -> None:
+        """Let all order, carry the orders out and save the game; a unit of the person without an order holds.
+
+        Raises `InputError` if an opponent fails; the phase and the drafts then stay as they are.
+        """
+        try:
+            self._opponents.order(self._batch, self._seed, told)
+        except BaseException:
+            self._batch.orders.zero_()
+            raise
+        for province, option in self.drafts.items():
+            self._batch.orders[0, province] = option.value
+        self._batch.process()
+        self._batch.check()
+        self._drafts = [{}]
+        self._read_position()
+        self._save()
+
+    def close(self) -> None:
+        """End the threads of the simulator."""
+        self._batch.close()
+
+    def _read_position(self) -> None:
+        self._row = {name: tensor[0].cpu().numpy().copy() for name, tensor in self._batch.state.items()}
+        self._records = [*self._past, *self._batch.past()]
+        self.choices = choices(self._row, self._batch.legal_orders(0), self.seat.power)
+        self.phases = phases_of(self._records)
+
+    def _save(self) -> None:
+        try:
+            save(self.seat.file, self._records, players=self.seat.names)
+            self.problem = ""
+        except InputError as error:
+            self.problem = f"not saved: {error}"
+
+    def _legal(self, text: str) -> tuple[int, Option]:
+        """Return the province and the legal order that a text means."""
+        order = read_order(text)
+        power = POWERS[self.seat.power]
+        if order is None:
+            raise InputError(f"order {text!r}: a build without an order is waived; leave it out")
+        where = location_name(order.province)
+        if order.province not in self.choices.provinces:
+            raise InputError(f"order {text!r}: {power} has nothing in {where} to order in this phase")
+        legal = self.choices.options[self.choices.provinces.index(order.province)]
+        unit = int(self._row["dislodged" if int(self._row["phase"]) in codes.RETREATS else "units"][order.province])
+        if unit and order.letter not in ("", letter := LETTERS[min((unit - 1) // codes.NUM_POWERS, 1)]):
+            raise InputError(f"order {text!r}: the unit in {where} is {letter} {where}")
+        listed = np.array([option.value for option in legal], dtype=np.int32)
+        number = find(order.order, listed)
+        if number < 0:
+            alike = legal_alike(order.order, order.province, unit, listed)
+            raise InputError(f"order {text!r} is not legal now; legal there: {alike}")
+        return order.province, legal[number]
