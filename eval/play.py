@@ -16,6 +16,7 @@ if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/play.py")
 
 from sparring.agents.opponents.players import find_player
+from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.game import games, load
 from sparring.eval.command import run_command
@@ -54,8 +55,9 @@ def env_of(arguments: Sequence[str]) -> str:
 
 def _game_of(opponent: str) -> str:
     """Return the game of an opponent; that of an unknown name is empty, for the game's own list of choices."""
+    bot = opponent.removeprefix(BOT_PREFIX).partition(":")[0]  # stockfish:3 is stockfish at depth 3
     for game in games():
-        if opponent in game.bots:
+        if bot in game.bots:
             return game.name
     try:
         return env_of_player(find_player(opponent))

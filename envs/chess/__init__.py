@@ -19,5 +19,6 @@ GAME = Game(
     aec_env="sparring.envs.chess.interfaces.aec_env:ChessAECEnv",
     text_envs=((ARBITER_ID, "sparring.envs.chess.interfaces.arbiter_env:ChessArbiterEnv"),),
     evaluation="sparring.eval.chess.command:evaluate",
+    play="sparring.eval.playing.chess.command:play",
     text_game="sparring.envs.chess.text_game:CHESS",
 )

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from sparring.agents.opponents.players import Player, find_player, results_place
-from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
+from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.envs.chess import GAME
 from sparring.envs.chess.package import check_package
-from sparring.eval.chess.options import BotName, ChessOptions, read_bot, read_opponent, read_options
+from sparring.eval.chess.options import BotName, ChessOptions, check_model, read_bot, read_opponent, read_options
 from sparring.eval.command import Evaluation, RecordingOptions, evaluate_command, make_folders, use_machine
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     check_package()
     bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) else None
     found = options.ckpt if bot else find_player(options.ckpt, GAME)
-    check_game(GAME, found)
+    if not bot:
+        check_model(found)
     make_folders([options.out], files=[options.pgn, options.replay])
     with ExitStack() as opened:
         player = _open_bot(bot, options, opened) if bot else _load_model(found, options)

@@ -13,7 +13,7 @@ from sparring.agents.llm.models.adapter_file import load_adapter
 from sparring.agents.llm.models.adapters import LEARNER, Adapters
 from sparring.agents.llm.models.load import check_packages, load_model
 from sparring.agents.llm.transformers_backend import TransformersBackend
-from sparring.agents.opponents.players import Player, content_of, display_name, is_server
+from sparring.agents.opponents.players import Player, content_of, display_name
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import InputError
 from sparring.configs.language import ADAPTER, LanguageModelConfig
@@ -48,8 +48,6 @@ def load_player(found: Player, device: str, *, temperature: float = 0.0, tokens:
 
 def _load(found: Player, device: str) -> _LoadedModel:
     if isinstance(found, str):
-        if is_server(found):
-            raise InputError(f"{found}: models on servers do not play chess yet; give a run or a model's folder")
         return _plain(LanguageModelConfig(name=found), device)
     run = run_of(found)
     config = config_of(run) if has_config(run) else LanguageModelConfig()

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.agents.opponents.players import Player, is_server
+from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
 from sparring.configs.core.errors import InputError, choose
-from sparring.envs.chess import BOTS
+from sparring.envs.chess import BOTS, GAME
 from sparring.eval.parser import (
     GAMES,
     CommonOptions,
@@ -106,6 +107,13 @@ def read_bot(name: str, *, choices: Sequence[str] = BOTS) -> BotName:
         raise InputError(f"player {name!r}: give a depth to Stockfish only, as a number, as in stockfish:3")
     check_number("depth of stockfish", int(depth), DEPTH)
     return BotName(name, kind, int(depth))
+
+
+def check_model(found: Player) -> None:
+    """Raise `InputError` for a located player that cannot play chess, as far as that is known without loading it."""
+    check_game(GAME, found)
+    if isinstance(found, str) and is_server(found):
+        raise InputError(f"{found}: models on servers do not play chess yet; give a run or a model's folder")
 
 
 def _parser() -> Parser:

@@ -29,7 +29,7 @@ def read_pgn(text: str) -> ChessGame:
     Raises `InputError` for a text without a move of standard chess, or with one that is not legal.
     """
     try:
-        record = chess.pgn.read_game(io.StringIO(text), Visitor=_Reader)
+        record = chess.pgn.read_game(io.StringIO(text), Visitor=_PGNBuilder)
         board = record.end().board() if record else chess.Board()
     except ValueError as error:
         raise InputError(f"is no game of chess in PGN ({error})") from error
@@ -49,7 +49,7 @@ def read_pgn(text: str) -> ChessGame:
     return game
 
 
-class _Reader(chess.pgn.GameBuilder):  # type: ignore[type-arg]
+class _PGNBuilder(chess.pgn.GameBuilder):  # type: ignore[type-arg]
     """Builds a game and keeps its errors, without the log of python-chess."""
 
     def handle_error(self, error: Exception) -> None:

@@ -18,6 +18,8 @@ CODES = {
     "ArrowLeft": ("ArrowLeft", 37),
     "ArrowUp": ("ArrowUp", 38),
     "ArrowRight": ("ArrowRight", 39),
+    "Enter": ("Enter", 13),
+    "End": ("End", 35),
 }
 PATIENCE = 120
 """Seconds until a condition of a page counts as failed, on a machine with other load."""
@@ -66,7 +68,8 @@ class Page:
         """Press a key, or only some of keyDown and keyUp."""
         code, number = CODES.get(key, (f"Key{key.upper()}", ord(key[0].upper())))
         for kind in kinds or ("keyDown", "keyUp"):
-            text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
+            typed = {"Enter": "\r"}.get(key, key)
+            text = {"text": typed} if kind == "keyDown" and len(typed) == 1 else {}
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number, **text)
 
     def mouse(self, selector, *kinds):

@@ -1,0 +1,105 @@
+"""Opponents by name, as in `eval/run.py --env chess`, and their answers with the text of a language model."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from threading import Lock
+
+from sparring.agents.opponents.players import Player, find_player
+from sparring.agents.opponents.suggestions import BOT_PREFIX, runs_of
+from sparring.configs.core.errors import UnknownNameError, suggestion
+from sparring.configs.core.paths import CHECKPOINTS
+from sparring.envs.chess import BOTS, GAME
+from sparring.envs.chess.analysis_text import read_analysis
+from sparring.eval.chess.options import BotName, check_model, read_bot
+from sparring.eval.chess.players import ChessPlayer, ModelPlayer, MoveRequest, open_bot
+from sparring.eval.command import use_machine
+
+OFFERED = ("random", "builtin", "stockfish:1", "stockfish:3", "stockfish:8")
+"""Bots that the page offers."""
+
+
+@dataclass(frozen=True)
+class MoveAnswer:
+    """An opponent's move in UCI, which may be illegal, and what a language model wrote."""
+
+    move: str
+    text: str = ""
+
+
+def find_chess_opponent(name: str) -> BotName | Player:
+    """Locate an opponent without loading torch: a bot, with or without `bot:`, or a language model.
+
+    Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
+    """
+    if name.startswith(BOT_PREFIX) or name.partition(":")[0] in BOTS:
+        return read_bot(name)
+    try:
+        found = find_player(name, GAME)
+    except UnknownNameError as error:
+        bots = f"no bot of that name ({', '.join(BOTS)}{suggestion(name, BOTS)})"
+        raise UnknownNameError(f"unknown opponent {name!r}: {bots} and {error}") from error
+    check_model(found)
+    return found
+
+
+def known_chess_opponents(first: str) -> tuple[str, ...]:
+    """Return the names that the page offers: `first`, bots, and runs with a final model."""
+    return tuple(dict.fromkeys((first, *OFFERED, *runs_of(GAME, CHECKPOINTS))))
+
+
+@dataclass
+class ChessOpponents:
+    """Loads opponents by name and keeps them until `close`. Its methods may be called from any thread.
+
+    `engine` is the path of a UCI engine, "" for Stockfish; the other fields are those of `eval.chess.models`.
+    """
+
+    device: str = "cpu"
+    engine: str = ""
+    temperature: float = 0.0
+    tokens: int | None = None
+    quiet: bool = True
+    loaded: dict[str, ChessPlayer] = field(default_factory=dict)
+    _opened: ExitStack = field(default_factory=ExitStack)
+    _lock: Lock = field(default_factory=Lock)
+
+    def load(self, name: str) -> ChessPlayer:
+        """Return the opponent `name`. Raises `InputError` for an unusable one."""
+        with self._lock:
+            if name not in self.loaded:
+                self.loaded[name] = self._load(find_chess_opponent(name))
+            return self.loaded[name]
+
+    def answer(self, name: str, request: MoveRequest) -> MoveAnswer:
+        """Return the answer of the opponent `name`. Raises `InputError` for a failing engine."""
+        player = self.load(name)
+        with self._lock:  # neither a model nor an engine serves two threads
+            return answer_of(player, request)
+
+    def close(self) -> None:
+        """End the engines."""
+        with self._lock:
+            self.loaded.clear()
+            self._opened.close()
+
+    def _load(self, found: BotName | Player) -> ChessPlayer:
+        if isinstance(found, BotName):
+            return open_bot(found, self._opened, engine=self.engine)
+        device, _ = use_machine(self.device, 0, quiet=self.quiet)
+        from sparring.agents.llm.models.load import check_packages
+
+        check_packages()
+        from sparring.eval.chess.models import load_player
+
+        return load_player(found, device, temperature=self.temperature, tokens=self.tokens)
+
+
+def answer_of(player: ChessPlayer, request: MoveRequest) -> MoveAnswer:
+    """Return a player's answer to one request."""
+    if isinstance(player, ModelPlayer):
+        (text,) = player.write([request])
+        return MoveAnswer(read_analysis(text).best, text)
+    (move,) = player.answer([request])
+    return MoveAnswer(move)

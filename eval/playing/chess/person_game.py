@@ -1,0 +1,176 @@
+"""A game of chess of a person against one opponent: moves as text, answers, taking back, resignation, and draws.
+
+The rules of the end, and what an illegal answer does, are those of the evaluation (`eval/chess/games.py`): the opponent
+is the evaluated player. The person's moves are legal or refused, so that a mistyped one costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import chess
+
+from sparring.configs.core.errors import InputError
+from sparring.envs.chess.analysis_text import read_analysis
+from sparring.envs.chess.positions import read_legal_move
+from sparring.envs.text import mix
+from sparring.eval.chess.games import ANSWERS, REPLACEMENTS, ChessGame, GameConditions, apply_answer
+from sparring.eval.chess.page import page_data
+from sparring.eval.chess.players import MoveRequest
+from sparring.eval.playing.chess.opponents import MoveAnswer
+
+YOU = "You"
+RESIGNATION = "resignation"
+MOST_PLIES = 10_000
+_SIDES = {chess.WHITE: "white", chess.BLACK: "black"}
+_UCI = re.compile(r"[a-h][1-8][a-h][1-8][qrbn]?")
+
+
+def new_game(fen: str, side: chess.Color) -> ChessGame:
+    """Return a game from a position with the person on `side`; `name_players` names the two."""
+    return ChessGame(chess.Board(fen), "", "", not side, opening=0)
+
+
+def name_players(game: ChessGame, opponent: str) -> ChessGame:
+    """Return the game with the names of both players."""
+    white, black = (opponent, YOU) if game.player_is == chess.WHITE else (YOU, opponent)
+    return replace(game, white=white, black=black)
+
+
+class PersonGame:
+    """One game; `move` plays the person's moves, `request` and `answer` the opponent's. `seed` draws the latter.
+
+    Methods raise `InputError` with what is wrong; the game is then unchanged.
+    """
+
+    def __init__(self, game: ChessGame, *, lose: bool, seed: int) -> None:
+        self.game, self._seed = game, seed
+        self._conditions = GameConditions(1, MOST_PLIES, 0, lose, seed)
+
+    @property
+    def board(self) -> chess.Board:
+        """The board with all moves."""
+        return self.game.board
+
+    @property
+    def side(self) -> chess.Color:
+        """The person's side."""
+        return not self.game.player_is
+
+    @property
+    def your_turn(self) -> bool:
+        """True if the person is to move."""
+        return not self.game.over and self.board.turn == self.side
+
+    @property
+    def moved(self) -> bool:
+        """True once the person has moved."""
+        return self._last_of_person() is not None
+
+    def move(self, text: str) -> None:
+        """Play the person's move, in UCI (e7e8q) or SAN (e8=Q)."""
+        if not self.your_turn:
+            raise InputError("it is not your turn" if not self.game.over else "the game is over")
+        apply_answer(self.game, read_move(self.board, text).uci(), self._conditions, self._seed)
+
+    def request(self) -> MoveRequest:
+        """Return what the opponent is asked."""
+        return MoveRequest(self.board.copy(stack=False), mix(self._seed, ANSWERS, 0, self.board.ply()))
+
+    def answer(self, answer: MoveAnswer) -> None:
+        """Play the opponent's answer; an illegal one loses the game or is replaced, as in the evaluation."""
+        if answer.text:
+            self.game.texts[len(self.board.move_stack)] = answer.text
+        apply_answer(self.game, answer.move, self._conditions, mix(self._seed, REPLACEMENTS, 0, self.board.ply()))
+
+    def undo(self) -> None:
+        """Take back the person's last move, the opponent's answer to it, and the end of the game."""
+        last = self._last_of_person()
+        if last is None:
+            raise InputError("there is no move of yours to take back")
+        while len(self.board.move_stack) > last:
+            self.board.pop()
+        game = replace(self.game, result="*", ending="")
+        game.illegal_at = {ply: answer for ply, answer in game.illegal_at.items() if ply < last}
+        game.texts = {ply: text for ply, text in game.texts.items() if ply < last}
+        game.answers, game.illegal = sum(self._mover(ply) != self.side for ply in range(last)), len(game.illegal_at)
+        self.game = game
+
+    def resign(self) -> None:
+        """End the game with a win of the opponent."""
+        self._check_running()
+        self.game.result, self.game.ending = ("0-1" if self.side == chess.WHITE else "1-0"), RESIGNATION
+
+    def claim(self) -> None:
+        """End the game with a draw by threefold repetition or fifty moves, which only a claim ends."""
+        self._check_running()
+        outcome = self.board.outcome(claim_draw=True) if self.your_turn else None
+        if outcome is None:
+            raise InputError("a draw is claimed on your turn, at a third repetition or after fifty quiet moves")
+        self.game.result, self.game.ending = outcome.result(), outcome.termination.name.lower().replace("_", " ")
+
+    def message(self) -> dict[str, Any]:
+        """Return the game as the page shows it: that of a replay, and what may be done."""
+        turn = self.your_turn
+        return page_data(self.game) | {
+            "you": _SIDES[self.side],
+            "turn": _SIDES[self.board.turn],
+            "over": self.game.over,
+            "check": self.board.is_check(),
+            "legal": [move.uci() for move in self.board.legal_moves] if turn else [],
+            "undo": self.moved,
+            "claim": turn and self.board.can_claim_draw(),
+            "answers": self._analyses(),
+        }
+
+    def _check_running(self) -> None:
+        if self.game.over:
+            raise InputError("the game is over")
+
+    def _mover(self, ply: int) -> chess.Color:
+        return self.board.root().turn if ply % 2 == 0 else not self.board.root().turn
+
+    def _last_of_person(self) -> int | None:
+        """Return the number of half-moves before the person's last one, None if there is none."""
+        count = len(self.board.move_stack)
+        return next((ply for ply in range(count - 1, max(count - 3, -1), -1) if self._mover(ply) == self.side), None)
+
+    def _analyses(self) -> dict[str, dict[str, Any]]:
+        """Return the answers of a language model by half-move, each read in its position."""
+        board, found = self.board.root(), {}
+        for ply, move in enumerate([*self.board.move_stack, None]):
+            if text := self.game.texts.get(ply):
+                found[str(ply)] = _analysis(board, text)
+            if move:
+                board.push(move)
+        return found
+
+
+def _analysis(board: chess.Board, text: str) -> dict[str, Any]:
+    """Return a model's answer: its text, its moves with names (empty if illegal) and evaluations, and its best move."""
+    found = read_analysis(text)
+    values: list[float | None] = [*found.evaluations, *[None] * len(found.moves)]
+    moves = [[uci, san_of(board, uci), values[place]] for place, uci in enumerate(found.moves)]
+    return {"text": text, "moves": moves, "best": [found.best, san_of(board, found.best)]}
+
+
+def san_of(board: chess.Board, uci: str) -> str:
+    """Return a move in SAN, empty if it is not legal."""
+    move = read_legal_move(board, uci)
+    return board.san(move) if move else ""
+
+
+def read_move(board: chess.Board, text: str) -> chess.Move:
+    """Return the legal move that `text` names, in UCI or SAN; raises `InputError` for others and for ambiguous ones."""
+    words = text.strip()
+    try:
+        move = board.parse_uci(words.lower()) if _UCI.fullmatch(words.lower()) else board.parse_san(words)
+    except chess.AmbiguousMoveError:
+        raise InputError(f"{words}: several pieces can move there; name the file or rank too, as in Nbd2") from None
+    except ValueError:
+        move = chess.Move.null()
+    if not move:
+        raise InputError(f"{words[:12]!r}: is no legal move here; write it as e2e4 or Nf3")
+    return move
