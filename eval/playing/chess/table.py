@@ -1,7 +1,7 @@
 """The game of one server: every open page shows it and may act, so that a page can be closed and opened again.
 
 The opponent thinks in a thread. What it answers is dropped if the position it was asked about was taken back meanwhile.
-The game is written as PGN after every move of the person, and as a replay at its end.
+From the person's first move on, the game is written as PGN after every half-move, and as a replay at its end.
 """
 
 from __future__ import annotations
@@ -133,8 +133,7 @@ class ChessTable:
         """Return what the page shows."""
         told = {"opponent": self.opponent, "thinking": self.thinking, "problem": self.problem}
         saved = str(self.saved) if self.saved else ""
-        illegal = "lose" if self.rules.lose else "random"
-        return {"kind": "game", "policy": illegal, "saved": saved, **told, **self.play.message()}
+        return {"kind": "game", "saved": saved, **told, **self.play.message()}
 
     async def _think(self, request: MoveRequest) -> None:
         problem, answer = "the opponent failed; the terminal says how", None
