@@ -102,10 +102,13 @@ class CloneTrainer:
         """Number of decisions trained on."""
         return self.decisions
 
-    def _fraction_done(self, part: float = 0.0) -> float:
-        """Return the completed fraction of the training, in updates or minutes, after a `part` of the next update."""
+    def _fraction_done(self, part: float = 0.0, seconds: float = 0.0) -> float:
+        """Return the completed fraction of the training, in updates or minutes.
+
+        It is that after a `part` of the next update, and after `seconds` that are not yet in `self.seconds`.
+        """
         clone = self.config.clone
-        spent = self.seconds / (60.0 * clone.minutes) if clone.minutes else 0.0
+        spent = (self.seconds + seconds) / (60.0 * clone.minutes) if clone.minutes else 0.0
         return min(1.0, max((self.updates_done + part) / clone.updates, spent))
 
     def restore_or_init(self, session: RunSession) -> None:
@@ -173,8 +176,8 @@ class CloneTrainer:
 
     def evaluate(self) -> dict[str, float]:
         """Score the held-out games, when due and at the end of the training; return this with the timings."""
-        found = {}
-        if self.held_out and (not self.updates_done % self.config.evaluation.every or self._fraction_done() >= 1.0):
+        found, last = {}, self._fraction_done(seconds=self._timer.seconds()) >= 1.0
+        if self.held_out and (last or not self.updates_done % self.config.evaluation.every):
             found = self.held_out.check(self.model)
             self.session.say(f"update {self.updates_done}: {self.held_out.describe(found)}")
         return found | self._timer.parts() | {"time/tokens_per_second": self._tokens / self._timer.seconds()}

@@ -183,9 +183,10 @@ def test_a_step_that_is_not_finite_is_left_out_and_counted(tmp_path, monkeypatch
 def test_minutes_end_and_anneal_a_run(tmp_path, monkeypatch):
     """A clock that says a minute has passed with every update: of 4 minutes a quarter each."""
     monkeypatch.setattr(trainer.Timer, "seconds", lambda self: 60.0)
-    train(config(tmp_path, "clone.minutes=4", "clone.updates=1000", "evaluation.every=0"))
+    train(config(tmp_path, "clone.minutes=4", "clone.updates=1000", "evaluation.every=100"))
     rates = [row["train/learning_rate"] for row in metrics(tmp_path)]
     assert len(rates) == 4
+    assert ["eval/held_out/accuracy" in row for row in metrics(tmp_path)] == [False, False, False, True]
     assert rates[1:] == pytest.approx([learning_rate(2e-3, spent) for spent in (0.25, 0.5, 0.75)])
 
 
