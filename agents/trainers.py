@@ -19,7 +19,7 @@ from sparring.agents.run.preflight import FolderClaim
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.status import LOADING, say
 from sparring.configs.load import load_named
-from sparring.configs.schema import PPORunConfig, RunConfig
+from sparring.configs.schema import LanguageRunConfig, PPORunConfig, RunConfig
 from sparring.configs.validate import validate
 
 FIT = "sparring.agents.run.fit:fit"
@@ -69,6 +69,8 @@ def train(config: RunConfig, *, callbacks: Sequence[Callback] = ()) -> Path:
     """
     if isinstance(config, PPORunConfig):
         find_opponents(config)
+    if isinstance(config, LanguageRunConfig) and config.dry_run:
+        raise ConfigError("dry_run=true: trains nothing; print it with `python train.py ... dry_run=true`")
     with _claimed(config) as claim:  # refuses bad input before torch and Warp load
         say(LOADING, shown=config.logger.progress and os.environ.get("RANK", "0") == "0")
         return _train(config, claim, callbacks)

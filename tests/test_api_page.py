@@ -91,7 +91,13 @@ def test_importing_a_name_stays_light(name):
 
 
 @pytest.mark.parametrize(
-    "call", ["sparring.train('quikstart')", "sparring.load('no_such_run')", "sparring.evaluate('bot:ace', games=3)"]
+    "call",
+    [
+        "sparring.train('quikstart')",
+        "sparring.train('rookworld_grpo', {'dry_run': True})",
+        "sparring.load('no_such_run')",
+        "sparring.evaluate('bot:ace', games=3)",
+    ],
 )
 def test_bad_input_is_answered_without_torch(call):
     start = "import sys; sys.modules['torch'] = None; import sparring"
