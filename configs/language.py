@@ -74,19 +74,19 @@ class LanguageModelConfig:
     show_board_context: bool = True
     """Show all units and centres, not only the own."""
     show_map_windows: bool = False
-    """Per unit: its neighbours and its threats."""
+    """Show for each unit its neighbours and its threats in the prompt."""
     show_action_counts: bool = False
-    """Per unit: its number of legal orders."""
+    """Show for each unit its number of legal orders in the prompt."""
     temperature: float = option(0.8, "(0, 10]")
     """Sampling temperature in training."""
     max_prompt_tokens: int = option(2048, "[64, 1000000]")
-    """A longer prompt is refused, not cut."""
+    """Largest length of a prompt in tokens; a longer one is refused, not cut."""
     batch_size: int = option(128, "[1, 65536]")
     """Decisions sampled at once."""
     lora_rank: int = option(32, "[1, 1024]")
     """Rank of the adapter that is trained."""
     lora_alpha: float = option(0.0, "[0, 10000]")
-    """0 is twice the rank."""
+    """Scale of the adapter; 0 is twice the rank."""
     lora_targets: str = option("all", LORA_TARGETS)
     """attention: q, k, v and o; all: gate, up and down as well."""
 
@@ -109,13 +109,13 @@ class EndpointConfig:
     logprobs: int = option(20, "[1, 10000]")
     """Alternatives requested per token; vLLM's --max-logprobs bounds it."""
     concurrency: int = option(16, "[1, 1024]")
-    """Concurrent requests."""
+    """Requests to the server at the same time."""
     timeout_seconds: float = option(120.0, "(0, 86400]")
-    """Per request."""
+    """Longest time for a request, in seconds."""
     total_seconds: float = option(600.0, "(0, 86400]")
-    """Per decision, with all its lines, retries and waits."""
+    """Longest time for a decision, in seconds, with all its lines, retries and waits."""
     retries: int = option(4, "[0, 100]")
-    """Attempts after the first."""
+    """Attempts of a request after the first."""
 
 
 @dataclass
@@ -135,13 +135,13 @@ class CloneConfig:
     games_per_update: int = option(16, "[1, 100000]")
     """Games of the bot played together for new examples."""
     updates: int = option(600, POSITIVE)
-    """Optimizer steps."""
+    """Updates, each of one phase of all games and one optimizer step per batch."""
     minutes: float = option(0.0, "[0, 100000]")
     """Stop and anneal to the end in so many minutes; 0 runs all updates."""
     batch_tokens: int = option(16384, "[64, 100000000]")
-    """Tokens per optimizer step."""
+    """Tokens per optimizer step, padding included."""
     learning_rate: float = option(1e-3, "(0, 1]")
-    """Largest step size."""
+    """Step size of the optimizer at its highest."""
     optimizer: str = option("adamw", OPTIMIZERS)
     """muon: that for the matrices of the layers, AdamW for the rest; it needs fewer samples."""
 
@@ -161,7 +161,7 @@ class GRPOConfig:
     rollout_horizon_years: int = option(4, "[1, 100]")
     """Game years played after the fork."""
     rollout_long_horizon_years: int = option(6, "[1, 100]")
-    """The same for the long rollouts."""
+    """Game years played after the fork in long rollouts."""
     rollout_long_horizon_chance: float = option(0.2, PROBABILITY)
     """Probability of a long rollout."""
     count_fork_year: bool = False
@@ -171,7 +171,7 @@ class GRPOConfig:
     rollout_warmup_player: str = option("dumbbot", (*DIPLOMACY_BOTS, *SEED_BOTS, "base_model", "players"))
     """Player of them, all seats; players: the game's own."""
     rollout_no_warmup_chance: float = option(0.2, PROBABILITY)
-    """Chance of none, besides."""
+    """Probability that no phase is played before the fork, besides the draw of their number."""
     buffer_depth: int = option(3, "[0, 64]")
     """Rollout batches prefetched by other processes in training; 0 plays them in this one."""
     workers: int = option(1, "[1, 1024]")
@@ -211,7 +211,7 @@ class GRPOConfig:
     kl_form: str = option("exact", KL_FORMS)
     """exact: over all allowed tokens; signed, squared: the drawn token's log-ratio, poor estimates."""
     kl_target: float = option(0.0, "[0, 100]")
-    """Above 0 beta tracks the KL."""
+    """KL to the reference that beta is adjusted to, in nats; 0 keeps beta."""
     kl_horizon: int = option(10, POSITIVE)
     """Steps over which the KL for kl_target is smoothed."""
     use_ema_reference: bool = option(False, needs=["grpo.kl_beta above 0"])
@@ -219,13 +219,13 @@ class GRPOConfig:
     ema_tau: float = option(0.99, PROBABILITY, needs=["grpo.use_ema_reference=true"])
     """Weight of the old average in each step."""
     min_group_size: int = option(2, "[2, 10000]")
-    """Smaller groups are skipped."""
+    """Groups with fewer samples are skipped."""
     advantage_min_std: float = option(1e-8, "(0, 1000]")
     """Groups whose rewards have a smaller standard deviation are skipped."""
     min_reward_variance: float = option(0.0, "[0, 1000000]")
-    """The same for the variance."""
+    """Groups whose rewards have a smaller variance are skipped."""
     advantage_clip: float = option(10.0, "[0, 1000]")
-    """0 does not clip."""
+    """Bound on the size of an advantage; 0 does not clip."""
     advantage_std: str = option("population", STDS, needs=["grpo.scale_advantages=true"])
     """Divisor of a group's variance: its G samples, or G - 1."""
     advantage_std_floor: float = option(0.0, "[0, 1000]", needs=["grpo.scale_advantages=true"])
@@ -237,13 +237,13 @@ class GRPOConfig:
     importance_cap: float = option(3.0, "[1, 1000]", needs=["grpo.use_importance_correction=true"])
     """Largest ratio of trainer's to sampler's probability, where they differ; above truncated."""
     importance_mask: bool = option(False, needs=["grpo.use_importance_correction=true"])
-    """Drop such tokens instead."""
+    """Leave tokens beyond grpo.importance_cap out instead of truncating their weight."""
     use_state_stratified_groups: bool = False
     """Group by step, power, similar number of centres and time, across forks."""
     use_elo_conditioned_rewards: bool = False
     """Add a reward for ranks better than expected against these opponents, in league games only."""
     elo_scale: float = option(0.5, "[0, 100]", needs=["grpo.use_elo_conditioned_rewards=true"])
-    """Weight of that reward."""
+    """Weight of the Elo-conditioned reward."""
     use_strategic_step_scoring: bool = option(False, needs=["grpo.use_trajectory_level_rewards=false"])
     """Step scores of leading and balance, without the number of centres."""
     use_trajectory_level_rewards: bool = False
@@ -251,11 +251,11 @@ class GRPOConfig:
     use_position_scoring: bool = True
     """Final scores count the place among the powers."""
     win_bonus: float = option(50.0, "[0, 1000]")
-    """Added to the final score of the winner."""
+    """Points added to the final score of the winner."""
     winner_threshold_sc: int = option(5, "[1, 34]")
     """Centres of a sole leader for the bonus without position scoring, and for `game/win_bonus_rate`."""
     solo_victory_sc: int = option(18, "[1, 34]")
-    """The same with position scoring."""
+    """Centres of a sole leader for the bonus with position scoring."""
     reward_discount_gamma: float = option(0.0, PROBABILITY)
     """Discount of later step scores; 0 counts only the next."""
     reward_discount_per: str = option("phase", DISCOUNTS)
@@ -293,7 +293,7 @@ class OverfitConfig:
     enabled: bool = False
     """Every step plays the prompts of the first. The run ends with PASS, or with FAIL and exit code 1."""
     window: int = option(20, "[2, 100000]")
-    """Steps of the moving averages."""
+    """Length of the moving averages, in steps."""
     max_kl_share: float = option(0.7, PROBABILITY)
     """Largest share of the KL term in the loss over a window, but for `persistent` of the steps."""
     persistent: float = option(0.5, PROBABILITY)
@@ -326,36 +326,36 @@ class LeagueConfig:
     final_self_play: float = option(-1.0, "[-1, 1]")
     """Share of self-play at the last step, reached linearly; below 0 it stays constant."""
     final_peer: float = option(-1.0, "[-1, 1]")
-    """The same for peers."""
+    """Share of games against peers at the last step, reached linearly; below 0 it stays constant."""
     final_exploitable: float = option(-1.0, "[-1, 1]")
-    """The same for weaker checkpoints."""
+    """Share of games against weaker checkpoints at the last step, reached linearly; below 0 it stays constant."""
     final_baseline: float = option(-1.0, "[-1, 1]")
-    """The same for bots."""
+    """Share of games against bots at the last step, reached linearly; below 0 it stays constant."""
     final_at: int = option(0, COUNT)
-    """Step from which they hold, without a transition; 0 is the linear one."""
+    """Step from which the final shares hold, without a transition; 0 is the linear one."""
     win_rate_form: str = option("hard", WIN_RATE_FORMS, needs=["league.matchmaking=win_rate"])
     """With p the learner's share of points, hard: (1 - p)^win_rate_power; variance: p (1 - p)."""
     win_rate_power: float = option(2.0, "[0, 20]", needs=["league.matchmaking=win_rate", "league.win_rate_form=hard"])
     """Above 1 prefers opponents that are hard to beat."""
     peer_elo: float = option(100.0, "(0, 10000]")
-    """A checkpoint this near is a peer."""
+    """Largest difference in Elo at which a checkpoint is a peer."""
     rating_width: float = option(150.0, "(0, 10000]", needs=["league.matchmaking=rating"])
     """Standard deviation of matchmaking=rating, in Elo; 10000 draws every player equally often."""
     rating_self_play: float = option(0.15, PROBABILITY, needs=["league.matchmaking=rating"])
-    """Share of self-play."""
+    """Share of games against itself with matchmaking by rating."""
     cold_start_steps: int = option(10, COUNT)
-    """At most so many steps against three random and three chaos; the first checkpoint ends them, too."""
+    """Largest number of steps against three random and three chaos; the first checkpoint ends them, too."""
     dumbbot_game_probability: float = option(0.1, PROBABILITY)
-    """Of a game against six DumbBots."""
+    """Probability of a game against six DumbBots."""
     checkpoint_every: int = option(10, POSITIVE)
     """Steps between policies added to the league."""
     checkpoint_schedule: str = option("even", CHECKPOINT_SCHEDULES)
     """thinning: after the first step, then every 5 steps below 50, every 10 below 200, every 20 after."""
     initial_elo: float = option(1000.0, "[-10000, 10000]")
-    """Rating of the learner."""
+    """Elo rating of the learner at the start."""
     bots: str = option("default", LEAGUE_BOTS)
     """original: chaos, coordinated, territorial and dumbbot play as in the original system (`chaos_seed` ...)."""
     starting_ratings: str = option("measured", STARTING_RATINGS)
-    """Of the bots (`league.py`)."""
+    """Ratings of the bots at the start: measured, or those of the original system."""
     inherit: str = option("", RUN)
-    """Run whose league to start with."""
+    """Run with whose league to start."""

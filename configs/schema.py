@@ -79,11 +79,11 @@ class NetworkConfig:
     """The "256h/0b" family: separate actor and critic of hidden width / pre-norm residual blocks."""
 
     hidden: int = option(256, "[1, 8192]")
-    """Width of the hidden layers."""
+    """Width of the hidden layers, in units."""
     blocks: int = option(0, "[0, 64]")
     """Residual blocks of the actor and of the critic."""
     activation: str = option("relu", ACTIVATIONS)
-    """Function between the layers."""
+    """Activation function between the layers."""
     log_std_init: float = option(-1.0, "[-20, 5]")
     """Logarithm of the standard deviation of continuous actions at the start."""
     log_std_min: float = option(-2.0, "[-20, 5]")
@@ -116,7 +116,7 @@ class PPOConfig:
     clip: float = option(0.2, "(0, 1]")
     """Bound on the change of the probability ratio, 1 - clip to 1 + clip."""
     value_clip: float = option(0.2, "[0, 1000]")
-    """0 disables value clipping."""
+    """Bound on the change of a value in its loss, in units of the return; 0 disables value clipping."""
     value_coefficient: float = option(0.5, "[0, 1000]")
     """Weight of the value loss in the loss."""
     entropy_coefficient: float = option(0.0, PROBABILITY)
@@ -128,8 +128,8 @@ class PPOConfig:
     target_kl: float = option(0.05, "[0, 100]")
     """An update ends early once its KL is above this; 0 disables the stop."""
     adaptive_kl: float = option(0.0, "[0, 100]")
-    """Above 0 the learning rate follows the KL, not the schedule: down by 1.5 when an update's mean KL is over twice
-    this, up by 1.5 when it is under half of it."""
+    """KL that the learning rate follows instead of the schedule: down by 1.5 when an update's mean KL is over twice
+    this, up by 1.5 when it is under half of it; 0 follows the schedule."""
     log_ratio_clamp: float = option(20.0, "(0, 80]")
     """Bound on |log pi - log pi_old|, so that the ratio stays finite."""
     precision: str = option("auto", PRECISIONS)
@@ -220,7 +220,7 @@ class SelfPlayConfig:
     promotion_games: int = option(400, "[2, 1000000]")
     """Upper limit; undecided by then is not promoted."""
     pool_size: int = option(30, "[1, 10000]")
-    """Largest number of snapshots."""
+    """Largest number of snapshots in the pool."""
     eviction: str = option("oldest", EVICTIONS)
     """oldest, or weakest (lowest rating); the newest is never evicted."""
     sampling: str = option("hard", SAMPLINGS)
@@ -230,7 +230,7 @@ class SelfPlayConfig:
     deal_every: int = option(4, POSITIVE)
     """Updates between draws of opponents from the pool."""
     elo_k: float = option(32.0, "(0, 1000]")
-    """Largest change of a rating per match."""
+    """Largest change of a rating per match, in Elo."""
 
 
 @dataclass
@@ -240,7 +240,7 @@ class EvaluationConfig:
     every: int = option(0, COUNT)
     """Updates between W/D/L evaluations against all bots met; 0 is never."""
     games: int = option(100, "[2, 1000000]")
-    """Games per opponent."""
+    """Games per opponent in each evaluation."""
     check_bot: str = option("brawler", BOTS)
     """Opponent of the evaluations below."""
     check_every: int = option(0, COUNT)
@@ -260,7 +260,7 @@ class GuardConfig:
     restore_kl: float = option(10.0, "[1, 1000000]")
     """An update with KL above this many times `ppo.target_kl` is undone."""
     cut: float = option(0.5, "(0, 1]")
-    """Factor on the learning rate in that case."""
+    """Factor on the learning rate after an update that was taken back."""
     window: int = option(50, POSITIVE)
     """Updates within which a second broken update goes back to the last training state, and a third ends the run."""
 
@@ -270,7 +270,7 @@ class LoggerConfig:
     """TensorBoard and metrics.jsonl are always written."""
 
     wandb: str = option("off", WANDB_MODES)
-    """off, online or offline."""
+    """Weights & Biases: off, online or offline."""
     wandb_project: str = option("sparring", TEXT)
     """Project of W&B in which the run appears."""
     progress: bool = True
@@ -321,7 +321,7 @@ class RunConfig:
     grace_seconds: float = option(25.0, "(0, 86400]")
     """Seconds after Ctrl-C or SIGTERM for the current update to finish and be saved."""
     patience_seconds: float = option(1800.0, "[1, 86400]")
-    """Of several processes (torchrun), one that does not respond for so many seconds counts as lost."""
+    """Seconds without an answer after which one of several processes (torchrun) counts as lost."""
     max_updates: int = option(0, COUNT)
     """Stop after this many updates even if the schedule is longer; 0 runs all."""
     scale: float = option(1.0, "(0, 1]")

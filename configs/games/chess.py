@@ -42,13 +42,13 @@ class ChessDataConfig:
     seed: int = option(42, "[0, 2147483647]")
     """Seed of the games and of the split."""
     plies: int = option(8, "[4, 300]")
-    """Half-moves of a game."""
+    """Length of a game, in half-moves."""
     random_share: float = option(1.0, SHARE)
-    """Games of random moves."""
+    """Share of games of random moves."""
     engine_share: float = option(0.0, SHARE)
-    """Games of the engine against random moves."""
+    """Share of games of the engine against random moves."""
     self_play_share: float = option(0.0, SHARE)
-    """Games of the engine against itself, drawing among its best moves. The three shares sum to 1."""
+    """Share of games of the engine against itself, drawing among its best moves. The three shares sum to 1."""
     train: int = option(2000, "[1, 10000000]")
     """Positions to train on."""
     validation: int = option(200, "[1, 1000000]")
@@ -78,7 +78,7 @@ class ArbiterConfig:
     temperature: float = option(0.95, "(0, 10]")
     """Sampling temperature."""
     top_p: float = option(0.95, "(0, 1]")
-    """As for the P task."""
+    """Draw from the likeliest tokens with this total probability; 1 from all."""
     max_tokens: int = option(256, "[1, 100000]")
     """Most tokens of an answer."""
 

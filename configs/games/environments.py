@@ -23,23 +23,23 @@ class RewardConfig:
     """Reward weights of the dogfight; see `envs/dogfight/kernels/reward.py` for each term."""
 
     damage_dealt: float = option(3.0, WEIGHT)
-    """For each hp taken from the opponent."""
+    """Reward for each hp taken from the opponent."""
     damage_taken: float = option(1.0, WEIGHT)
-    """Subtracted for each hp lost."""
+    """Reward subtracted for each hp lost."""
     win: float = option(5.0, WEIGHT)
-    """At the end of a won match."""
+    """Reward at the end of a won match."""
     lose: float = option(5.0, WEIGHT)
-    """Subtracted at the end of a lost match."""
+    """Reward subtracted at the end of a lost match."""
     draw: float = option(0.0, WEIGHT)
-    """At the end of a drawn match."""
+    """Reward at the end of a drawn match."""
     approach: float = option(0.0001, WEIGHT)
-    """For each metre by which the distance shrank."""
+    """Reward for each metre by which the distance shrank."""
     alive: float = option(0.0, WEIGHT)
-    """For each step survived."""
+    """Reward for each step survived."""
     proximity: float = option(0.001, WEIGHT)
-    """For each step that ends within 250 m of the opponent."""
+    """Reward for each step that ends within 250 m of the opponent."""
     facing: float = option(0.0005, WEIGHT)
-    """For each step that ends within 300 m of the opponent, with the nose at most 30 degrees off it."""
+    """Reward for each step that ends within 300 m of the opponent, with the nose at most 30 degrees off it."""
     shaping: float = option(0.0, WEIGHT)
     """Weight of the potential-based term, gamma * phi' - phi."""
     exposure: float = option(0.0, PROBABILITY)
@@ -53,7 +53,7 @@ class EnvConfig:
     id: str = option(DOGFIGHT, ENV_ID)
     """The dogfight, Diplomacy, or any Gymnasium environment (`env=gymnasium env.id=CartPole-v1`)."""
     num_envs: int = option(256, "[1, 1000000]")
-    """Matches or copies played at once."""
+    """Matches, or copies of the environment, played at once."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class DiplomacyEnvConfig(EnvConfig):
 
     id: str = option(DIPLOMACY, ENV_ID)
     last_year: int = option(1910, "[1901, 30000]")
-    """A game of Diplomacy ends with it."""
+    """Last game year: a game of Diplomacy ends with it."""
 
 
 @dataclass

@@ -16,6 +16,15 @@ def test_each_option_has_a_meaning():
     assert [key for key in keys if not meaning(key).endswith((".", ")", "..."))] == []
 
 
+def test_a_meaning_can_be_read_alone():
+    """`--help SECTION` and an error show one option: none leans on the one above it, and each says what it counts."""
+    leaning = re.compile(
+        r"^(The same|As for|Such|Also|Of|Per|For|At|Added|0|Above 0)\b|\b(that case|such tokens|they hold)\b"
+    )
+    keys = {key for kind in RUNS for key in declared(kind)}
+    assert [(key, meaning(key)) for key in sorted(keys) if leaning.search(meaning(key))] == []
+
+
 def test_the_full_help_has_every_option_with_its_meaning_in_one_section():
     text = help_text()
     for section, about in SECTIONS.items():
@@ -41,7 +50,7 @@ def test_a_section_has_the_docstrings_of_the_schema():
         ),
         ("phases.0.stages", "  phases.0.stages.0.bots=[]"),
         ("ppo.clip", "  ppo.clip=0.2"),
-        ("env", "      A game of Diplomacy ends with it."),
+        ("env", "      Last game year: a game of Diplomacy ends with it."),
         ("grpo.ema_tau", "      Weight of the old average in each step. Needs grpo.use_ema_reference=true."),
     ],
 )
