@@ -36,7 +36,11 @@ row against six columns, 700 games each; an equal share is 4.86. Solos, interval
 """
 CHESS_BOTS = """\
 `random` draws among the legal moves, `builtin` searches two half-moves deep, `stockfish:N` is Stockfish at depth N
-([the engine](../chess.md#the-engine)). A payoff table of these three has not been measured yet."""
+([the engine](../chess.md#the-engine)); `rookworld_base` is a small language model, which loses with an illegal move.
+Points % of the row against the column, 100 games each; a draw is half a point. Intervals, draws and the commands:
+[the players' results](../results/chess_bots.md).
+
+"""
 
 
 class PageParts(NamedTuple):
@@ -52,7 +56,7 @@ def pages() -> dict[Path, str]:
     parts = {
         "dogfight": _dogfight(),
         "diplomacy": _diplomacy(),
-        "chess": PageParts("The built-in search against itself", CHESS_BOTS),
+        "chess": _chess(),
     }
     found = {}
     for env_id, entry_point in sorted({**envs.PARALLEL, **envs.AEC, **games}.items()):
@@ -68,10 +72,17 @@ def pages() -> dict[Path, str]:
 
 
 def _dogfight() -> PageParts:
-    """Use the first table of the ladder, without its intervals."""
-    table = re.sub(r" \([^)]*\)", "", _tables("ladder.md")[0])
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-    return PageParts("The released policy against the bot ace", DOGFIGHT_BOTS + _aligned(rows))
+    return PageParts("The released policy against the bot ace", DOGFIGHT_BOTS + _first_table("ladder.md"))
+
+
+def _chess() -> PageParts:
+    return PageParts("The built-in search against itself", CHESS_BOTS + _first_table("chess_bots.md"))
+
+
+def _first_table(results: str) -> str:
+    """Return the first table of a page of docs/results/, without its intervals."""
+    table = re.sub(r" \([^)]*\)", "", _tables(results)[0])
+    return _aligned([[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()])
 
 
 def _diplomacy() -> PageParts:
