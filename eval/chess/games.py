@@ -53,7 +53,7 @@ class ChessGame:
     illegal_at: dict[int, str] = field(default_factory=dict)
     """Illegal answers by half-move, shortened."""
     texts: dict[int, str] = field(default_factory=dict)
-    """What a language model wrote, by half-move; empty where that is not kept."""
+    """What a language model wrote, by half-move; no entry where that is not kept."""
 
     @property
     def over(self) -> bool:

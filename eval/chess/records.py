@@ -15,7 +15,7 @@ from sparring.envs.chess.positions import read_legal_move
 from sparring.eval.chess.games import ChessGame, short_answer
 
 EVENT = "Sparring evaluation"
-_ANSWER = re.compile(r"(?:^|; )answer: (.*)", re.DOTALL)
+_ANSWER = re.compile(r"(?:^|; )answer: ?(.*)", re.DOTALL)
 
 
 def to_pgn(games: Sequence[ChessGame], *, event: str = EVENT) -> str:

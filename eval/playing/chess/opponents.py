@@ -22,10 +22,10 @@ OFFERED = ("random", "builtin", "stockfish:1", "stockfish:3", "stockfish:8")
 
 @dataclass(frozen=True)
 class MoveAnswer:
-    """An opponent's move in UCI, which may be illegal, and what a language model wrote."""
+    """An opponent's move in UCI, which may be illegal, and what a language model wrote; None for others."""
 
     move: str
-    text: str = ""
+    text: str | None = None
 
 
 def find_chess_opponent(name: str) -> BotName | Player:

@@ -81,7 +81,7 @@ class PersonGame:
 
     def answer(self, answer: MoveAnswer) -> None:
         """Play the opponent's answer; an illegal one loses the game or is replaced, as in the evaluation."""
-        if answer.text:
+        if answer.text is not None:
             self.game.texts[len(self.board.move_stack)] = answer.text
         apply_answer(self.game, answer.move, self._conditions, mix(self._seed, REPLACEMENTS, 0, self.board.ply()))
 
@@ -141,8 +141,8 @@ class PersonGame:
         """Return the answers of a language model by half-move, each read in its position."""
         board, found = self.board.root(), {}
         for ply, move in enumerate([*self.board.move_stack, None]):
-            if text := self.game.texts.get(ply):
-                found[str(ply)] = _analysis(board, text)
+            if ply in self.game.texts:
+                found[str(ply)] = _analysis(board, self.game.texts[ply])
             if move:
                 board.push(move)
         return found

@@ -15,15 +15,16 @@ def test_a_game_and_the_answers_in_it_are_read_again(capfd):
     board = chess.Board(BLACK_TO_MOVE)
     for san in ("e1=Q+", "Kb2", "Qe5+"):
         board.push_san(san)
-    texts = {0: "M: e2e1q E: 8.5 B: e2e1q", 2: "M: e1e9 {x} B: e1e9"}
-    game = ChessGame(board, "You", "model", chess.BLACK, 0, texts=texts, illegal_at={2: "no move"})
+    texts = {0: "M: e2e1q E: 8.5 B: e2e1q", 2: "M: e1e9 {x} B: e1e9", 3: ""}
+    illegal = {2: "no move", 3: "no move"}
+    game = ChessGame(board, "You", "model", chess.BLACK, 0, texts=texts, illegal_at=illegal)
     text = to_pgn([game], event="Sparring play")
     found = read_pgn(text)
     assert found.board.root().fen() == BLACK_TO_MOVE
     assert found.board.move_stack == board.move_stack
     assert (found.white, found.black, found.result, found.over) == ("You", "model", "*", False)
-    assert found.texts == {0: texts[0], 2: "M: e1e9 'x' B: e1e9"}
-    assert found.illegal_at == {2: "no move"}
+    assert found.texts == {0: texts[0], 2: "M: e1e9 'x' B: e1e9", 3: ""}
+    assert found.illegal_at == illegal
     assert to_pgn([found], event="Sparring play") == text
     assert "Termination" not in text
     assert capfd.readouterr().err == ""

@@ -108,9 +108,10 @@ def test_an_illegal_answer_loses_or_is_replaced():
     assert (lost.game.over, lost.game.illegal_at, lost.game.texts) == (False, {}, {})
     replaced = person_game(lose=False)
     replaced.move("e4")
-    replaced.answer(MoveAnswer("e7e4", text))
+    replaced.answer(MoveAnswer("", ""))
     assert replaced.your_turn
-    assert replaced.game.illegal_at == {1: "e7e4"}
+    assert replaced.game.illegal_at == {1: "no move"}
+    assert replaced.message()["answers"] == {"1": {"text": "", "moves": [], "best": ["", ""]}}
 
 
 # ---- where games begin
