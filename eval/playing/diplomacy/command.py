@@ -22,17 +22,22 @@ FOLDER = Path("games")
 def play(arguments: Sequence[str]) -> None:
     """Serve the game until the process is interrupted."""
     options = read_options(arguments)
-    lineup = None
+    serve_game(options, partial(host, options, find_players(options)))
+
+
+def find_players(options: DiplomacyPlayOptions) -> HumanLineup | None:
+    """Locate the players of a new game; None for a saved one, which names them. Raises `InputError` without loading."""
     if options.resume is None:
-        lineup = new_lineup(options.power, options.opponents, options.seed)
-    elif not holds(options.resume.is_file):
+        return new_lineup(options.power, options.opponents, options.seed)
+    if not holds(options.resume.is_file):
         raise InputError(f"--resume {str(options.resume)!r}: no such file")
+    return None
+
+
+def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGame:
+    """Load the players and the game. Raises `InputError` for unusable ones."""
     file = options.save or options.resume or _free_name()
     make_folders([], files=[file])
-    serve_game(options, partial(_host, options, lineup, file))
-
-
-def _host(options: DiplomacyPlayOptions, lineup: HumanLineup | None, file: Path) -> HostedGame:
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.envs.diplomacy.records.saved_game import load, load_players
     from sparring.eval.playing.diplomacy.hosted import HostedDiplomacy

@@ -26,8 +26,8 @@ const told = {
     const changed = !turn || turn.phase !== message.phase || turn.state !== message.state, thinking = message.state === "thinking";
     turn = thinking ? { ...message, marks: turn ? turn.marks : [], orders: turn ? turn.orders : [] } : message;
     if (thinking) wait(turn.waitingFor); else { stopWaiting(); note(""); }
+    // A draft that comes back leaves the selection alone: the next unit may be chosen already.
     if (run) paintMine(); else if (changed) seek(now()); else paint();
-    chooser.reset(open() ? turn.options : {}, turn.winter || 0);
     if (changed) $("#legal").replaceChildren(...Object.values(turn.options || {}).flat().map(([text]) => new Option(text)));
     $("#order").value = "";
   },
@@ -64,7 +64,7 @@ async function animate(begin) {
 }
 function settle() {
   run = 0; at = now(); paint();
-  if (turn && turn.options) chooser.reset(open() ? turn.options : {}, turn.winter || 0);
+  if (turn) chooser.reset(open() ? turn.options : {}, turn.winter || 0);
 }
 const move = (node, way, duration) => { if (node && !calm) node.firstChild.animate(way, { duration, easing: "ease-in-out" }); };
 const by = (x, y) => ({ transform: "translate(" + x + "px," + y + "px)" });
@@ -80,7 +80,7 @@ function seek(to) {
   if (!phases.length) return;
   run = 0; at = clamp(to, 0, now());
   paint();
-  if (turn && turn.options) chooser.reset(open() ? turn.options : {}, turn.winter || 0);
+  if (turn) chooser.reset(open() ? turn.options : {}, turn.winter || 0);
 }
 
 // ---- the page -----------------------------------------------------------------------------------------------------

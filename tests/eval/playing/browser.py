@@ -15,6 +15,8 @@ from tests.eval.dogfight.test_replay import CHROMIUM
 
 CODES = {
     " ": ("Space", 32),
+    "Enter": ("Enter", 13),
+    "Escape": ("Escape", 27),
     "ArrowLeft": ("ArrowLeft", 37),
     "ArrowUp": ("ArrowUp", 38),
     "ArrowRight": ("ArrowRight", 39),
@@ -68,7 +70,7 @@ class Page:
         """Press a key, or only some of keyDown and keyUp."""
         code, number = CODES.get(key, (f"Key{key.upper()}", ord(key[0].upper())))
         for kind in kinds or ("keyDown", "keyUp"):
-            typed = {"Enter": "\r"}.get(key, key)
+            typed = "\r" if key == "Enter" else key
             text = {"text": typed} if kind == "keyDown" and len(typed) == 1 else {}
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number, **text)
 
@@ -76,9 +78,17 @@ class Page:
         """Click in the middle of an element, or only mousePressed or mouseReleased."""
         middle = "({x, y, width, height}) => [x + width / 2, y + height / 2]"
         self.value(f"{element(selector)}.scrollIntoView({{block: 'center'}})")
-        x, y = self.value(f"({middle})({element(selector)}.getBoundingClientRect())")
+        self.mouse_at(self.value(f"({middle})({element(selector)}.getBoundingClientRect())"), *kinds)
+
+    def mouse_at(self, point, *kinds):
+        """Click at a point of the window, or only some of mousePressed, mouseMoved and mouseReleased."""
+        x, y = point
         for kind in kinds or ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def write(self, text):
+        """Type a text into what has the focus."""
+        self.call("Input.insertText", text=text)
 
     def choose(self, selector, value):
         """Choose an option of a select, as its own change event."""

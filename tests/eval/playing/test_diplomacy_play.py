@@ -76,7 +76,7 @@ def test_orders_are_drafted_in_any_spelling_and_undone(tmp_path):
 )
 def test_an_illegal_order_is_refused_in_one_line(text, words, tmp_path):
     live = game(tmp_path)
-    with pytest.raises(InputError, match=".") as caught:
+    with pytest.raises(InputError, match=r".") as caught:
         live.draft(text)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -226,7 +226,7 @@ def test_a_saved_game_names_its_players_but_runs_no_code(tmp_path):
     assert resumed_lineup(file, stored, "RUSSIA", None).names[2:6] == ("dumbbot", "chaos", "random", YOU)
     named = resumed_lineup(file, stored, None, ["RUSSIA=my_bots:Wall", "random"])
     assert (named.power, named.names[5], named.names[0]) == (FRANCE, "my_bots:Wall", "random")
-    with pytest.raises(InputError, match="ITALY was played by http://127.0.0.1:1/v1, which is a server"):
+    with pytest.raises(InputError, match=r"ITALY was played by http://127.0.0.1:1/v1, which is a server"):
         resumed_lineup(file, ("", "", YOU, "", "http://127.0.0.1:1/v1", "", ""), None, None)
     with pytest.raises(InputError, match="does not say which power is yours; give --power"):
         resumed_lineup(file, ("",) * 7, None, None)
