@@ -20,7 +20,6 @@ CODES = {
     "ArrowLeft": ("ArrowLeft", 37),
     "ArrowUp": ("ArrowUp", 38),
     "ArrowRight": ("ArrowRight", 39),
-    "Enter": ("Enter", 13),
     "End": ("End", 35),
 }
 PATIENCE = 120
