@@ -187,7 +187,7 @@ function paintChoice() {
   map.classList.toggle("open", open());
   const glow = open() ? chooser.glow() : [];
   $("#glow").replaceChildren(...glow.flatMap(([code, kind]) => (kind === "own" ? ring(code) : outline(code, kind))));
-  $("#hint").textContent = open() ? chooser.hint() : at === now() || run ? "" : "A past phase; the right arrow leads back.";
+  $("#hint").textContent = open() ? chooser.hint() : run ? "Results; a click on the map goes on." : at === now() ? "" : "A past phase; the right arrow leads back.";
   $("#ways").replaceChildren(...(open() ? chooser.ways() : []).map(([kind, pressed, act]) => {
     const made = element("button", "plain", kind[0].toUpperCase() + kind.slice(1));
     made.type = "button"; made.dataset.way = kind; made.setAttribute("aria-pressed", pressed);
@@ -211,7 +211,11 @@ function ring(code) {
 
 // ---- the controls -------------------------------------------------------------------------------------------------
 
-const submit = () => { if (!$("#submit").disabled) send("submit", { phase: turn.phase }); };
+function submit() {
+  if ($("#submit").disabled) return;
+  send("submit", { phase: turn.phase });
+  if (innerWidth <= 900) $("#stage").scrollIntoView({ behavior: calm ? "auto" : "smooth" });
+}
 const KEYS = { u: () => { if (!$("#undo").disabled) send("undo"); }, arrowleft: () => seek(at - 1), arrowright: () => seek(at + 1) };
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); submit(); return; }

@@ -7,8 +7,15 @@ import pytest
 
 from sparring.agents.llm.backend import Decision
 from sparring.agents.opponents.diplomacy import PythonOrders
+from sparring.agents.play.diplomacy_matches import order_moves
+from sparring.agents.policies.checkpoint import save_checkpoint
+from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.board import POWERS
+from sparring.envs.diplomacy.board.codes import ENV_ID
+from sparring.envs.diplomacy.orders.notation import write_order
 from sparring.envs.diplomacy.records.saved_game import load
 from sparring.envs.diplomacy.text.prompts import PromptRules
 from sparring.eval import play
@@ -19,6 +26,7 @@ from sparring.eval.playing.diplomacy.lineup import YOU, new_lineup, resumed_line
 from sparring.eval.playing.diplomacy.live_game import HumanSeat, LiveDiplomacy
 from sparring.eval.playing.diplomacy.opponents import PhaseOpponents, load_opponents
 from sparring.eval.playing.diplomacy.options import read_options
+from tests.eval.diplomacy.language_players import make_run
 
 FRANCE = POWERS.index("FRANCE")
 PLAYERS = tuple("script" if power != FRANCE else None for power in range(7))
@@ -174,6 +182,37 @@ def test_opponents_do_not_see_the_drafts_and_a_failing_one_changes_nothing(tmp_p
     assert live.phases[-1]["name"] == "F1901M"
     assert not any("PIC" in text.partition("Legal orders")[0] for _, text in seen)
     live.close()
+
+
+def test_policies_adapters_and_python_objects_play_side_by_side(tmp_path):
+    """The policy's moves are those of its network, and the orders of all are legal, else they could not be saved."""
+    network = OrderNetwork(NetworkConfig(hidden=4, blocks=1))
+    contract = {"id": ENV_ID, "version": 1, "obs_dim": network.obs_dim, "continuous": 0, "binary": 0}
+    save_checkpoint(policy := tmp_path / "policy.pt", network, contract=contract, training={})
+    adapter = make_run(tmp_path)
+    words = [f"GERMANY={adapter}", f"ITALY={policy}", "RUSSIA=tests.agents.opponents.powers:Holder", "random"]
+    lineup = new_lineup("FRANCE", words, 0)
+    opponents = load_opponents(lineup.players, temperature=0.0, settings={}, device="cpu")
+    seat = HumanSeat(FRANCE, lineup.names, tmp_path / "game.json")
+    live = LiveDiplomacy(seat, opponents, seed=1, last_year=1905)
+    told = []
+    while live.phases[-1]["name"] != "S1902M":
+        live.advance(told.append)
+    assert live.problem == ""
+    phases = json.loads(seat.file.read_text())["phases"]
+    batch = DiplomacyBatch(1, last_year=1905, threads=1)
+    order_moves(batch, network, POWERS.index("ITALY"))
+    orders = {int(place): int(batch.orders[0, place]) for place in batch.orders[0].nonzero()}
+    units = batch.units[0].tolist()
+    assert phases[0]["orders"]["ITALY"] == [write_order(order, place, units[place]) for place, order in orders.items()]
+    assert set(phases[0]["orders"]["RUSSIA"]) == {"F SEV H", "F STP/SC H", "A MOS H", "A WAR H"}
+    assert len(phases[0]["orders"]["GERMANY"]) == 3
+    assert {line.partition(" thinks")[0].partition(" orders")[0] for line in told} == set(lineup.names) - {
+        YOU,
+        "random",
+    }
+    for one in (live, batch):
+        one.close()
 
 
 def test_players_are_seated_from_words():
