@@ -7,6 +7,7 @@ unusual rollout raises no alert; after an alert it is silent for `COOL_DOWN` upd
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -55,9 +56,9 @@ class Unusual:
         self.name, self.recent, self._judge = name, deque[float](maxlen=RECENT), judge
 
     def read(self, metrics: Metrics) -> str | None:
-        """Judge the value, if there are at least `ENOUGH` earlier ones."""
+        """Judge the value, if there are at least `ENOUGH` earlier ones; one of skipped steps, NaN, does not count."""
         value = metrics.get(self.name)
-        if value is None:
+        if value is None or not math.isfinite(value):
             return None
         wrong = self._judge(value, self.recent) if len(self.recent) >= ENOUGH else None
         if wrong is None:
@@ -157,7 +158,8 @@ class Detectors:
         }
         for sign in self._signs:
             sign.recent.clear()
-            sign.recent.extend(recent[sign.name])
+            # States of earlier versions hold the NaN of updates of which every step was skipped.
+            sign.recent.extend(value for value in recent[sign.name] if value == value)
         self._held, self._silent = found["held"], found["silent"]
 
 

@@ -102,7 +102,7 @@ def _group(found: dict[str, Any], own: dict[str, Any], place: str) -> dict[str, 
         theirs, ours = (list(one) if isinstance(one, tuple) else one for one in (found[name], own[name]))
         same = theirs == ours and isinstance(theirs, bool) == isinstance(ours, bool)
         require(same, f"{place}.{name}={shown(theirs)}: must be {shown(ours)}, which follows from the configuration")
-    return own | found | read(_Rate, found, place)
+    return own | read(_Rate, found, place)
 
 
 def _check_names(found: Tensors, wanted: set[str], place: str) -> None:

@@ -138,7 +138,8 @@ def _harm(reader: Reader, data: bytes, made: Change | None, used: Any) -> str:
     content = made.content if made else unpack(data) if reader.tensors else reader.original
     now, before, asked = leaves(used), leaves(reader.original), leaves(content)
     if harmless and made is not None:  # its place has a default, the one of files that were written without it
-        now = {path: value for path, value in now.items() if path[: len(made.path)] != made.path}
+        place = made.path[:-1] if isinstance(made.path[-1], int) else made.path  # the others of a list move up
+        now = {path: value for path, value in now.items() if path[: len(place)] != place}
     for path in now:
         if not any(path in one and same(now[path], one[path]) for one in (asked, before)):
             return f"{'/'.join(map(str, path))} is now {str(now[path])[:60]}, neither the file's nor the old one"

@@ -40,6 +40,8 @@ UNREAD = (
     *(f"records/0/{column}" for column in COLUMNS),
 )
 """Parts of an eval.json that nothing reads."""
+UNREAD_CONFIG = ("negative training/config/", "not finite training/config/")
+"""Changes of the configuration in a training summary, which is for reports; the run's own is read elsewhere."""
 
 
 class PolicyFile(Reader):
@@ -49,8 +51,8 @@ class PolicyFile(Reader):
     run, name = "small", "final.pt"
     # The summary's keys are optional, and its configuration is read elsewhere; the first policies had one activation.
     harmless = (
-        *("delete training/", "rename training/", "retype training/config/", "negative training/config/"),
-        *("not finite training/config/", "delete shape/activation"),
+        *("delete training/", "rename training/", "retype training/config/", *UNREAD_CONFIG),
+        "delete shape/activation",
     )
 
     def path(self) -> Path:
@@ -179,7 +181,7 @@ class Configuration(Reader):
     """Missing options have their defaults, and some may be any text; a resume compares the file's hash besides."""
 
     run = "small"
-    harmless = ("delete", "retype logger/wandb_project to '7'", "retype init_from to '7'")
+    harmless = ("delete", *(f"retype {text} to '7'" for text in ("name", "logger/wandb_project", "init_from")))
 
     def path(self) -> Path:
         return self.root / self.run / "config.yaml"
@@ -211,7 +213,7 @@ class SavedGame(Reader):
 
 
 class PackageGame(SavedGame):
-    """Its id and rules are not read, and null is no value there; phases may have no results."""
+    """Its id, rules and messages are not read, and null is no value there; the last phase may lack orders and results."""
 
     name = "package_game.json"
     harmless = (
@@ -222,6 +224,9 @@ class PackageGame(SavedGame):
         "retype id",
         "retype rules",
         "retype map to 'None'",
+        "retype phases/0/messages",
+        "rename phases/4/orders",
+        *(f"retype phases/4/{part} to '[]'" for part in ("orders", "results")),
         *(f"rename phases/{number}/results" for number in range(10)),
     )
 
@@ -264,7 +269,14 @@ class ModelFolder(Reader):
 
 class ModelFolderManifest(ModelFolder):
     name = "manifest.json"
-    harmless = ("delete files/", "rename files/", "delete training/", "rename training/", "retype training/config")
+    harmless = (
+        "delete files/",
+        "rename files/",
+        "delete training/",
+        "rename training/",
+        "retype training/config",
+        *UNREAD_CONFIG,
+    )
 
     def put(self, data: bytes) -> None:
         self.file.write_bytes(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,23 @@ from sparring.configs.core.tensor_file import unpack
 from sparring.configs.stored.migrations import from_stored
 from tests.fuzz.reader import UNUSED, Reader, canonical, digest
 
+KINDS = ("delete", "rename")
+OPTIMIZERS = ("learner/optimizer/param_groups/0", "imitator/optimizer/param_groups/0")
+OPTIONS = (
+    *("betas", "eps", "weight_decay", "decoupled_weight_decay", "amsgrad", "maximize"),
+    *("foreach", "capturable", "differentiable", "fused"),
+)
+
 
 class Resume(Reader):
     """A training state, read by the resumed run, which then does one update."""
 
     tensors = True
+    harmless = (
+        # Options of an optimizer follow from the configuration; another version of torch has others.
+        *(f"{kind} {place}/{option}" for kind, place, option in product(KINDS, OPTIMIZERS, OPTIONS)),
+        "not finite guard/detectors/recent/",  # left out when read
+    )
     run = ""
 
     def __init__(self, root: Path) -> None:
@@ -109,7 +122,7 @@ class GRPOState(Resume):
     """Without the workers, which would play the unfinished plans; older states do not name their base model."""
 
     run = "grpo"
-    harmless = ("delete base", "rename base")
+    harmless = (*Resume.harmless, "delete base", "rename base")
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

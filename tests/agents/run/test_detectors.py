@@ -1,6 +1,7 @@
 """Each sign is seen when it lasts, said once, and not seen where there is nothing."""
 
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -54,6 +55,21 @@ def test_nothing_is_judged_before_it_is_known_what_is_usual():
     detectors = Detectors()
     assert not any(alerts(detectors, USUAL, ENOUGH - 1))
     assert not any(alerts(detectors, USUAL | {"train/grad_norm": 60.0, "train/entropy": -3.0}, 1))
+
+
+@pytest.mark.parametrize("text", [text for text in FAULTS if text.startswith("train/")])
+def test_a_skipped_update_blinds_no_sign(text):
+    """An update of which every step was skipped has no loss, NaN; so have states of earlier versions after one."""
+    detectors = healthy()
+    skipped = dict.fromkeys(("train/entropy", "train/value_loss", "train/grad_norm"), math.nan)
+    assert not any(alerts(detectors, USUAL | skipped, 1))
+    assert alerts(detectors, USUAL | FAULTS[text], HOLD)[-1] == [text]
+    state = healthy().state_dict()
+    for name in skipped:
+        state["recent"][name][0] = math.nan
+    detectors.load_state_dict(state)
+    assert not any(alerts(detectors, USUAL, 1))
+    assert alerts(detectors, USUAL | FAULTS[text], HOLD)[-1] == [text]
 
 
 def test_windows_and_counters_come_back():

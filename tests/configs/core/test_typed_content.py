@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from sparring.agents.policies.actor_critic import ActorCritic, network_shape, weight_sizes
 from sparring.agents.policies.networks import check_weights
 from sparring.agents.policies.order_network import OrderNetwork, order_weight_sizes
-from sparring.configs.core.tensor_checks import check_tensor, check_tensors
+from sparring.configs.core.tensor_checks import check_optimizer, check_tensor, check_tensors
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.core.typed import ContentError, Count, read
 from sparring.configs.schema import NetworkConfig
@@ -48,6 +48,18 @@ def test_tensors_are_finite_and_in_range():
         check_tensor(torch.tensor([0.0, torch.inf]), torch.zeros(2), "w")
     with pytest.raises(ContentError, match="holds -1; must be at least 0"):
         check_tensor(torch.tensor([0.0, -1.0]), torch.zeros(2), "w", low=0.0)
+
+
+def test_options_of_an_optimizer_follow_from_the_configuration_and_unknown_ones_are_left_out():
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))], lr=0.5)
+    found = optimizer.state_dict()
+    group = found["param_groups"][0]
+    group["lr"], group["fastest"] = 0.25, True
+    own = optimizer.state_dict()["param_groups"][0]
+    assert check_optimizer(found, optimizer, "optimizer")["param_groups"] == [own | {"lr": 0.25}]
+    group["eps"] = 1.0
+    with pytest.raises(ContentError, match=r"optimizer\.param_groups\.0\.eps=1\.0: must be 1e-08, which follows from"):
+        check_optimizer(found, optimizer, "optimizer")
 
 
 def rewritten(data, method, more=b""):

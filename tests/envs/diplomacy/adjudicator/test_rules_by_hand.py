@@ -1,0 +1,67 @@
+"""Rules for which DATC has no case that decides them, each as a position worked out by hand."""
+
+import numpy as np
+import pytest
+
+from sparring.envs.diplomacy.batch import DiplomacyBatch, position
+from sparring.envs.diplomacy.board import codes
+from sparring.envs.diplomacy.board.board import POWERS, find_location, standard_board
+from sparring.envs.diplomacy.orders.notation import read_order
+from tests.envs.diplomacy.scenes import unit_row
+
+GERMANY, TURKEY = POWERS.index("GERMANY"), POWERS.index("TURKEY")
+BOARD = standard_board()
+CENTRES = [BOARD.provinces[province] for province in BOARD.centres]
+
+
+@pytest.fixture(scope="module")
+def batch():
+    games = DiplomacyBatch(1, threads=1)
+    yield games
+    games.close()
+
+
+def process(batch, units, *orders, owner=None, phase=codes.SPRING):
+    """Play one phase; `units` are {power: "A PAR, F BRE"}, `owner` is {power: centres}."""
+    centres = np.full((1, codes.NUM_CENTRES), -1)
+    for power, names in (owner or {}).items():
+        centres[0, [BOARD.centre_of[find_location(name)] for name in names]] = power
+    batch.load(position(unit_row(units)[None], centres, year=1901, phase=phase))
+    for line in orders:
+        read = read_order(line)
+        batch.orders[0, read.province] = read.order
+    batch.process()
+
+
+def standing(batch):
+    return {BOARD.provinces[place] for place in batch.units[0].nonzero().flatten()}
+
+
+def result(batch, name):
+    return int(batch.results[0, find_location(name)])
+
+
+def test_no_power_dislodges_its_own_unit_with_the_support_of_another(batch):
+    """Supported by Russia, the attack is 2 against 1, and would dislodge any foreign army."""
+    orders = ("A KIE - BER", "A BER H", "A PRU S A KIE - BER")
+    process(batch, {"germany": "A KIE, A BER", "russia": "A PRU"}, *orders)
+    assert standing(batch) == {"KIE", "BER", "PRU"}
+    assert not batch.dislodged.any()
+    process(batch, {"germany": "A KIE", "france": "A BER", "russia": "A PRU"}, *orders)
+    assert standing(batch) == {"BER", "PRU"}
+    assert int(batch.dislodged[0, find_location("BER")]) == 1 + POWERS.index("FRANCE")
+
+
+def test_a_power_builds_as_many_units_as_it_lacks_and_loses_none(batch):
+    """Three centres and two units: the first of two builds, in the order of the provinces, is carried out."""
+    homes = {GERMANY: ["BER", "KIE", "MUN"]}
+    process(batch, {"germany": "A RUH, A BUR"}, "A BER B", "A KIE B", owner=homes, phase=codes.WINTER)
+    assert standing(batch) == {"RUH", "BUR", "BER"}
+    assert (result(batch, "BER"), result(batch, "KIE")) == (codes.DONE, codes.VOID)
+
+
+@pytest.mark.parametrize(("owned", "winner"), [(17, TURKEY), (16, -1)])
+def test_the_eighteenth_centre_wins_after_fall(batch, owned, winner):
+    """A unit stands in one more centre than the power owns."""
+    process(batch, {"turkey": f"A {CENTRES[owned]}"}, owner={TURKEY: CENTRES[:owned]}, phase=codes.FALL)
+    assert (int(batch.winner[0]), bool(batch.done[0])) == (winner, winner == TURKEY)
