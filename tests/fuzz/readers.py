@@ -213,7 +213,7 @@ class SavedGame(Reader):
 
 
 class PackageGame(SavedGame):
-    """Its id, rules and messages are not read, and null is no value there; the last phase may lack orders and results."""
+    """Its id, rules and messages are not read, and null is no value there; the last phase may lack orders."""
 
     name = "package_game.json"
     harmless = (
