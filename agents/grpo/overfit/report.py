@@ -20,10 +20,10 @@ HEAD = " ".join(f"{name:>8}" for name in COLUMNS)
 def banner(config: GRPORunConfig) -> str:
     """Return the settings that the check compares, on one line."""
     grpo, clip = config.grpo, config.grpo.advantage_clip
-    beta = f"beta {grpo.kl_beta:g} after {grpo.kl_beta_start_step} steps at 0" if grpo.kl_beta else "beta 0"
+    wait = f" after {grpo.kl_beta_start_step} steps at 0" if grpo.kl_beta and grpo.kl_beta_start_step else ""
     parts = (
         f"{grpo.groups} prompts x {grpo.samples_per_group}, learning rate {grpo.learning_rate:g}",
-        f"KL {grpo.kl_form}, {beta}, target {grpo.kl_target:g}",
+        f"KL {grpo.kl_form}, beta {grpo.kl_beta:g}{wait}, target {grpo.kl_target:g}",
         f"advantages / max({grpo.advantage_std} std, {grpo.advantage_std_floor:g}), clip {clip if clip else 'none'}",
         f"entropy {grpo.entropy_coef:g}",
         f"{'greedy' if config.overfit.greedy else 'sampled'} evaluation",

@@ -8,6 +8,7 @@ import pytest
 from sparring.agents.grpo.overfit.report import banner, line, outcome
 from sparring.agents.grpo.overfit.verdict import OverfitRow, judge, moving_average, slope
 from sparring.configs.language import OverfitConfig
+from sparring.configs.load import load
 from sparring.configs.schema import ChessGRPORunConfig
 
 STEPS = 60
@@ -77,3 +78,9 @@ def test_banner_and_line():
     config.grpo.advantage_std_floor, config.grpo.advantage_std, config.grpo.advantage_clip = 0.05, "sample", 2.0
     assert "advantages / max(sample std, 0.05), clip 2.0" in banner(config)
     assert line(row(3)).split()[:4] == ["3", "0.1030", "0.1040", "+0.0010"]
+
+
+def test_the_first_revision_is_the_published_one():
+    """Beta from the first step on, a standard deviation without a floor, and no clip."""
+    shown = banner(load(["+run=rookworld_overfit_r1"]))
+    assert "KL signed, beta 0.1, target 0; advantages / max(sample std, 1e-06), clip none; entropy 0; sampled" in shown
