@@ -16,6 +16,7 @@ opponents.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -295,10 +296,11 @@ class LearnerEnv:
 
     def _quarantine(self, reward: Tensor) -> Tensor:
         """Restart matches that are not finite; their step ends the episode with reward 0 and without a result."""
+        # On a CPU a sum tells first that all is finite; elsewhere reading it would synchronize.
+        if self.device.type == "cpu" and self._sum_is_finite(reward):
+            return reward
         last = self.batch.truncated & ~self.final_obs.isfinite().all(dim=1)
         bad = ~(reward.isfinite() & self.obs.isfinite().all(dim=1)) | last
-        if self.device.type == "cpu" and not bad.any():  # elsewhere the test would synchronize
-            return reward
         self.quarantined += bad.sum()
         self.batch.assign(None, bad)
         self.batch.outcome.masked_fill_(bad, -1)
@@ -307,6 +309,13 @@ class LearnerEnv:
         self._return.masked_fill_(bad, 0.0)
         self._observe()
         return reward.masked_fill(bad, 0.0)
+
+    def _sum_is_finite(self, reward: Tensor) -> bool:
+        """Return True only if rewards, observations and last observations of truncated matches are all finite."""
+        total = float(self.obs.sum() + reward.sum())
+        if self.batch.truncated.any():
+            total += float(self.final_obs[self.batch.truncated].sum())
+        return math.isfinite(total)
 
     def _count(self, reward: Tensor) -> None:
         """Add finished matches to their opponents' sums."""

@@ -26,24 +26,30 @@ class Mirror:
 
     def __init__(self, rule_set: str, obs_dim: int, device: torch.device | str = "cpu") -> None:
         frames = rules.CHALLENGE_FRAMES if rule_set == "challenge" else 1
-        size = obs_dim // frames
-        bullets = [_BULLETS[rule_set] + _BULLET_SIZE * k for k in range(rules.OBSERVED_BULLETS)]
-        columns = lambda inside: [f * size + c for f in range(frames) for c in inside]  # noqa: E731
-        bullet_x, bearing = columns(bullets), columns([c + 3 for c in bullets])
+        first, beyond = _BULLETS[rule_set], _BULLETS[rule_set] + _BULLET_SIZE * rules.OBSERVED_BULLETS
+        self.frame_shape = (frames, obs_dim // frames)
         self.opponent_x = OPPONENT_X[rule_set]
+        # Slices of a frame: indexing by columns takes several times as long, in every step of a rollout.
+        self._x, self._angle = slice(first, beyond, _BULLET_SIZE), slice(first + 3, beyond, _BULLET_SIZE)
+        columns = torch.arange(obs_dim, device=device).view(self.frame_shape)
+        self.bullet_x, self.bearing = (columns[:, inside].flatten() for inside in (self._x, self._angle))
+        negated = columns[:, list(_NEGATED[rule_set])].flatten()
         self.sign = torch.ones(obs_dim, device=device)
-        self.sign[columns(_NEGATED[rule_set]) + bullet_x + bearing] = -1.0
-        self.bullet_x = torch.tensor(bullet_x, device=device)
-        self.bearing = torch.tensor(bearing, device=device)
+        self.sign[torch.cat([negated, self.bullet_x, self.bearing])] = -1.0
 
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Return observations with the opponent on the right, and side [...]: -1.0 where they were mirrored, else 1."""
         swapped = obs[..., self.opponent_x] < 0.0
-        bearing = obs.index_select(-1, self.bearing)
-        ahead = ((bearing == 0.0) & (obs.index_select(-1, self.bullet_x) > 0.0)).float()
+        frames, image = self._by_frame(obs), obs * self.sign
+        bearing = frames[..., self._angle]
+        ahead = (bearing == 0.0) & (frames[..., self._x] > 0.0)
         # A bearing b, in units of pi, becomes 1 - b, or -1 - b if negative. A free slot (b = 0 and x = 0) stays 0.
-        image = (obs * self.sign).index_add_(-1, self.bearing, bearing.sign() + ahead)
+        self._by_frame(image)[..., self._angle] += bearing.sign() + ahead
         return torch.where(swapped.unsqueeze(-1), image, obs), 1.0 - 2.0 * swapped.float()
+
+    def _by_frame(self, obs: Tensor) -> Tensor:
+        """Return a view [..., frames, D / frames] of observations [..., D]."""
+        return obs.unflatten(-1, self.frame_shape)
 
     @staticmethod
     def back(actions: Tensor, side: Tensor) -> Tensor:
