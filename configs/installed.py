@@ -39,6 +39,6 @@ def check_installed(script: str) -> None:
         del sys.path[0]
     missing = next((package for package, module in PACKAGES.items() if find_spec(module) is None), None)
     if missing:
-        fix = "run `make setup`, then `source .venv/bin/activate`"
+        fix = "run `make install`, then `source .venv/bin/activate`"
         print(f"{script}: {missing} is not installed for {sys.executable}: {fix}", file=sys.stderr)
         raise SystemExit(2)

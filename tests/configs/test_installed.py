@@ -22,7 +22,7 @@ def test_a_bare_python_is_told_what_to_do(script, tmp_path):
     assert done.returncode == 2
     assert done.stderr == (
         f"{script}: filelock is not installed for {sys.executable}: "
-        "run `make setup`, then `source .venv/bin/activate`\n"
+        "run `make install`, then `source .venv/bin/activate`\n"
     )
     assert done.stdout == ""
 
