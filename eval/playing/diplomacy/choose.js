@@ -1,4 +1,4 @@
-// Orders by click, drag and key: a unit is selected, then where it goes, or whom it helps and where that one goes.
+// Orders by click, drag and key: a unit is selected, then where it goes, or the unit that it helps and where that one goes.
 // Orders are those of the server's list, [text, kind, province aimed at, province of the unit that is helped].
 
 const KIND_KEYS = { hold: "h", support: "s", convoy: "c", disband: "d" }, MOVES = ["move", "retreat"], HELPS = ["support", "convoy"];

@@ -15,7 +15,7 @@ from sparring.eval.playing.diplomacy.lineup import HumanLineup, new_lineup, resu
 from sparring.eval.playing.diplomacy.options import DiplomacyPlayOptions, read_options
 from sparring.eval.playing.server import HostedGame, serve_game
 
-FOLDER = Path("games")
+FOLDER = Path("replays")
 """Folder of games that were given no file."""
 
 
@@ -48,8 +48,9 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     if options.resume:
         lineup = resumed_lineup(options.resume, load_players(options.resume), options.power, options.opponents)
     assert lineup is not None
-    models = {"temperature": options.temperature, "settings": options.settings, "device": device}
-    opponents = load_opponents(lineup.players, **models)
+    opponents = load_opponents(
+        lineup.players, temperature=options.temperature, settings=options.settings, device=device
+    )
     seat = HumanSeat(lineup.power, lineup.names, file)
     with said_if_long(COMPILING, shown=not options.quiet):
         game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
@@ -57,5 +58,5 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
 
 
 def _free_name() -> Path:
-    """Return the first of games/diplomacy-1.json, games/diplomacy-2.json ... that does not exist."""
+    """Return the first of replays/diplomacy-1.json, replays/diplomacy-2.json ... that does not exist."""
     return next(path for number in count(1) if not (path := FOLDER / f"diplomacy-{number}.json").exists())

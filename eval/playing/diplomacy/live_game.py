@@ -103,8 +103,8 @@ class LiveDiplomacy:
         province, option = self._legal(text)
         drafts = {place: other for place, other in self.drafts.items() if place != province} | {province: option}
         if len(drafts) > self.choices.lines:
-            what = "build" if self.choices.winter > 0 else "disband"
-            raise InputError(f"order {text!r}: {self.choices.lines} {what} due; remove another first")
+            what = f"{'build' if self.choices.winter > 0 else 'disband'}{'s' if self.choices.lines > 1 else ''}"
+            raise InputError(f"order {text!r}: {self.choices.lines} {what} due; remove another order first")
         self._drafts.append(drafts)
 
     def drop(self, place: str) -> None:

@@ -21,7 +21,7 @@ examples:
   python eval/play.py --opponents GERMANY=my-run,RUSSIA=random,dumbbot --power ITALY
   python eval/play.py --env diplomacy --opponents tiny --temperature 0.8  language models, also adapters and servers
   python eval/play.py --env diplomacy --opponents my_bots:Wall          an object with act(view) -> orders
-  python eval/play.py --env diplomacy --resume games/diplomacy-1.json   with the same opponents
+  python eval/play.py --env diplomacy --resume replays/diplomacy-1.json   with the same opponents
 
 bots: {", ".join(BOTS)}
 Opponents without a power take the powers that are left in turn. The game is saved after every phase."""
@@ -60,7 +60,7 @@ def read_options(arguments: Sequence[str]) -> DiplomacyPlayOptions:
     year = f"then it is a draw (default: {LAST_YEAR})"
     game.add_argument("--last-year", type=int, default=LAST_YEAR, metavar="Y", help=year)
     game.add_argument("--resume", type=Path, metavar="JSON", help="go on with a saved game, ours or of the package")
-    save = "file of the game, written after every phase (default: that of --resume, else games/diplomacy-N.json)"
+    save = "file of the game, written after every phase (default: that of --resume, else replays/diplomacy-N.json)"
     game.add_argument("--save", type=Path, metavar="JSON", help=save)
     add_machine(parser.add_argument_group("the machine, for language models"))
     return _checked(check_server(parser.read(arguments)))
