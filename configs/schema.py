@@ -249,6 +249,9 @@ class EvaluationConfig:
     """Alert when the win rate against `check_bot` falls below this after reaching it."""
     regimes_every: int = option(0, COUNT)
     """Updates between evaluations against `check_bot` in every regime of physics; 0 is never."""
+    video_every: int = option(5, COUNT)
+    """Evaluations between videos of a match in TensorBoard and W&B, counted by `every`, or by `check_every` if that is
+    0; 0 is never."""
 
 
 @dataclass
@@ -393,7 +396,7 @@ class GymnasiumRunConfig(PPORunConfig):
 class LanguageRunConfig(RunConfig):
     """A language model in a game."""
 
-    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS)
+    lacks: ClassVar[tuple[str, ...]] = ("env.num_envs", *DOGFIGHT_CHECKS, "evaluation.video_every")
 
     dry_run: bool = False
     """Print the data, the schedule and the rewards of reference answers, and stop: no model is loaded."""

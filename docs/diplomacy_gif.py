@@ -6,20 +6,13 @@ Plays one game of DumbBots, draws every movement phase with its orders, and stor
 from __future__ import annotations
 
 import argparse
-from itertools import pairwise
-
-from PIL import Image
+from pathlib import Path
 
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS
-from sparring.envs.diplomacy.drawing.render import draw_phase
+from sparring.envs.diplomacy.drawing.gif import gif_bytes
 from sparring.envs.diplomacy.records.history import GameHistory
 from sparring.envs.diplomacy.records.timeline import Phase, phase_title, phases_of
-
-SIZE = (640, 480)
-COLORS = 48
-PHASE_MS, HOLD_MS = 700, 3000
-"""Time per picture, and time of the last one."""
 
 
 def play(bot: str, seed: int, last_year: int) -> list[Phase]:
@@ -37,24 +30,6 @@ def play(bot: str, seed: int, last_year: int) -> list[Phase]:
     return phases
 
 
-def pictures(phases: list[Phase], size: tuple[int, int]) -> list[Image.Image]:
-    """Draw the movement phases with their orders, and the final position."""
-    moves = [(phase, after) for phase, after in pairwise(phases) if phase["name"].endswith("M")]
-    drawn = [draw_phase(phase, after, size=size) for phase, after in moves]
-    return [Image.fromarray(picture) for picture in [*drawn, draw_phase(phases[-1], size=size)]]
-
-
-def write_gif(path: str, images: list[Image.Image]) -> None:
-    """Write the images to `path` with one palette, taken from the first and the last of them."""
-    sheet = Image.new("RGB", (images[0].width, images[0].height * 2))
-    sheet.paste(images[0], (0, 0))
-    sheet.paste(images[-1], (0, images[0].height))
-    palette = sheet.quantize(COLORS, method=Image.Quantize.MEDIANCUT)
-    first, *rest = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    durations = [PHASE_MS] * len(rest) + [HOLD_MS]
-    first.save(path, save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
-
-
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -64,7 +39,7 @@ def main() -> None:
     parser.add_argument("--last-year", type=int, default=1910)
     options = parser.parse_args()
     phases = play(options.bot, options.seed, options.last_year)
-    write_gif(options.out, pictures(phases, SIZE))
+    Path(options.out).write_bytes(gif_bytes(phases))
     print(f"{options.out}: {len(phases)} phases, the last is {phase_title(phases[-1]['name'])}")
 
 

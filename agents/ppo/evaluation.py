@@ -3,22 +3,37 @@
 Three evaluations, each with its own interval: every bot met so far; one guarded bot, with an alert when the win rate
 against it falls below a level reached before; and that bot under every named physics regime. Each evaluation plays new
 matches, so that no policy is selected for one fixed set of starts.
+
+Now and then the first match against the opponent that did best is filmed. It is one of the matches that are played
+anyway, so that a run with videos is the same as one without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from typing_extensions import TypedDict
 
-from sparring.agents.play.matches import MatchResults, MatchSettings, play
+from sparring.agents.play.matches import MatchResults, MatchSettings, Recorder, play
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import Policy
 from sparring.configs.core.typed import Flag, Number, read
 from sparring.configs.schema import EvaluationConfig
+
+R = TypeVar("R", bound=Recorder)
+
+
+class MatchFilms(Protocol[R]):
+    """Makes videos of the first match of evaluations."""
+
+    def recorder(self) -> R:
+        """Return a recorder for `play`, for matches with `trace=1`."""
+
+    def show(self, recorder: R, opponent: str) -> None:
+        """Log a video of the match that `recorder` holds."""
 
 
 class BotEvaluationState(TypedDict):
@@ -33,8 +48,8 @@ class BotEvaluation:
     """The evaluations of a run. `setting` holds the conditions of the training matches, in default physics.
 
     `regimes` are the ranges [13, 2] of the named physics regimes, `players` the opponents that are no bots.
-    `alert` is called on a regression; `seed` seeds the matches. `improved` is true if the last update evaluated all
-    bots and the mean win rate was the best so far.
+    `alert` is called on a regression, `films` makes videos; `seed` seeds the matches. `improved` is true if the last
+    update evaluated all bots and the mean win rate was the best so far.
     """
 
     def __init__(
@@ -46,7 +61,9 @@ class BotEvaluation:
         *,
         seed: int,
         players: Mapping[str, Policy] | None = None,
+        films: MatchFilms[Any] | None = None,
     ) -> None:
+        self._films = films
         self.config, self.setting, self.regimes, self.alert, self.seed = config, setting, regimes, alert, seed
         self._players = dict(players or {})
         self.improved = False
@@ -85,13 +102,33 @@ class BotEvaluation:
     def _due(self, every: int, update: int) -> bool:
         return every > 0 and (update + 1) % every == 0
 
-    def _play(self, policy: Policy, bot: str, update: int, setting: MatchSettings | None = None) -> MatchResults:
-        games = self.config.games + self.config.games % 2
-        opponent = self._players.get(bot, bot)
-        return play(policy, opponent, games=games, seed=(self.seed + update) % 2**31, setting=setting or self.setting)
+    def _recorders(self, update: int, bots: Iterable[str]) -> dict[str, Recorder]:
+        """Return a recorder for each bot if a match of the evaluation after `update` is filmed, else none."""
+        every, videos = self.config.every or self.config.check_every, self.config.video_every
+        if self._films is None or not every or not videos or (update + 1) % (every * videos):
+            return {}
+        return {bot: self._films.recorder() for bot in bots}
+
+    def _play(
+        self,
+        policy: Policy,
+        bot: str,
+        update: int,
+        setting: MatchSettings | None = None,
+        recorder: Recorder | None = None,
+    ) -> MatchResults:
+        games, setting = self.config.games + self.config.games % 2, setting or self.setting
+        opponent, seed = self._players.get(bot, bot), (self.seed + update) % 2**31
+        if recorder is None:
+            return play(policy, opponent, games=games, seed=seed, setting=setting)
+        return play(policy, opponent, games=games, seed=seed, setting=replace(setting, trace=1), recorder=recorder)
 
     def _all(self, policy: Policy, bots: list[str], update: int) -> dict[str, float]:
-        results = {bot: self._play(policy, bot, update) for bot in bots}
+        recorders = self._recorders(update, bots)
+        results = {bot: self._play(policy, bot, update, recorder=recorders.get(bot)) for bot in bots}
+        if self._films and recorders:
+            worst = min(reversed(bots), key=lambda bot: results[bot].win_rate)
+            self._films.show(recorders[worst], worst)
         mean = sum(result.win_rate for result in results.values()) / len(results)
         # On a tie the later policy wins, because it has met more bots.
         self.improved = mean >= self._best
@@ -100,7 +137,10 @@ class BotEvaluation:
 
     def _guard(self, policy: Policy, update: int) -> dict[str, float]:
         bot, limit = self.config.check_bot, self.config.check_alert
-        rate = self._play(policy, bot, update).win_rate
+        recorder = None if self.config.every else self._recorders(update, [bot]).get(bot)
+        rate = self._play(policy, bot, update, recorder=recorder).win_rate
+        if self._films and recorder:
+            self._films.show(recorder, bot)
         low = self._reached and rate < limit
         if low and not self._low:
             self.alert(f"after update {update} it wins {rate:.0%} against {bot}, below {limit:.0%} reached before")

@@ -137,7 +137,9 @@ class PPOTrainer:
     def restore_or_init(self, session: RunSession) -> None:
         """Open the task's files and the guard, and continue from the session's state, if any."""
         self.session = session
-        self.task_files = self.task.open(session.folder, session.alert)
+        self.task_files = self.task.open(
+            session.folder, session.alert, lambda name, draw: session.film(self.env_steps, name, draw)
+        )
         self.guard = session.open_guard(self.config.guard, self.learner, adaptive_kl=self.config.ppo.adaptive_kl)
         session.on_state_saved = self._sweep
         if session.found:

@@ -85,6 +85,7 @@ def _update(trainer: Trainer, session: RunSession) -> dict[str, float] | None:
     metrics |= trainer.evaluate()
     metrics |= session.watch(metrics)
     session.logger.log(trainer.env_steps, metrics)
+    session.log_videos()
     session.progress.advance(*trainer.headline(metrics))
     if session.verdict is GuardVerdict.GO_ON:
         trainer.advance()

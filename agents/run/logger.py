@@ -24,6 +24,8 @@ from typing import Any, BinaryIO, Protocol, cast
 
 from typing_extensions import TypedDict
 
+from sparring.agents.run.logs.tensorboard import TensorBoard, hyperparameters
+from sparring.agents.run.logs.weights_and_biases import WandB
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.regular_file import open_regular, read_regular_text
@@ -61,6 +63,9 @@ class LogSink(Protocol):
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write an event."""
 
+    def video(self, env_steps: int, name: str, gif: bytes) -> None:
+        """Write an animated GIF."""
+
     def rewind(self, env_steps: int) -> None:
         """Hide rows after `env_steps`, if possible."""
 
@@ -89,6 +94,11 @@ class Logger:
         """Write a line about an event since the last row, such as a new phase or an alert."""
         for sink in self._sinks:
             sink.event(self._env_steps, kind, text)
+
+    def video(self, env_steps: int, name: str, gif: bytes) -> None:
+        """Write an animated GIF to the sinks that show videos."""
+        for sink in self._sinks:
+            sink.video(env_steps, name, gif)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the logs on disk; `open_logger` continues from there."""
@@ -127,7 +137,8 @@ def open_logger(
 ) -> Logger:
     """Open a run's logger in `folder`, at the position of `state` (a `Logger.state_dict`), else at the start.
 
-    `hashes` are the files' at that position. `plain_config` is the run's configuration for Weights & Biases.
+    `hashes` are the files' at that position. `plain_config` is the run's configuration, which
+    TensorBoard and Weights & Biases show as hyperparameters.
 
     Raises `UnknownNameError` for an unknown `logger.wandb`, `LoggerError` if its package is missing, and `ContentError`
     for a `state` that is none.
@@ -136,7 +147,7 @@ def open_logger(
     found = start if state is None else read(LoggerState, state, "logger")
     wandb = _open_wandb(config, folder, run_name, plain_config)
     lines = JsonLines(folder, cast(Mapping[str, int], found["bytes"]), hashes or {})
-    tensorboard = _open_tensorboard(folder, found["env_steps"] + 1)
+    tensorboard = _open_tensorboard(folder, found["env_steps"] + 1, plain_config)
     return Logger(lines, [tensorboard, wandb], found["env_steps"])
 
 
@@ -164,6 +175,9 @@ class JsonLines:
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write and flush one event."""
         self._write(EVENTS, {"env_steps": env_steps, "kind": kind, "event": text})
+
+    def video(self, env_steps: int, name: str, gif: bytes) -> None:
+        """Do nothing: a line holds no video."""
 
     def rewind(self, env_steps: int) -> None:
         """Do nothing: `cut` removes rows, by their position."""
@@ -263,38 +277,6 @@ def _end_of_last_line(data: bytes) -> int:
     return data.rfind(b"\n") + 1
 
 
-class TensorBoard:
-    """An event file in the run's folder; the slow import is deferred to here."""
-
-    def __init__(self, folder: Path, first_step: int) -> None:
-        self._folder = folder
-        self._open(first_step)
-
-    def _open(self, first_step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        # Rows of an interrupted run after its last state are hidden.
-        self._writer = SummaryWriter(str(self._folder), purge_step=first_step)
-
-    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Write one scalar per metric."""
-        for key, value in metrics.items():
-            self._writer.add_scalar(key, value, env_steps)
-
-    def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Write a text entry."""
-        self._writer.add_text(kind, text, env_steps)
-
-    def rewind(self, env_steps: int) -> None:
-        """Continue in another event file, which hides rows after `env_steps`."""
-        self._writer.close()
-        self._open(env_steps + 1)
-
-    def close(self) -> None:
-        """Close the event file."""
-        self._writer.close()
-
-
 class NoSink:
     """Placeholder for a disabled sink."""
 
@@ -305,6 +287,9 @@ class NoSink:
         """Do nothing."""
 
     def event(self, env_steps: int, kind: str, text: str) -> None:
+        """Do nothing."""
+
+    def video(self, env_steps: int, name: str, gif: bytes) -> None:
         """Do nothing."""
 
     def rewind(self, env_steps: int) -> None:
@@ -340,6 +325,10 @@ class Expendable:
         """Write an event, if it still works."""
         self._try(lambda: self._sink.event(env_steps, kind, text))
 
+    def video(self, env_steps: int, name: str, gif: bytes) -> None:
+        """Write an animated GIF, if it still works."""
+        self._try(lambda: self._sink.video(env_steps, name, gif))
+
     def rewind(self, env_steps: int) -> None:
         """Hide later rows, if it still works."""
         self._try(lambda: self._sink.rewind(env_steps))
@@ -358,34 +347,9 @@ class Expendable:
             _warn(self._name, error)
 
 
-class WandB:
-    """A Weights & Biases run."""
-
-    def __init__(self, run: Any) -> None:
-        self._run = run
-        # The x-axis of every metric is env steps.
-        run.define_metric("env_steps")
-        run.define_metric("*", step_metric="env_steps")
-
-    def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
-        """Send one row."""
-        self._run.log({"env_steps": env_steps, **metrics})
-
-    def event(self, env_steps: int, kind: str, text: str) -> None:
-        """Send an event as a text value."""
-        self._run.log({"env_steps": env_steps, kind: text})
-
-    def rewind(self, env_steps: int) -> None:
-        """Do nothing: W&B cannot remove rows, so those of reverted updates stay beside their replacements."""
-
-    def close(self) -> None:
-        """Finish the run, which uploads the remaining data."""
-        self._run.finish()
-
-
-def _open_tensorboard(folder: Path, first_step: int) -> LogSink:
+def _open_tensorboard(folder: Path, first_step: int, plain_config: Mapping[str, Any]) -> LogSink:
     try:
-        return Expendable("TensorBoard", TensorBoard(folder, first_step))
+        return Expendable("TensorBoard", TensorBoard(folder, first_step, dict(hyperparameters(plain_config))))
     except OSError as error:
         _warn("TensorBoard", error)
         return NoSink()

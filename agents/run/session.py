@@ -21,6 +21,7 @@ from sparring.agents.run.folder import RunFolder, RunLock
 from sparring.agents.run.fresh_run import put_league_aside
 from sparring.agents.run.guard import Guard, Guarded, GuardVerdict, LearningFailed
 from sparring.agents.run.logger import open_logger, silent_logger
+from sparring.agents.run.logs.videos import VideoThreads
 from sparring.agents.run.preflight import FolderClaim
 from sparring.agents.run.progress import Progress
 from sparring.agents.run.signals import StopRequest
@@ -76,6 +77,7 @@ class RunSession:
         self.on_state_saved: Callable[[], None] = lambda: None
         """Called after a state is published, to delete files that no kept state needs."""
         self.callbacks = CallbackDispatcher()
+        self._videos = VideoThreads()
         self._claim: FolderClaim | RunLock | None = claim
         try:
             with naming_files(Path(config.checkpoint_dir, config.name)):
@@ -171,6 +173,20 @@ class RunSession:
             self.progress.say(f"alert: {text}")
             self.logger.event(text, kind="alert")
 
+    def film(self, env_steps: int, name: str, draw: Callable[[], bytes]) -> None:
+        """Log the animated GIF that `draw` returns at `env_steps`; a thread draws it beside training."""
+        if self.leads:
+            self._videos.start(env_steps, name, draw)
+
+    def log_videos(self, *, wait: bool = False) -> None:
+        """Log the videos that are drawn, with `wait` also those in progress; a failed one raises an alert."""
+        for video in self._videos.finished(wait=wait):
+            if video.error is None:
+                self.logger.video(video.env_steps, video.name, video.gif)
+            else:
+                reason = " ".join(str(video.error).split()) or type(video.error).__name__
+                self.alert(f"{video.name} at {video.env_steps} env steps is not drawn ({reason}); training goes on")
+
     def asked_to_stop(self) -> bool:
         """Return True if any process of the run has received a signal, or a callback stops the run."""
         return self.stop.asked_of_any(self.processes.largest)
@@ -247,6 +263,7 @@ class RunSession:
     def rewind(self, found: TrainingState, done: int) -> None:
         """Reset logs and bar to a state after `done` updates."""
         self.logger.rewind(part(found, "logger"))
+        self._videos.discard()
         self.progress.skip(done)
         self.alert(f"rolled back to {found.path.name}")
 
@@ -279,6 +296,7 @@ class RunSession:
     def close(self) -> None:
         """Close bar and logs, and release the lock."""
         try:
+            self.log_videos(wait=True)
             self.progress.close()
             self.logger.close()
         finally:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -25,19 +27,25 @@ HOLD_MS = 2500
 _COLORS = 32
 
 
-def write_gif(
-    path: str | Path,
+def write_gif(path: str | Path, recording: Recording, **options: Any) -> None:
+    """Write the match to `path`, creating its folder if missing; `options` as for `gif_bytes`, which may raise."""
+    data = gif_bytes(recording, **options)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(data)
+
+
+def gif_bytes(
     recording: Recording,
     *,
     fps: int = 12,
     size: tuple[int, int] = (480, 320),
     seconds: float | None = None,
     progress: bool = False,
-) -> None:
-    """Write the match to `path` at real-time speed, creating its folder if missing.
+) -> bytes:
+    """Return the match as an animated GIF at real-time speed.
 
     `fps` is rounded to the GIF resolution, whole hundredths of a second per frame: 20 is exact, 12 becomes 12.5.
-    `seconds` keeps only the end of the match, None all of it; 90 s take half a minute to write and 2.5 MB. `progress`
+    `seconds` keeps only the end of the match, None all of it; 90 s take half a minute to draw and 2.5 MB. `progress`
     shows a bar. Raises `ValueError` for an `fps` outside 1 to 50 and for `seconds` that are not positive.
     """
     if not 1 <= fps <= 50:
@@ -49,9 +57,9 @@ def write_gif(
     durations = [delay] * (len(rows) - 1) + [HOLD_MS]
     # Drawn lazily: a list of all frames would take hundreds of MB.
     pictures = _pictures(recording, tqdm(rows, desc="GIF", unit="picture", disable=not progress), size)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    first = next(pictures)
-    first.save(path, save_all=True, append_images=pictures, duration=durations, loop=0, optimize=True)
+    first, written = next(pictures), BytesIO()
+    first.save(written, format="GIF", save_all=True, append_images=pictures, duration=durations, loop=0, optimize=True)
+    return written.getvalue()
 
 
 def result(recording: Recording, names: tuple[str, str]) -> str:

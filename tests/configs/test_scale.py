@@ -23,7 +23,7 @@ PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
 LEFT = {
     *("seed", "threads", "keep_states", "env.last_year", "env.action_repeat", "network.hidden", "network.blocks"),
-    *("ppo.epochs", "self_play.pool_size", "self_play.slots", "guard.window"),
+    *("evaluation.video_every", "ppo.epochs", "self_play.pool_size", "self_play.slots", "guard.window"),
     *("model.max_prompt_tokens", "model.batch_size", "model.lora_rank"),
     *("endpoint.logprobs", "endpoint.concurrency", "endpoint.retries"),
     *("clone.hidden", "clone.layers", "clone.heads", "clone.batch_tokens"),

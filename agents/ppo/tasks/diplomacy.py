@@ -13,7 +13,7 @@ from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
-from sparring.agents.ppo.tasks.task import TaskStatus
+from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
@@ -28,8 +28,14 @@ from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.codes import BOTS, NUM_POWERS
+from sparring.envs.diplomacy.drawing.gif import gif_bytes
 from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.envs.diplomacy.records.history import PhaseRecord, WatchedBatch
+from sparring.envs.diplomacy.records.timeline import phases_of
 from sparring.envs.diplomacy.rewards.scoring import count_centres, sum_of_squares
+
+VIDEO_SIZE = (480, 400)
+"""Width and height of a video, pixels."""
 
 
 class DiplomacyTaskState(TypedDict):
@@ -72,8 +78,9 @@ class DiplomacyTask:
         self.league = new_league(BOTS)
         self._best = -1.0
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
-        """Do nothing: the task has no files."""
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> None:
+        """Keep `film`; the task has no files."""
+        self._film = film
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Assign the opponents."""
@@ -103,17 +110,27 @@ class DiplomacyTask:
         if every == 0 or (plan.update + 1) % every:
             return {}, False
         seed = (self._seeds["checks"] + plan.update) % 2**31
+        videos = self.config.evaluation.video_every
+        filmed = videos > 0 and (plan.update + 1) % (every * videos) == 0
         metrics: dict[str, float] = {}
+        games: dict[str, list[PhaseRecord]] = {}
         for bot in plan.bots:
-            metrics |= self._evaluate_against(bot, network, seed)
+            found, games[bot] = self._evaluate_against(bot, network, seed, filmed=filmed)
+            metrics |= found
+        if filmed:
+            worst = games[min(plan.bots, key=lambda bot: metrics[f"eval/{bot}/score"])]
+            self._film(VIDEO, lambda: gif_bytes(phases_of(worst), size=VIDEO_SIZE))
         mean = float(np.mean([metrics[f"eval/{bot}/score"] for bot in plan.bots]))
         improved, self._best = mean >= self._best, max(mean, self._best)
         return metrics, improved
 
-    def _evaluate_against(self, bot: str, network: ActorCritic, seed: int) -> dict[str, float]:
-        games = self.config.evaluation.games
+    def _evaluate_against(
+        self, bot: str, network: ActorCritic, seed: int, *, filmed: bool
+    ) -> tuple[dict[str, float], list[PhaseRecord]]:
+        """Return metrics, and the phases of the first game if it is `filmed`, where the learner is Austria."""
+        games, kind = self.config.evaluation.games, WatchedBatch if filmed else DiplomacyBatch
         last_year, device = self.config.env.last_year, str(self.env.device)
-        batch = DiplomacyBatch(games, device=device, last_year=last_year, threads=self._threads)
+        batch = kind(games, device=device, last_year=last_year, threads=self._threads)
         try:
             play_against(batch, network, bot, seed=seed)
         finally:
@@ -124,7 +141,8 @@ class DiplomacyTask:
         others = count_centres(batch.owner).index_put(own, torch.tensor(-1, device=batch.device))
         led = centres > others.max(1).values
         values = {"centres": centres, "score": squares, "win_rate": led}
-        return {f"eval/{bot}/{name}": float(value.float().mean()) for name, value in values.items()}
+        metrics = {f"eval/{bot}/{name}": float(value.float().mean()) for name, value in values.items()}
+        return metrics, batch.past() if isinstance(batch, WatchedBatch) else []
 
     def status(self, plan: TrainingPlan | None = None) -> TaskStatus:
         """Return the bots, and how often the learner had most centres."""

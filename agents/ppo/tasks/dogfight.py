@@ -20,7 +20,7 @@ from sparring.agents.ppo.metrics import curriculum_metrics, league_metrics, roll
 from sparring.agents.ppo.promotion import Promotion
 from sparring.agents.ppo.self_play import SelfPlay
 from sparring.agents.ppo.tasks.broadcast import BroadcastEnv, cut, follow, join
-from sparring.agents.ppo.tasks.task import TaskStatus
+from sparring.agents.ppo.tasks.task import VIDEO, Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.core.typed import Digest, read, within
@@ -31,8 +31,13 @@ from sparring.curriculum.league.serialization import read_league
 from sparring.curriculum.pool import Pool
 from sparring.curriculum.schedule import TrainingPlan
 from sparring.envs.dogfight.batch import DogfightBatch
+from sparring.envs.dogfight.gif import gif_bytes
 from sparring.envs.dogfight.mirror import Mirror
+from sparring.envs.dogfight.recording import Recorder as MatchRecorder
 from sparring.envs.dogfight.rules import BOTS, REGIMES, ranges
+
+VIDEO_SECONDS, VIDEO_FPS, VIDEO_SIZE = 15.0, 10, (360, 240)
+"""A video shows the end of a match; its size is in pixels."""
 
 
 class DogfightTaskState(TypedDict):
@@ -83,7 +88,7 @@ class DogfightTask:
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others
         self._player_share = 0.0
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> SelfPlay | None:
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> SelfPlay | None:
         """Open the pool and the league in the run's folder."""
         if not self.processes.first:
             return None
@@ -101,7 +106,13 @@ class DogfightTask:
         regimes = {regime: ranges(regime) for regime in REGIMES}
         seed = self._seeds["checks"]
         self.evaluation = BotEvaluation(
-            self.config.evaluation, self._setting, regimes, alert, seed=seed, players=self.opponents.policies
+            self.config.evaluation,
+            self._setting,
+            regimes,
+            alert,
+            seed=seed,
+            players=self.opponents.policies,
+            films=DogfightFilms(film, self._setting.rules),
         )
         return self.self_play
 
@@ -183,6 +194,26 @@ class DogfightTask:
 
     def _rates(self) -> dict[str, float]:
         return self.self_play.win_rates() if self.processes.first else self._win_rates
+
+
+class DogfightFilms:
+    """Videos of evaluation matches under `rules`, see `agents.ppo.evaluation.MatchFilms`."""
+
+    def __init__(self, film: Film, rules: str) -> None:
+        self._film, self._rules = film, rules
+
+    def recorder(self) -> MatchRecorder:
+        """Return a recorder of one match."""
+        return MatchRecorder(1)
+
+    def show(self, recorder: MatchRecorder, opponent: str) -> None:
+        """Log the end of the match that `recorder` holds."""
+
+        def draw() -> bytes:
+            (recording,) = recorder.recordings(left="learner", right=opponent, rules=self._rules)
+            return gif_bytes(recording, fps=VIDEO_FPS, size=VIDEO_SIZE, seconds=VIDEO_SECONDS)
+
+        self._film(VIDEO, draw)
 
 
 def make_batch(

@@ -27,7 +27,7 @@ from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.tasks.normalizer import Normalizer
 from sparring.agents.ppo.tasks.spaces import FlatObservations, action_sizes, check_spaces, make_flattened, to_actions
-from sparring.agents.ppo.tasks.task import TaskStatus
+from sparring.agents.ppo.tasks.task import Film, TaskStatus
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.typed import Number, Positive, read, within
@@ -186,7 +186,7 @@ class GymnasiumTask:
         self.env = GymnasiumEnvs(config, device, seed=seeds["env"], processes=processes)
         self._recent: list[float] = []
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> None:
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> None:
         """Do nothing: the task has no files."""
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:

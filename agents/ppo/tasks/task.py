@@ -28,6 +28,13 @@ GYMNASIUM = "sparring.agents.ppo.tasks.gymnasium:GymnasiumTask"
 """The task of environments outside the project."""
 
 
+VIDEO = "eval/video"
+"""Name of the videos of evaluation matches in TensorBoard and W&B."""
+Film = Callable[[str, Callable[[], bytes]], None]
+"""Logs a video under a name, at the env steps of the latest update: the animated GIF that the function returns, which a
+thread calls beside training."""
+
+
 class TrainingEnv(BatchEnv, Protocol):
     """The episodes that this process steps together."""
 
@@ -89,8 +96,8 @@ class PPOTask(Protocol):
     def env(self) -> TrainingEnv:
         """The environment that the rollout steps."""
 
-    def open(self, folder: RunFolder, alert: Callable[[str], None]) -> TaskFiles | None:
-        """Open the files in `folder`, once before the first `prepare`, and report problems to `alert`."""
+    def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> TaskFiles | None:
+        """Open the files in `folder`, once before the first `prepare`; report problems to `alert`, videos to `film`."""
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Set up the game according to `plan`; `network` is the current learner."""

@@ -171,8 +171,12 @@ def _apply(record: Any, log: OfflineLog) -> None:
 
 
 def _pairs(items: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield key and value of each item."""
+    """Yield key and value of each item, without media such as videos, whose parts are size, path and _type."""
+    items = list(items)
+    media = {item.nested_key[0] for item in items if list(item.nested_key[1:]) == ["_type"]}
     for item in items:
+        if item.nested_key and item.nested_key[0] in media:
+            continue
         text = item.value_json
         try:
             value = float(text)

@@ -6,13 +6,16 @@ import resource
 import signal
 import sys
 import types
+from io import BytesIO
 
 import pytest
+from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sparring.agents.run.logger import JsonLines, LoggerError, open_logger
 from sparring.configs.core.errors import UnknownNameError
 from sparring.configs.schema import LoggerConfig
+from sparring.eval.experiments.sources.wandb_offline import WandBOffline
 
 ROWS = [(512, {"train/entropy": 1.5, "rollout/win_rate": 0.25}), (1024, {"train/entropy": float("nan")})]
 
@@ -144,15 +147,45 @@ def test_a_connection_lost_later_costs_one_warning(tmp_path, monkeypatch, capsys
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
 
 
+def animation():
+    """An animated GIF of three colours."""
+    written = BytesIO()
+    red, *others = [Image.new("RGB", (8, 8), color) for color in ("red", "green", "blue")]
+    red.save(written, format="GIF", save_all=True, append_images=others, duration=100)
+    return written.getvalue()
+
+
 def test_offline_mode_of_the_real_package_writes_the_run(tmp_path, monkeypatch):
     wandb = importlib.import_module("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
-    run_logger(tmp_path, "offline")
+    options, config = LoggerConfig(wandb="offline", wandb_project="sparring-test"), {"ppo": {"learning_rate": 0.5}}
+    logger = open_logger(options, tmp_path, "dark-ghost", config)
+    logger.log(512, {"rollout/win_rate": 0.25})
+    logger.video(512, "eval/video", animation())
+    logger.log(1024, {"rollout/win_rate": 0.5})
+    logger.close()
     wandb.teardown()  # waits until its service has written everything
+    (film,) = tmp_path.glob("wandb/offline-run-*/files/media/videos/eval/*.gif")
+    assert film.read_bytes() == animation()
+    source = WandBOffline(tmp_path)
+    (run,) = source.runs()
+    assert run.config == config
+    history = source.history(run.id)
+    assert {name: column.tolist() for name, column in history.columns.items()} == {"rollout/win_rate": [0.25, 0.5]}
+    assert history.env_steps.tolist() == [512, 1024]
+    assert history.damage == ()
     (record,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    content = record.read_bytes()
-    assert b"rollout/win_rate" in content
-    assert b"env_steps" in content
+    assert b"video-file" in record.read_bytes()
+
+
+def test_a_video_that_wandb_refuses_is_one_warning(tmp_path, monkeypatch, capsys):
+    fake_wandb(monkeypatch, FakeRun())  # a stand-in without Video
+    logger = open_logger(LoggerConfig(wandb="online"), tmp_path, "dark-ghost", {})
+    logger.video(512, "eval/video", animation())
+    logger.close()
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: Weights & Biases is off for the rest of this run: ")
+    assert EventAccumulator(str(tmp_path)).Reload().Images("eval/video")[0].encoded_image_string == animation()
 
 
 def test_a_resumed_logger_forgets_what_came_after_the_state(tmp_path):

@@ -1,10 +1,13 @@
 """Diplomacy as a task: choices that are always legal, densities that add up, a run that resumes bit for bit."""
 
 import json
+from io import BytesIO
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
@@ -140,8 +143,8 @@ def test_observations_are_of_the_games_as_they_stand_and_final_ones_of_those_tha
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     options = [*SMALL, "evaluation.games=7", "evaluation.every=2"]
-    whole = train(load([*options, "max_updates=4", f"checkpoint_dir={tmp_path / 'whole'}"]))
-    parts = [*options, f"checkpoint_dir={tmp_path / 'parts'}"]
+    whole = train(load([*options, "max_updates=4", "evaluation.video_every=0", f"checkpoint_dir={tmp_path / 'whole'}"]))
+    parts = [*options, "evaluation.video_every=1", f"checkpoint_dir={tmp_path / 'parts'}"]
     train(load([*parts, "max_updates=2"]))
     resumed = train(load([*parts, "max_updates=4"]))
     first, second = (load_checkpoint(path) for path in (whole, resumed))
@@ -150,6 +153,10 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
     assert rows[0] == rows[1]
     assert len(rows[0]) == 4
     assert "eval/random/centres" in rows[0][1]
+    videos = EventAccumulator(str(resumed.parent)).Reload().Images("eval/video")
+    assert [video.step for video in videos] == [rows[0][1]["env_steps"], rows[0][3]["env_steps"]]
+    with Image.open(BytesIO(videos[0].encoded_image_string)) as gif:
+        assert (gif.size, gif.n_frames) == ((480, 400), 5), "spring and fall of two years, and the end"
     assert first.contract["id"] == "sparring/Diplomacy-v0"
 
 

@@ -1,0 +1,1 @@
+"""Destinations of a run's logs outside its own files, and videos drawn beside training."""
