@@ -71,7 +71,8 @@ function hint() {
   if (!Object.keys(options).length) return "";
   if (winter) return winter > 0 ? "Click a marked centre to build." : "Click a marked unit to disband it.";
   if (!chosen) return "Click or drag a marked unit.";
-  if (helped) return nameOf(chosen) + ": help the unit in " + helped + " to where? Its own place: to hold.";
+  const held = helps(chosen).some(([, , target, other]) => other === helped && target === helped);
+  if (helped) return nameOf(chosen) + ": help the unit in " + helped + " to where?" + (held ? " Its own place: to hold." : "");
   return nameOf(chosen) + (mode ? ": " + mode + " which unit?" : ": click a destination, or a unit to help.");
 }
 

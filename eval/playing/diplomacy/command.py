@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
@@ -16,7 +17,7 @@ from sparring.eval.playing.diplomacy.options import DiplomacyPlayOptions, read_o
 from sparring.eval.playing.server import HostedGame, serve_game
 
 FOLDER = Path("replays")
-"""Folder of games that were given no file."""
+"""Folder of games that have no file."""
 
 
 def play(arguments: Sequence[str]) -> None:
@@ -36,8 +37,7 @@ def find_players(options: DiplomacyPlayOptions) -> HumanLineup | None:
 
 def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGame:
     """Load the players and the game. Raises `InputError` for unusable ones."""
-    file = options.save or options.resume or _free_name()
-    make_folders([], files=[file])
+    make_folders([], files=[options.save or FOLDER / "any"])
     device, _ = use_machine(options.device, options.threads, quiet=options.quiet)
     from sparring.envs.diplomacy.records.saved_game import load, load_players
     from sparring.eval.playing.diplomacy.hosted import HostedDiplomacy
@@ -51,10 +51,20 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     opponents = load_opponents(
         lineup.players, temperature=options.temperature, settings=options.settings, device=device
     )
-    seat = HumanSeat(lineup.power, lineup.names, file)
+    seat = HumanSeat(lineup.power, lineup.names, options.save or _own_file(options.resume) or _free_name())
     with said_if_long(COMPILING, shown=not options.quiet):
         game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
+    game.save()  # now, so that a place that cannot be written ends the command, and no other game takes the name
     return HostedDiplomacy(game)
+
+
+def _own_file(resumed: Path | None) -> Path | None:
+    """Return the file of the resumed game if it is this project's; one of the package `diplomacy` is not replaced."""
+    if resumed is None:
+        return None
+    from sparring.envs.diplomacy.records.saved_game import FORMAT
+
+    return resumed if json.loads(resumed.read_bytes()).get("format") == FORMAT else None
 
 
 def _free_name() -> Path:

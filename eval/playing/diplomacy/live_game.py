@@ -141,7 +141,15 @@ class LiveDiplomacy:
         self._batch.check()
         self._drafts = [{}]
         self._read_position()
-        self._save()
+        try:
+            self.save()
+            self.problem = ""
+        except InputError as error:
+            self.problem = f"not saved: {error}"
+
+    def save(self) -> None:
+        """Write the game to its file, atomically. Raises `InputError` if it cannot be written."""
+        save(self.seat.file, self._records, players=self.seat.names)
 
     def close(self) -> None:
         """End the threads of the simulator."""
@@ -152,13 +160,6 @@ class LiveDiplomacy:
         self._records = [*self._past, *self._batch.past()]
         self.choices = choices(self._row, self._batch.legal_orders(0), self.seat.power)
         self.phases = phases_of(self._records)
-
-    def _save(self) -> None:
-        try:
-            save(self.seat.file, self._records, players=self.seat.names)
-            self.problem = ""
-        except InputError as error:
-            self.problem = f"not saved: {error}"
 
     def _legal(self, text: str) -> tuple[int, Option]:
         """Return the province and the legal order that a text means."""

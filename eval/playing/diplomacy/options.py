@@ -60,7 +60,7 @@ def read_options(arguments: Sequence[str]) -> DiplomacyPlayOptions:
     year = f"then it is a draw (default: {LAST_YEAR})"
     game.add_argument("--last-year", type=int, default=LAST_YEAR, metavar="Y", help=year)
     game.add_argument("--resume", type=Path, metavar="JSON", help="go on with a saved game, ours or of the package")
-    save = "file of the game, written after every phase (default: that of --resume, else replays/diplomacy-N.json)"
+    save = "file of the game, written after every phase (default: ours of --resume, else replays/diplomacy-N.json)"
     game.add_argument("--save", type=Path, metavar="JSON", help=save)
     add_machine(parser.add_argument_group("the machine, for language models"))
     return _checked(check_server(parser.read(arguments)))

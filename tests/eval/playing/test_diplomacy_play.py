@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -16,11 +17,12 @@ from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import ENV_ID
 from sparring.envs.diplomacy.orders.notation import write_order
-from sparring.envs.diplomacy.records.saved_game import load
+from sparring.envs.diplomacy.records.saved_game import load, read_game
 from sparring.envs.diplomacy.text.prompts import PromptRules
 from sparring.eval import play
 from sparring.eval.diplomacy.models import POLICY, LanguagePlayer
 from sparring.eval.playing.connection import answer
+from sparring.eval.playing.diplomacy.command import find_players, host
 from sparring.eval.playing.diplomacy.hosted import HostedDiplomacy
 from sparring.eval.playing.diplomacy.lineup import YOU, new_lineup, resumed_lineup
 from sparring.eval.playing.diplomacy.live_game import HumanSeat, LiveDiplomacy
@@ -28,8 +30,13 @@ from sparring.eval.playing.diplomacy.opponents import PhaseOpponents, load_oppon
 from sparring.eval.playing.diplomacy.options import read_options
 from tests.eval.diplomacy.language_players import make_run
 
+HOMES = {"PAR", "MUN", "BER", "KIE", "MOS"}
 FRANCE = POWERS.index("FRANCE")
 PLAYERS = tuple("script" if power != FRANCE else None for power in range(7))
+
+
+SMALL = {"units": {"FRANCE": ["A PAR"], "GERMANY": ["A MUN"]}, "centers": {"FRANCE": ["PAR"], "GERMANY": ["MUN"]}}
+"""A position as the package `diplomacy` writes it."""
 
 
 def game(tmp_path, player="dumbbot", *, seed=1, last_year=1903, past=()):
@@ -42,6 +49,11 @@ def game(tmp_path, player="dumbbot", *, seed=1, last_year=1903, past=()):
 
 def drafts(live):
     return [option.text for option in live.drafts.values()]
+
+
+def drafted(live, text):
+    live.draft(text)
+    return drafts(live)
 
 
 def quiet(_):
@@ -131,6 +143,25 @@ def test_a_later_game_than_the_last_year_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"--last-year 1901: the game has come to 1902"):
         game(tmp_path, last_year=1901, past=load(live.seat.file))
     live.close()
+
+
+def test_a_new_game_takes_a_free_name_at_once_and_a_file_of_the_package_is_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    quick = ["--power", "FRANCE", "--quiet", "--device", "cpu"]
+    package = {"map": "standard", "phases": [{"name": "S1901M", "state": SMALL, "orders": {}, "results": {}}]}
+    (tmp_path / "package.json").write_text(json.dumps(package))
+    for number, arguments in enumerate([[], [], ["--resume", "package.json"]], start=1):
+        options = read_options([*quick, *arguments])
+        hosted = host(options, find_players(options))
+        assert hosted._game.seat.file == Path("replays") / f"diplomacy-{number}.json"
+        assert len(load(hosted._game.seat.file)) == 1
+        hosted._game.close()
+    assert json.loads((tmp_path / "package.json").read_text()) == package
+    options = read_options([*quick, "--resume", "replays/diplomacy-3.json"])
+    hosted = host(options, None)
+    assert hosted._game.seat.file == Path("replays/diplomacy-3.json")
+    assert drafted(hosted._game, "A PAR - BUR") == ["A PAR - BUR"]
+    hosted._game.close()
 
 
 # ---- opponents
@@ -352,6 +383,43 @@ def test_nothing_is_taken_while_the_others_order(tmp_path):
     told = talk(live, [SUBMIT, {"kind": "order", "text": "A PAR - BUR"}, SUBMIT], ends="")
     assert [message.get("text") for message in told[1:3]] == ["the others are ordering; wait for the results"] * 2
     assert (told[-2]["phase"], live.drafts) == ("F1901M", {})
+    live.close()
+
+
+def small(tmp_path, **units):
+    """A game of the powers that have `units`, from fall 1901 on, with as many centres as of these are homes."""
+    centres = {power: [unit[-3:] for unit in standing if unit[-3:] in HOMES] for power, standing in units.items()}
+    state = {"units": units, "centres": centres}
+    phases = [{"name": "F1901M", "state": state}]
+    past = read_game({"format": "sparring-diplomacy", "version": 1, "map": "standard", "phases": phases})
+    return game(tmp_path, last_year=1902, past=past)
+
+
+def test_a_power_that_is_out_looks_on_phase_by_phase_to_the_end(tmp_path):
+    live = small(tmp_path, GERMANY=["A MUN"], RUSSIA=["A BER", "A KIE"])
+    assert live.out
+    states = []
+    while not live.over:
+        before = len(live.phases)
+        told = talk(live, [{"kind": "submit", "phase": live.phases[-1]["name"]}], ends="")
+        states.append(told[-2]["state"])
+        assert len(live.phases) == before + 1
+    assert states == ["out"] * (len(states) - 1) + ["over"]
+    assert (told[-2]["result"], told[-2]["winner"]) == ("draw of 2: Germany, Russia", -1)
+    (answer,) = talk(live, [{"kind": "undo"}])
+    assert answer == {"kind": "note", "text": "the game is over"}
+    live.close()
+
+
+def test_phases_without_an_order_to_give_pass_by_themselves(tmp_path):
+    """Russia's winter; France has as many units as centres and is not asked."""
+    live = small(tmp_path, FRANCE=["A PAR"], RUSSIA=["A MOS", "A UKR"])
+    told = talk(live, [{"kind": "submit", "phase": "F1901M"}], ends="")
+    assert [phase["name"] for message in told if message["kind"] == "phases" for phase in message["phases"]] == [
+        *("F1901M", "W1901A"),
+        *("W1901A", "S1902M"),
+    ]
+    assert told[-2]["phase"] == "S1902M"
     live.close()
 
 
