@@ -115,7 +115,7 @@ class _FrameCanvas:
         if not deadly_ground:
             self.pen.rectangle([self.at(-half + band, height - band), self.at(half - band, band)], fill=SKY)
         for y in range(100, int(height), 100):
-            for x in range(int(-half) + 100, int(half), 100):
+            for x in range(int(-half) + (0 if deadly_ground else 100), int(half), 100):
                 self.cross(*self.at(x, y))
         self.level(0, rules.CHALLENGE_DEADLY_ALTITUDE, DEADLY if deadly_ground else GROUND)
 

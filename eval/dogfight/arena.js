@@ -36,7 +36,7 @@ function paintArena(wraps) {
   pen.fillStyle = sky; pen.fillRect(0, 0, width, height);
   pen.strokeStyle = "rgba(148, 170, 205, .07)"; pen.lineWidth = 1; pen.beginPath();
   for (let m = 100; m < R.height; m += 100) { pen.moveTo(0, Y(m)); pen.lineTo(width, Y(m)); }
-  for (let m = 100 - R.halfWidth; m < R.halfWidth; m += 100) { pen.moveTo(X(m), 0); pen.lineTo(X(m), height); }
+  for (let m = (wraps ? 0 : 100) - R.halfWidth; m < R.halfWidth; m += 100) { pen.moveTo(X(m), 0); pen.lineTo(X(m), height); }
   pen.stroke();
   const band = R.wallBand * metre, shade = "rgba(120, 150, 200, .20)", left = X(-R.halfWidth), right = X(R.halfWidth), top = Y(R.height), ground = Y(0);
   const fade = (x0, y0, x1, y1, x, y, w, h) => {
