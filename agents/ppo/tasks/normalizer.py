@@ -6,6 +6,7 @@ For batches with means m, variances v and counts n, the joint variance is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,9 +75,9 @@ class Normalizer:
 def _numbers(value: Any, shape: tuple[int, ...], place: str) -> np.ndarray:
     """Return nested lists of finite numbers as an array."""
     try:
-        array = np.array(value)
-    except (ValueError, OverflowError):  # lists of unequal lengths
+        array = np.array(value, dtype=object)
+    except ValueError:  # lists of unequal lengths
         array = np.array("")
-    numbers = array.dtype == np.float64 and array.shape == shape and np.isfinite(array).all()
-    require(bool(numbers), f"{place}: must be {' x '.join(map(str, shape)) or 'one'} finite number(s)")
-    return array
+    numbers = array.shape == shape and all(type(one) is float and math.isfinite(one) for one in array.flat)
+    require(numbers, f"{place}: must be {' x '.join(map(str, shape)) or 'one'} finite number(s)")
+    return array.astype(np.float64)

@@ -1,5 +1,7 @@
 """Gymnasium's environments as a task: whose observation is whose, endings told apart, statistics, learning."""
 
+import math
+
 import gymnasium
 import numpy as np
 import pytest
@@ -8,8 +10,10 @@ from gymnasium.spaces import Box, Discrete
 
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.ppo.tasks.gymnasium import GymnasiumEnvs, GymnasiumTask, make_envs
+from sparring.agents.ppo.tasks.normalizer import Normalizer
 from sparring.agents.trainers import train
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.typed import ContentError
 from sparring.configs.load import load
 from sparring.configs.schema import GymnasiumEnvConfig, GymnasiumRunConfig
 
@@ -155,3 +159,14 @@ def test_given_statistics_stay_as_they_are():
         shown = [(step // LENGTH - 4.0) / 3.0, (step % LENGTH - 2.0) / 2.0]
         np.testing.assert_allclose(obs.numpy(), np.tile(shown, (3, 1)), rtol=1e-6, atol=1e-6)
     assert clocks.contract["normalizer"] == given
+
+
+@pytest.mark.parametrize(
+    "value", [[1.0, True], [1.0, 2], [1.0], [[1.0, 2.0]], [1.0, [2.0]], [1.0, math.nan], "12", None]
+)
+def test_stored_statistics_are_numbers_of_the_shape_and_nothing_else(value):
+    normalizer = Normalizer((2,), enabled=True)
+    normalizer.load_state_dict({"mean": [1.0, 2.0], "variance": [3.0, 4.0], "count": 5.0})
+    with pytest.raises(ContentError, match=r"variance: must be 2 finite number\(s\)"):
+        normalizer.load_state_dict({"mean": [0.0, 0.0], "variance": value, "count": 6.0})
+    assert (normalizer.mean.tolist(), normalizer.variance.tolist(), normalizer.count) == ([1.0, 2.0], [3.0, 4.0], 5.0)
