@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = {path.stem: json.loads(path.read_text("utf-8")) for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
 
 

@@ -10,7 +10,7 @@ import pytest
 from sparring.configs.kinds import declared
 from sparring.configs.schema import RUNS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "algorithms").glob("*.md")}
 REFERENCE = re.compile(r"\]\(\.\./\.\./([\w/]+\.py)\): ((?:`\w+`(?:, )?)+)")
 OPTIONS = {key: field for kind in RUNS for key, field in declared(kind).items()}
