@@ -13,7 +13,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 if not __package__:
@@ -160,7 +160,7 @@ def steady_actions(matches: int) -> np.ndarray:
 
 
 def alternating(
-    steps: list[Callable[[], object]], *, ticks: int, seconds: float, clock: Callable[[], float] = time.perf_counter
+    steps: Sequence[Callable[[], object]], *, ticks: int, seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
     """Return the median ticks per second of each function; every round gives each its share of `seconds`."""
     for step in steps:

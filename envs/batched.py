@@ -51,7 +51,7 @@ class BatchedGame(Protocol):
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Apply actions [N, S, A], ignored for bots; return reward, terminated, truncated and outcome."""
 
-    def final_reader(self, rows: Tensor, out: Tensor) -> Callable[[], None]:
+    def final_reader(self, rows: Tensor, out: Tensor) -> Callable[[], object]:
         """Return a function that writes the last observations of seats `rows` [N] among all N * S to `out` [N, D].
 
         `rows[i]` is a seat of match i. Rows of matches that did not end in the last step are left or overwritten.

@@ -97,7 +97,7 @@ class MovementBatch:
         self._fill(self.obs, seen)
         return self.reward, self.terminated, self.truncated, self.outcome
 
-    def final_reader(self, rows: Tensor, out: Tensor) -> Callable[[], None]:
+    def final_reader(self, rows: Tensor, out: Tensor) -> Callable[[], object]:
         """Return a function that copies last observations to `out` [N, D], as `BatchedGame.final_reader`."""
         return partial(torch.index_select, self.final_obs.flatten(0, 1), 0, rows, out=out)
 

@@ -185,8 +185,9 @@ class NumpyBatch:
         self._decisions[self._ended] = 0
         self._decisions += 1
         terminated, truncated, ticks = (self._result(name) for name in ("terminated", "truncated", "length"))
-        if self.options.max_episode_steps is not None:
-            truncated, ticks = self._cut(terminated, truncated, ticks)
+        limit = self.options.max_episode_steps
+        if limit is not None:
+            truncated, ticks = self._cut(limit, terminated, truncated, ticks)
         self._ended = terminated | truncated
         self._show()
         obs, reward, outcome, hp = (self._result(name) for name in ("obs", "reward", "outcome", "final_hp"))
@@ -277,9 +278,11 @@ class NumpyBatch:
                 rows[:, column] = state["fighters"][field_name][:rendered, int(seat)]
         return rows
 
-    def _cut(self, terminated: np.ndarray, truncated: np.ndarray, ticks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Restart the matches that reach `max_episode_steps` undecided; return `truncated` and `ticks` with them."""
-        cut = self._was_cut = (self._decisions >= self.options.max_episode_steps) & ~(terminated | truncated)
+    def _cut(
+        self, limit: int, terminated: np.ndarray, truncated: np.ndarray, ticks: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Restart the undecided matches of `limit` decisions; return `truncated` and `ticks` with them."""
+        cut = self._was_cut = (self._decisions >= limit) & ~(terminated | truncated)
         if not cut.any():
             return truncated, ticks
         truncated = truncated | cut
