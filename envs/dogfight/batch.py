@@ -366,7 +366,8 @@ class DogfightBatch:
             for name in _SHOWN:
                 setattr(self._ends, name, wp.zeros(shapes[name], dtype=_STRUCTS[name], device=self._wp_device))
             older = self.obs_dim - game.CHALLENGE_FRAME_SIZE if self._settings.challenge else 0
-            self._ends.older_frames = wp.zeros((2 * n, older), dtype=float, device=self._wp_device)
+            frames: Any = wp.zeros((2 * n, older), dtype=float, device=self._wp_device)
+            self._ends.older_frames = frames
         for name, tensor in {"bots": self.bots, "match_id": self.match_id, "ranges": self.ranges}.items():
             setattr(self._world, name, wp.from_torch(tensor))
         self._results = StepResults()

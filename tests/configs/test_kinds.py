@@ -80,7 +80,8 @@ def test_help_says_whose_an_option_is():
     assert "env.normalize_obs=False True or False; Gymnasium only" in text
     assert "evaluation.every=0 [0, 10000000]; the dogfight and Diplomacy and chess only" in text
     assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
-    assert "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches or copies played at once. env.rules" in text
+    line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches, or copies of the environment, played at once."
+    assert line in text
     assert "grpo.steps=200 [1, 10000000]; grpo only" in text
     assert "trainer=ppo ppo, sb3, grpo, clone" in text
     assert "env.id=sparring/Dogfight-v1 an id" in text
