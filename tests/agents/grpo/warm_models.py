@@ -1,4 +1,4 @@
-"""Loaded once by the process that victims are forked from: transformers, and what a toy model's first step loads."""
+"""Loaded once by the process that victims are forked from: transformers, a tokenizer, and what a toy model needs."""
 
 import contextlib
 import io
@@ -7,9 +7,11 @@ from pathlib import Path
 
 import torch
 
+from sparring.agents.llm.models.tokenizer import game_tokenizer
 from tests.agents.grpo.small_runs import run
 from tests.agents.grpo.toy_folder import toy_folder
 
 torch.set_num_threads(1)
+game_tokenizer("diplomacy")
 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
     run(toy_folder(Path(folder) / "toy"), Path(folder), "warm", "grpo.steps=1")

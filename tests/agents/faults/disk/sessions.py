@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ SESSIONS = {"start": None, "resume": 1, "finished": 0}
 """Updates that the run is limited to before the session; 0 for none, None for no run at all."""
 COMMON = ("threads=1", "device=cpu", "logger.progress=false", "checkpoint_every=1", "keep_states=1")
 """A state after every update, and no earlier one to fall back to."""
-GRPO = ("grpo.steps=2", "league.checkpoint_every=1", "league.cold_start_steps=1", "evaluation.every=0")
+GRPO = ("grpo.groups=1", "grpo.steps=2", "league.checkpoint_every=1", "league.cold_start_steps=1", "evaluation.every=0")
 CLONE = (
     *("+run=diplomacy_clone", "name=small", "env.last_year=1902", "clone.hidden=16", "clone.layers=1"),
     *("clone.heads=2", "clone.games_per_update=2", "clone.updates=2", "clone.batch_tokens=4096", "evaluation.every=0"),
@@ -41,18 +42,21 @@ ROW_LOST, NOT_SAVED = "metrics.jsonl cannot be written", "{} is not saved"
 DEATHS = ("kill", "torn")
 
 
+@cache  # composing options takes as long as some sessions
 def ppo(root: Path, updates: int = 0) -> Any:
     """Return the configuration of a self-play run, in which every snapshot evicts one."""
     pool = SelfPlayConfig(snapshot_every=1, pool_size=1, slots=1, deal_every=1)
     return config(root, checkpoint_every=1, keep_states=1, self_play=pool, max_updates=updates)
 
 
+@cache
 def grpo(root: Path, updates: int = 0, name: str = "small") -> Any:
     """Return the configuration of a GRPO run of the model `toy`, which inherits the league of the run `first`."""
     places = (f"checkpoint_dir={root}", f"model.name={root / 'toy'}", f"name={name}", f"max_updates={updates}")
     return small_config(*COMMON, *GRPO, *places, *(["league.inherit=first"] if name == "small" else []))
 
 
+@cache
 def clone(root: Path, updates: int = 0) -> Any:
     """Return the configuration of a cloning run, whose policy is a folder."""
     return load([*CLONE, *COMMON, f"checkpoint_dir={root}", f"max_updates={updates}"])
@@ -73,7 +77,7 @@ class Bench:
     def operations(self, session: str) -> list[Operation]:
         """Return the operations of a session without faults."""
         shutil.copytree(self.before[session], self.place)
-        code, said = victims.listen(train_with, self.run, self.place, "", -1)
+        code, said = victims.listen(train_with, RUNS[self.run](self.place), self.place, "", -1)
         assert code == 0, said
         shutil.rmtree(self.place)
         return [Operation(*row) for row in json.loads(self.place.with_suffix(".json").read_text())]
@@ -82,7 +86,7 @@ class Bench:
         """Return what is wrong with a session with a fault, its folder, or the session after it; "" if nothing is."""
         shutil.copytree(self.before[session], self.place)
         newest = _newest(self.place)
-        code, said = victims.listen(train_with, self.run, self.place, fault, at)
+        code, said = victims.listen(train_with, RUNS[self.run](self.place), self.place, fault, at)
         try:
             wrong = _ending(code, said, fault) or _folder(self.place / "small", newest) or self._continuation(said)
             return wrong and f"{wrong}\nThe session said:\n{said[-2000:]}"
@@ -129,9 +133,9 @@ class Outcome:
         return cls(sha256(pack(content)), untimed, _policies(folder))
 
 
-def train_with(run: str, root: Path, fault: str, at: int) -> None:
+def train_with(options: Any, root: Path, fault: str, at: int) -> None:
     """Train in this process, with a fault; the operations go to `root`.json, if the process reaches its end."""
-    files, options = FaultyFiles(root, fault, at), RUNS[run](root)
+    files = FaultyFiles(root, fault, at)
     files.install()
     try:
         planted.run(options)
@@ -141,12 +145,14 @@ def train_with(run: str, root: Path, fault: str, at: int) -> None:
 
 def prepare(run: str, folder: Path) -> Bench:
     """Make the folders that sessions begin with."""
-    place, before = folder / "sessions", {}
+    place, common, before = folder / "sessions", folder / "common", {}
+    place.mkdir()
+    if run == "grpo":
+        toy_folder(place / "toy")
+        _train(grpo(place, 1, name="first"))
+    place.rename(common)
     for session, updates in SESSIONS.items():
-        place.mkdir(parents=True)
-        if run == "grpo":
-            toy_folder(place / "toy")
-            _train(grpo(place, 1, name="first"))
+        shutil.copytree(common, place)
         if updates is not None:
             _train(RUNS[run](place, updates))
         before[session] = place.rename(folder / session)

@@ -5,8 +5,11 @@ before is whole, and the next session ends as an undisturbed run does, bit for b
 test run samples the operations by the functions that lead to them; `make slow` takes all of them.
 """
 
+import os
 import random
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 
 import pytest
 
@@ -17,9 +20,14 @@ SAMPLES = {"ppo": {"start": 16, "resume": 12, "finished": 4}, "grpo": {"start": 
 """Cases in every test run, by run and session."""
 
 
+MEMORY = Path("/dev/shm")
+"""A file system without a disk, on which no fsync waits; faults come from the operations, not from the disk."""
+
+
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    return cache(lambda run: prepare(run, tmp_path_factory.mktemp(run)))
+def bench():
+    with TemporaryDirectory(prefix="faults-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
+        yield cache(lambda run: prepare(run, Path(mkdtemp(prefix=run, dir=folder)).resolve()))
 
 
 def cases(bench, session, fault):
