@@ -25,7 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from sparring.configs.core.errors import ConfigError, choose, listed
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.kinds import declared
-from sparring.configs.opponents import code_to_type
+from sparring.configs.opponents import code_to_type, opponent_text
 from sparring.configs.scale import shrink
 from sparring.configs.schema import RUNS, RunConfig
 from sparring.configs.serialization import from_plain, read_yaml, to_plain, unknown_key
@@ -93,7 +93,7 @@ def as_override(value: object) -> str:
         return "{" + ",".join(f"{key}:{as_override(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return f"[{','.join(map(as_override, value))}]"
-    text = str(value)
+    text = opponent_text(value)
     if not isinstance(value, str) or PLAIN_TEXT.fullmatch(text):
         return text
     escaped = re.sub(r"(\\*)'", r"\1\1\'", text)  # Hydra: in quotes only those before a quote are escaped

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from itertools import chain, count
 from typing import Any, TypeVar
 
 from sparring.configs.core.allowed import complaint
@@ -48,6 +49,30 @@ def registered() -> tuple[str, ...]:
 def registered_name(source: object) -> str:
     """Return the name under which `source` is registered, empty if it is not."""
     return next((name for name, found in _registered.items() if found is source), "")
+
+
+def source_name(source: Any) -> str:
+    """Return the name of a class or a function, or of an object's class."""
+    return str(getattr(source, "__name__", type(source).__name__)).strip("<>")
+
+
+def opponent_text(value: Any) -> str:
+    """Return the text that names `value` in a configuration or on a command line: a loaded policy's is its file.
+
+    A Python object that acts is registered, if it is not yet, under the name of its class or function; equal names are
+    numbered: Mine, Mine-2. Raises `InputError` for a class or function with the name of a bot.
+    """
+    if (path := getattr(value, "path", None)) is not None:
+        return str(path)
+    if not (callable(value) or hasattr(value, "act")):
+        return str(value)
+    if known := registered_name(value):
+        return known
+    base = source_name(value)
+    names = chain([base], (f"{base}-{number}" for number in count(2)))
+    name = next(name for name in names if name not in _registered)
+    register_opponent(name)(value)
+    return name
 
 
 def is_reference(text: str) -> bool:

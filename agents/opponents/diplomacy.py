@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from sparring.agents.opponents.players import find_player
-from sparring.agents.opponents.python_policy import asked, source_name
+from sparring.agents.opponents.python_policy import asked
 from sparring.agents.play.diplomacy_matches import order_moves
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.core.errors import InputError
-from sparring.configs.opponents import is_reference, named_source, registered, registered_name
+from sparring.configs.opponents import is_reference, named_source, registered, registered_name, source_name
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.interfaces.order_view import order_view

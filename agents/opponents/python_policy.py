@@ -88,8 +88,3 @@ def takes_tensors(source: Any, ask: Callable[[Any], Any]) -> bool:
     except (TypeError, ValueError):  # a builtin without a signature
         return False
     return bool(parameters) and "Tensor" in str(parameters[0].annotation)
-
-
-def source_name(source: Any) -> str:
-    """Return the name of a class or a function, or of an object's class."""
-    return str(getattr(source, "__name__", type(source).__name__)).strip("<>")

@@ -10,23 +10,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparring.configs.core.errors import InputError, listed
+from sparring.configs.opponents import opponent_text
 from sparring.eval import run
 from sparring.eval.command import Evaluation, RecordingOptions, publish_evaluation, write
-
-if TYPE_CHECKING:
-    from sparring.agents.policies.loaded_policy import LoadedPolicy
 
 REPEATED = ("require",)
 """Options that the command line repeats, one value each."""
 
 
-def evaluate(player: str | Path | LoadedPolicy | None = None, *, progress: bool = False, **options: Any) -> Evaluation:
+def evaluate(player: Any = None, *, progress: bool = False, **options: Any) -> Evaluation:
     """Evaluate `player` as `python eval/run.py --ckpt PLAYER ...` does, and return the table as data and text.
 
-    `player` is what `sparring.load` takes or returns, a bot (`bot:ace`) or a language model; None for `ladder=True`.
+    `player` is what `sparring.load` takes or returns, a bot (`bot:ace`), a language model or a Python object;
+    None for `ladder=True`.
     `options` are those of the command line (`opponents`, `games`, `episodes`, `seed`, `regimes`, `require`, `env`...).
     Nothing is printed, and nothing written unless `out` or `replay` says where; `progress` shows a bar.
 
@@ -40,7 +39,7 @@ def evaluate(player: str | Path | LoadedPolicy | None = None, *, progress: bool 
     return evaluation
 
 
-def record(player: str | Path | LoadedPolicy, path: str | Path, *, progress: bool = False, **options: Any) -> Path:
+def record(player: Any, path: str | Path, *, progress: bool = False, **options: Any) -> Path:
     """Play one match of `player` and write its replay to `path`; return the path.
 
     The suffix chooses the kind: .html, a page on which to watch it (dogfight, Diplomacy, chess), .gif (dogfight,
@@ -61,11 +60,11 @@ def record(player: str | Path | LoadedPolicy, path: str | Path, *, progress: boo
     return path
 
 
-def as_arguments(player: str | Path | LoadedPolicy | None, options: Mapping[str, Any], *, progress: bool) -> list[str]:
+def as_arguments(player: Any, options: Mapping[str, Any], *, progress: bool) -> list[str]:
     """Return the words of the command line for a player and options."""
     words = []
     if player is not None:
-        words += ["--ckpt", _text(player)]
+        words += ["--ckpt", opponent_text(player)]
     for key, value in options.items():
         name = f"--{key.rstrip('_').replace('_', '-')}"
         if key in REPEATED and not isinstance(value, str):
@@ -73,11 +72,6 @@ def as_arguments(player: str | Path | LoadedPolicy | None, options: Mapping[str,
         else:
             words += _option(name, value)
     return [*words, *([] if progress else ["--quiet"])]
-
-
-def _text(value: Any) -> str:
-    """Return a value as a word; a loaded policy is named by its file."""
-    return str(getattr(value, "path", value))
 
 
 def _option(name: str, value: Any) -> list[str]:
@@ -88,6 +82,6 @@ def _option(name: str, value: Any) -> list[str]:
     if isinstance(value, Mapping):
         return [name, *(f"{key}={item}" for key, item in value.items())]
     if isinstance(value, list | tuple):
-        return [name, *map(_text, value)]
-    text = _text(value)
+        return [name, *map(opponent_text, value)]
+    text = opponent_text(value)
     return [f"{name}={text}"] if text.startswith("-") else [name, text]

@@ -16,13 +16,13 @@ import torch
 from sparring.agents.opponents.dogfight.onnx_actor import contract_of, make_policy, notes_on
 from sparring.agents.opponents.dogfight.onnx_file import read_onnx
 from sparring.agents.opponents.players import ONNX, display_name, find_player
-from sparring.agents.opponents.python_policy import PythonPolicy, source_name
+from sparring.agents.opponents.python_policy import PythonPolicy
 from sparring.agents.opponents.suggestions import other_game
 from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.sb3_weights import read_zip
-from sparring.configs.opponents import is_reference, named_source, registered, registered_name
+from sparring.configs.opponents import is_reference, named_source, registered, registered_name, source_name
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION

@@ -16,6 +16,7 @@ from sparring.agents.play.matches import MatchSettings, play
 from sparring.agents.policies.policy import Policy
 from sparring.configs import opponents as registry
 from sparring.configs.core.errors import InputError
+from sparring.configs.load import load_named
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.parallel_env import parallel_env
 from sparring.envs.dogfight.rules import BOTS
@@ -117,6 +118,25 @@ def test_a_registered_name_and_a_reference_mean_the_same(capsys):
         sparring.register_opponent("ace")
     with pytest.raises(InputError, match=r"register_opponent\('a b'\): must be letters"):
         sparring.register_opponent("a b")
+
+
+def test_evaluate_record_and_runs_take_the_object_itself(tmp_path):
+    """It acts under the name of its class, a second one under a numbered name, and a registered one under its own."""
+    sparring.register_opponent("kamikaze")(players.tensors)
+    one, two = players.Diver(), players.Diver()
+    data = sparring.evaluate(one, opponents=[two, one, players.tensors], games=2, threads=1, rules="challenge").data
+    assert data["player"] == "Diver"
+    assert [record["opponent"] for record in data["records"]] == ["Diver-2", "Diver", "kamikaze"]
+    page = sparring.record(one, tmp_path / "match.html", opponents="ace", rules="challenge", threads=1)
+    assert "Diver" in page.read_text(encoding="utf-8")
+    config = load_named("quickstart", {"opponents": [two, "ace"], "max_updates": 1})
+    assert config.opponents == ["Diver-2", "ace"]
+
+    def brawler(obs):
+        return obs[:, :3]
+
+    with pytest.raises(InputError, match=r"register_opponent\('brawler'\): is a bot's name"):
+        sparring.evaluate(RELEASED, opponents=brawler)
 
 
 def test_tensors_and_arrays_are_given_as_the_object_asks():
