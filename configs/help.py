@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, is_dataclass
 from functools import cache
 from textwrap import wrap
@@ -182,5 +182,11 @@ def _only(key: str) -> str:
     if len(kinds) == len(RUNS) or kinds == policies:
         return "" if len(kinds) == len(RUNS) else "; ppo and sb3 only"
     if any(kind in policies for kind in kinds):
-        return f"; {' and '.join(dict.fromkeys(kind.title for kind in kinds))} only"
-    return f"; {' and '.join(dict.fromkeys(trainer for kind in kinds for trainer in kind.trainers))} only"
+        return f"; {_and(kind.title for kind in kinds)} only"
+    return f"; {_and(trainer for kind in kinds for trainer in kind.trainers)} only"
+
+
+def _and(names: Iterable[str]) -> str:
+    """Return "a", "a and b", or "a, b and c", each name once."""
+    *first, last = dict.fromkeys(names)
+    return f"{', '.join(first)} and {last}" if first else last

@@ -183,7 +183,8 @@ def _check_opponent(key: str, name: str, config: PPORunConfig) -> None:
     if files and (name in registered() or any(mark in name for mark in "/.:") or (CHECKPOINTS / name).is_dir()):
         return
     known = (*config.bots, *registered()) if files else config.bots
-    raise ConfigError(f"{key}={name}: {complaint(name, known)}")
+    hint = "; one that a script registered is known in that script alone"
+    raise ConfigError(f"{key}={name}: {complaint(name, known)}{hint if files else ''}")
 
 
 def _check_snapshots_differ(config: PPORunConfig) -> None:

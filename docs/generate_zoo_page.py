@@ -43,10 +43,10 @@ TAIL = """
 python eval/run.py --ckpt released/dogfight_quickstart --replay match.html        # its table, and matches to watch
 python eval/run.py --ckpt final.pt --opponents released/dogfight_quickstart       # your policy against it
 python eval/run.py --env diplomacy --ckpt tiny --opponents dumbbot --games 70     # the language model
-python train.py +run=quickstart init_from=checkpoints/released/dogfight_quickstart.pt  # begin with its weights
+python train.py +run=quickstart init_from=released/dogfight_quickstart            # begin with its weights
 ```
 
-In Python: `Policy.load("checkpoints/released/dogfight_quickstart.pt")`; see [first agent](tutorials/first_agent.md).
+In Python: `sparring.load("released/dogfight_quickstart").predict(obs)`; see [first agent](tutorials/first_agent.md).
 Every file's SHA-256 is in a `manifest.json` beside it and is verified when the model is loaded.
 """
 

@@ -78,7 +78,7 @@ def test_help_says_whose_an_option_is():
     assert "env.reward.win=5.0 [-1000, 1000]; the dogfight only" in text
     assert "env.last_year=1910 [1901, 30000]; Diplomacy only" in text
     assert "env.normalize_obs=False True or False; Gymnasium only" in text
-    assert "evaluation.every=0 [0, 10000000]; the dogfight and Diplomacy and chess only" in text
+    assert "evaluation.every=0 [0, 10000000]; the dogfight, Diplomacy and chess only" in text
     assert "evaluation.check_every=0 [0, 10000000]; the dogfight only" in text
     line = "env.num_envs=256 [1, 1000000]; ppo and sb3 only Matches, or copies of the environment, played at once."
     assert line in text

@@ -36,7 +36,10 @@ class DogfightPlayOptions(ServerOptions):
 def read_options(arguments: Sequence[str]) -> DogfightPlayOptions:
     """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     parser = play_parser("dogfight", "Fly the dogfight against a policy or a bot, in the browser.", _EXAMPLES)
-    opponent = f"a bot, a path (.pt, .onnx or .zip), a run's name or final.pt (default: {DEFAULT_OPPONENT})"
+    opponent = (
+        "a bot, a path (.pt, .onnx or .zip), a run's name, final.pt, or a Python object as my_bots:Mine "
+        f"(default: {DEFAULT_OPPONENT})"
+    )
     parser.add_argument("--opponent", default=DEFAULT_OPPONENT, metavar="O", help=opponent)
     parser.add_argument("--rules", metavar="|".join(RULES), help="default: those the policy was trained under")
     folder = "folder of the replays saved on the page (default: replays)"
