@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sparring.envs.chess.package import check_package
 from sparring.eval.command import make_folders
-from sparring.eval.playing.chess.options import SIDES, read_options
+from sparring.eval.playing.chess.options import DEFAULT_OPPONENT, SIDES, read_options
 from sparring.eval.playing.server import HostedGame, serve_game
 
 
@@ -14,22 +14,28 @@ def play(arguments: Sequence[str]) -> None:
     """Serve the page until the process is interrupted."""
     options = read_options(arguments)
     check_package()
-    from sparring.eval.playing.chess.opponents import ChessOpponents, find_chess_opponent, known_chess_opponents
+    from sparring.eval.playing.chess.opponents import (
+        ChessOpponents,
+        find_chess_opponent,
+        known_chess_opponents,
+        saved_opponent,
+    )
     from sparring.eval.playing.chess.session import HostedChess
     from sparring.eval.playing.chess.starts import read_fen, resume_game
     from sparring.eval.playing.chess.table import ChessTable, TableRules
 
-    find_chess_opponent(options.opponent)
+    resumed = resume_game(options.resume, options.side) if options.resume else None
+    opponent = options.opponent or (saved_opponent(resumed) if resumed else "") or DEFAULT_OPPONENT
+    find_chess_opponent(opponent)
     rules = TableRules(
         options.side or SIDES[0], read_fen(options.fen), options.illegal == "lose", options.seed, options.replays
     )
-    resumed = resume_game(options.resume, options.side) if options.resume else None
     make_folders([options.replays])
     opponents = ChessOpponents(options.device, options.engine, options.temperature, options.tokens, quiet=options.quiet)
 
     def host() -> HostedGame:
-        opponents.load(options.opponent)  # one that cannot play ends the command
-        return HostedChess(ChessTable(opponents, known_chess_opponents(options.opponent), rules, resumed))
+        opponents.load(opponent)  # one that cannot play ends the command
+        return HostedChess(ChessTable(opponents, known_chess_opponents(opponent), rules, resumed))
 
     try:
         serve_game(options, host)

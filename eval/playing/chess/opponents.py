@@ -6,12 +6,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Lock
 
+import chess
+
 from sparring.agents.opponents.players import Player, find_player
 from sparring.agents.opponents.suggestions import BOT_PREFIX, runs_of
 from sparring.configs.core.errors import UnknownNameError, suggestion
 from sparring.configs.core.paths import CHECKPOINTS
 from sparring.envs.chess import BOTS, GAME
 from sparring.envs.chess.analysis_text import read_analysis
+from sparring.eval.chess.games import ChessGame
 from sparring.eval.chess.options import BotName, check_model, read_bot
 from sparring.eval.chess.players import ChessPlayer, ModelPlayer, MoveRequest, open_bot
 from sparring.eval.command import use_machine
@@ -42,6 +45,15 @@ def find_chess_opponent(name: str) -> BotName | Player:
         raise UnknownNameError(f"unknown opponent {name!r}: {bots} and {error}") from error
     check_model(found)
     return found
+
+
+def saved_opponent(game: ChessGame) -> str:
+    """Return the opponent of a saved game, "" unless it is a bot or a run that the page offers.
+
+    A name in a file reaches neither other folders nor servers.
+    """
+    name = (game.white if game.player_is == chess.WHITE else game.black).partition(" ")[0]
+    return name if name.partition(":")[0] in BOTS or name in runs_of(GAME, CHECKPOINTS) else ""
 
 
 def known_chess_opponents(first: str) -> tuple[str, ...]:

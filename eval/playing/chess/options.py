@@ -31,7 +31,7 @@ Where Stockfish is missing (apt-get install stockfish), the built-in search stan
 
 @dataclass(frozen=True, kw_only=True)
 class ChessPlayOptions(ServerOptions):
-    """Options of chess; the opponent has not been located, nor the file read."""
+    """Options of chess; the opponent, "" if none is given, has not been located, nor the file read."""
 
     opponent: str
     side: str
@@ -63,8 +63,8 @@ def read_options(arguments: Sequence[str]) -> ChessPlayOptions:
 
 def _parser() -> Parser:
     parser = play_parser("chess", "Play chess against a language model or a bot, in the browser.", _EXAMPLES)
-    opponent = f"a run, a model's folder, or a bot (default: {DEFAULT_OPPONENT})"
-    parser.add_argument("--opponent", default=DEFAULT_OPPONENT, metavar="O", help=opponent)
+    opponent = f"a run, a model's folder, or a bot (default: that of --resume, else {DEFAULT_OPPONENT})"
+    parser.add_argument("--opponent", default="", metavar="O", help=opponent)
     parser.add_argument(
         "--side", default="", metavar="|".join(SIDES), help="your side (default: white, or as in --resume)"
     )

@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 from sparring.configs.core.errors import InputError
 from sparring.eval import play
 from sparring.eval.chess.players import RandomPlayer
-from sparring.eval.playing.chess.opponents import ChessOpponents, MoveAnswer, find_chess_opponent
+from sparring.eval.playing.chess.opponents import ChessOpponents, MoveAnswer, find_chess_opponent, saved_opponent
 from sparring.eval.playing.chess.person_game import PersonGame, name_players, new_game, read_move
 from sparring.eval.playing.chess.session import HostedChess
 from sparring.eval.playing.chess.starts import read_fen, resume_game
@@ -144,6 +144,22 @@ def test_a_game_is_resumed_from_its_side(tmp_path):
         resume_game(path, "")
     with pytest.raises(InputError, match="No such file"):
         resume_game(tmp_path / "none.pgn", "")
+
+
+@pytest.mark.parametrize(
+    ("saved", "opponent"),
+    [
+        ("stockfish:3 (Stockfish 15.1, depth 3)", "stockfish:3"),
+        ("builtin (built-in search 1 (material and mobility), depth 2)", "builtin"),
+        ("http://127.0.0.1:1/v1", ""),
+        ("/somewhere/model", ""),
+        ("Carlsen, Magnus", ""),
+    ],
+)
+def test_a_resumed_game_goes_on_against_its_bot_and_no_file_or_server(saved, opponent, tmp_path):
+    path = tmp_path / "game.pgn"
+    path.write_text(f'[White "You"]\n[Black "{saved}"]\n\n1. e4 e5 *')
+    assert saved_opponent(resume_game(path, "")) == opponent
 
 
 def test_an_unknown_opponent_is_told_the_choices():
