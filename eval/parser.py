@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
         flags = [text for action in self._actions for text in action.option_strings]
         for text in unknown:
             if text.startswith("-"):
-                _refuse_option(text.partition("=")[0], flags)
+                _refuse_option(text.partition("=")[0], flags, self.prog.partition(" --env ")[2])
             self.error(f"unexpected {text!r}: say which option it belongs to, as in --ckpt {text}")
         read = {name: value for name, value in vars(values).items() if name != "env"}
         return read | {"command": f"python {self.script} {shlex.join(arguments)}".strip()}
@@ -183,11 +183,15 @@ def check_page(path: Path | None, instead: str = "", *, option: str = "--replay"
         raise InputError(f"{option} {str(path)!r}: is a page for a browser; give a name that ends in .html{instead}")
 
 
-def _refuse_option(name: str, flags: Sequence[str]) -> NoReturn:
-    """Raise for an unknown option. The dashes are left out of the search, which every option would share."""
+def _refuse_option(name: str, flags: Sequence[str], game: str) -> NoReturn:
+    """Raise for an unknown option, of `game` if the command has several games, since it may be one of another game.
+
+    The dashes are left out of the search, which every option would share.
+    """
     near = nearest(name.lstrip("-"), [flag.lstrip("-") for flag in flags])
     hint = f"--{near}" if near and f"--{near}" in flags else ""
-    raise UnknownNameError(f"unknown option {name!r}: {choices(name, flags, near=hint)}")
+    other = f"; these are the options of {game}, --env names another game" if game else ""
+    raise UnknownNameError(f"unknown option {name!r}: {choices(name, flags, near=hint)}{other}")
 
 
 def _check_conditions(values: dict[str, Any]) -> None:

@@ -304,6 +304,7 @@ def test_a_missing_extra_is_one_line(monkeypatch, capsys):
     ("arguments", "words"),
     [
         (["--opponent", "brawlr"], "did you mean 'brawler'?"),
+        (["--power", "FRANCE"], "these are the options of dogfight, --env names another game"),
         (["--port", "70000"], "--port 70000"),
         (["--rules", "casual"], "unknown rules 'casual'"),
         (["--rules", "challenge", "--static", "x.html"], "--rules does not go with --static"),
