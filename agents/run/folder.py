@@ -221,7 +221,8 @@ def _listed(path: Path) -> list[str] | None:
     try:
         return os.listdir(path)
     except FileNotFoundError:
-        return [] if os.path.lexists(path) else None
+        # A broken link; not `lexists`, which is also true of a folder that another start has made since the listing.
+        return [] if path.is_symlink() else None
     except NotADirectoryError:
         return []
 

@@ -65,6 +65,24 @@ def test_of_two_starts_at_once_one_trains_and_the_other_hears_its_process_and_ho
         assert process.returncode == 0
 
 
+def test_a_folder_that_appears_just_after_the_look_for_it_is_a_run_like_any_other(tmp_path, monkeypatch):
+    """The other start makes it between the failing listing and the next question to the file system."""
+    first, listdir, calls = FolderClaim(config(tmp_path)), os.listdir, []
+
+    def listing(path):
+        calls.append(path)
+        if calls.count(tmp_path / "mine") == 1 and path == tmp_path / "mine":
+            first.folder()
+            raise FileNotFoundError(path)
+        return listdir(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_folder.os, "listdir", listing)
+        late = FolderClaim(config(tmp_path))
+    with first, pytest.raises(RunLockedError, match=rf"process {os.getpid()} on .* is training there"):
+        late.folder()
+
+
 def test_a_start_that_saw_no_folder_hears_who_has_created_it_since(tmp_path):
     late = FolderClaim(config(tmp_path))
     with FolderClaim(config(tmp_path)) as first:
