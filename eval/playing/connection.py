@@ -1,4 +1,7 @@
-"""One connection of a page: JSON messages in, JSON messages out, and a task that runs as long as it lasts."""
+"""One connection of a page: JSON messages in, JSON messages out, and a task that runs as long as it lasts.
+
+Also what the games share beside it: slow work in a thread, and names of new files.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from itertools import count
+from pathlib import Path
+from threading import Thread
+from typing import Any, Protocol, TypeVar, cast
 
 from sparring.configs.core.errors import InputError
+
+T = TypeVar("T")
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 """Sends a message to the page."""
@@ -49,6 +57,38 @@ async def play_connection(
         with suppress(asyncio.CancelledError, gone):
             await loop
         connection.close()
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return the result of `work`, run in a thread that does not delay the end of the process, unlike an executor's."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def finish(result: T | None, error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(cast(T, result))
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except Exception as caught:
+            error = caught
+        with suppress(RuntimeError):  # the server has ended
+            loop.call_soon_threadsafe(finish, result, error)
+
+    Thread(target=run, daemon=True).start()
+    return await done
+
+
+def free_path(folder: Path, stem: str, *endings: str) -> Path:
+    """Return the first of STEM-1, STEM-2 ... in `folder` of which no file exists, with the first ending."""
+    numbers = (number for number in count(1) if not any((folder / f"{stem}-{number}{end}").exists() for end in endings))
+    return folder / f"{stem}-{next(numbers)}{endings[0]}"
 
 
 def _parse(text: str) -> Any:

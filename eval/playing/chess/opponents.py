@@ -91,10 +91,14 @@ class ChessOpponents:
             return answer_of(player, request)
 
     def close(self) -> None:
-        """End the engines."""
-        with self._lock:
+        """End the engines; with an answer in progress after a second, leave that to the end of the process."""
+        if not self._lock.acquire(timeout=1.0):
+            return
+        try:
             self.loaded.clear()
             self._opened.close()
+        finally:
+            self._lock.release()
 
     def _load(self, found: BotName | Player) -> ChessPlayer:
         if isinstance(found, BotName):

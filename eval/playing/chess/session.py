@@ -56,15 +56,15 @@ class ChessSession:
 
     async def receive(self, message: Any) -> None:
         """Apply one message. Raises `InputError` for a wrong one, a move that is not legal, or a failing opponent."""
-        told = read(ChessMessage, message, "message")
+        action = read(ChessMessage, message, "message")
         table = self._table
-        match told["kind"]:
+        match action["kind"]:
             case "begin":
-                await self._begin(told)
+                await self._begin(action)
             case "move":
-                require("text" in told, "message.text is missing")
-                require(told.get("ply", table.plies) == table.plies, "the game has changed; look at the board again")
-                table.move(told["text"])
+                require("text" in action, "message.text is missing")
+                require(action.get("ply", table.plies) == table.plies, "the game has changed; look at the board again")
+                table.move(action["text"])
             case "undo":
                 table.undo()
             case "resign":
@@ -88,10 +88,10 @@ class ChessSession:
         """Stop watching the game, which goes on."""
         self._leave()
 
-    async def _begin(self, told: ChessMessage) -> None:
-        name = told.get("opponent", self._table.opponent)
+    async def _begin(self, action: ChessMessage) -> None:
+        name = action.get("opponent", self._table.opponent)
         await self._note(f"loading {name} ...")
-        await self._table.begin(name, told.get("side", self._table.rules.side))
+        await self._table.begin(name, action.get("side", self._table.rules.side))
         await self._note("")
 
     async def _note(self, text: str) -> None:

@@ -24,6 +24,7 @@ from sparring.eval.chess.records import to_pgn
 from sparring.eval.playing.chess.opponents import ChessOpponents, MoveAnswer
 from sparring.eval.playing.chess.options import SIDES
 from sparring.eval.playing.chess.person_game import PersonGame, name_players, new_game
+from sparring.eval.playing.connection import free_path, in_thread
 
 EVENT = "Sparring play"
 
@@ -87,7 +88,7 @@ class ChessTable:
         """Start a game. Raises `InputError` for a name that is not offered, or an opponent that cannot play."""
         choose("opponent", opponent, self.offered)
         choose("side", side, SIDES)
-        player = await asyncio.to_thread(self._opponents.load, opponent)
+        player = await in_thread(lambda: self._opponents.load(opponent))
         self.opponent = opponent
         self._games += 1
         self.saved = None
@@ -131,14 +132,15 @@ class ChessTable:
 
     def message(self) -> dict[str, Any]:
         """Return what the page shows."""
-        told = {"opponent": self.opponent, "thinking": self.thinking, "problem": self.problem}
+        state = {"opponent": self.opponent, "thinking": self.thinking, "problem": self.problem}
         saved = str(self.saved) if self.saved else ""
-        return {"kind": "game", "saved": saved, **told, **self.play.message()}
+        return {"kind": "game", "saved": saved, **state, **self.play.message()}
 
     async def _think(self, request: MoveRequest) -> None:
         problem, answer = "the opponent failed; the terminal says how", None
         try:
-            answer = await asyncio.to_thread(self._opponents.answer, self.opponent, request)
+            name = self.opponent
+            answer = await in_thread(lambda: self._opponents.answer(name, request))
         except InputError as error:
             problem = str(error)
         finally:
@@ -182,7 +184,7 @@ class ChessTable:
             self.problem = str(error)
 
     def _write(self, *, with_replay: bool) -> Path:
-        game, path = self.play.game, self.saved or _free_name(self.rules.folder)
+        game, path = self.play.game, self.saved or free_path(self.rules.folder, "game", ".pgn", ".html")
         try:
             write_atomically(path, to_pgn([game], event=EVENT))
             self.saved = path
@@ -199,11 +201,3 @@ class ChessTable:
 
 def _title(game: ChessGame) -> str:
     return f"Chess: {game.white} – {game.black}"
-
-
-def _free_name(folder: Path) -> Path:
-    """Return the first of game-1.pgn, game-2.pgn ... that does not exist, nor its replay."""
-    number = 1
-    while any((folder / f"game-{number}{suffix}").exists() for suffix in (".pgn", ".html")):
-        number += 1
-    return folder / f"game-{number}.pgn"

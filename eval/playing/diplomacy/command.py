@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 from sparring.agents.opponents.players import holds
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.eval.command import make_folders, use_machine
+from sparring.eval.playing.connection import free_path
 from sparring.eval.playing.diplomacy.lineup import HumanLineup, new_lineup, resumed_lineup
 from sparring.eval.playing.diplomacy.options import DiplomacyPlayOptions, read_options
 from sparring.eval.playing.server import HostedGame, serve_game
@@ -51,7 +51,8 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     opponents = load_opponents(
         lineup.players, temperature=options.temperature, settings=options.settings, device=device
     )
-    seat = HumanSeat(lineup.power, lineup.names, options.save or _own_file(options.resume) or _free_name())
+    saved = options.save or _own_file(options.resume) or free_path(FOLDER, "diplomacy", ".json")
+    seat = HumanSeat(lineup.power, lineup.names, saved)
     with said_if_long(COMPILING, shown=not options.quiet):
         game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
     game.save()  # now, so that a place that cannot be written ends the command, and no other game takes the name
@@ -65,8 +66,3 @@ def _own_file(resumed: Path | None) -> Path | None:
     from sparring.envs.diplomacy.records.saved_game import FORMAT
 
     return resumed if json.loads(resumed.read_bytes()).get("format") == FORMAT else None
-
-
-def _free_name() -> Path:
-    """Return the first of replays/diplomacy-1.json, replays/diplomacy-2.json ... that does not exist."""
-    return next(path for number in count(1) if not (path := FOLDER / f"diplomacy-{number}.json").exists())

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable
 from contextlib import suppress
-from threading import Thread
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -26,7 +24,7 @@ from sparring.envs.diplomacy.records.order_outcomes import KINDS
 from sparring.envs.diplomacy.records.timeline import winner
 from sparring.envs.text import Option
 from sparring.eval.diplomacy.page import encode_orders, encode_phase, page
-from sparring.eval.playing.connection import Send
+from sparring.eval.playing.connection import Send, in_thread
 from sparring.eval.playing.diplomacy.live_game import LiveDiplomacy
 from sparring.eval.playing.diplomacy.pages import play_page
 
@@ -95,14 +93,14 @@ class HostedDiplomacy:
         """Play this phase, and those after it in which the person has nothing to order."""
         loop, game, problem = asyncio.get_running_loop(), self._game, ""
 
-        def told(line: str) -> None:
+        def wait_for(line: str) -> None:
             with suppress(RuntimeError):  # the server has ended
                 loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._wait_for(line)))
 
         try:
             while True:
                 before = len(game.phases) - 1
-                await _in_thread(lambda: game.advance(told))
+                await in_thread(lambda: game.advance(wait_for))
                 await self._tell(self._phases(before))
                 if game.over or game.out or game.choices.lines:
                     break
@@ -185,25 +183,3 @@ def _option(option: Option) -> list[str]:
 
 def _province(location: int) -> str:
     return location_name(int(standard_board().province_of[location]))
-
-
-async def _in_thread(work: Callable[[], None]) -> None:
-    """Run `work` in a thread that does not keep the process alive after Ctrl-C, as an executor's would."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def finish(error: Exception | None) -> None:
-        if not done.cancelled():
-            done.set_exception(error) if error else done.set_result(None)
-
-    def run() -> None:
-        error: Exception | None = None
-        try:
-            work()
-        except Exception as caught:
-            error = caught
-        with suppress(RuntimeError):  # the server has ended
-            loop.call_soon_threadsafe(finish, error)
-
-    Thread(target=run, daemon=True).start()
-    await done

@@ -22,7 +22,7 @@ from sparring.envs.diplomacy.records.saved_game import save
 from sparring.envs.diplomacy.records.timeline import Phase, phases_of
 from sparring.envs.diplomacy.text.report import legal_alike
 from sparring.envs.text import Option
-from sparring.eval.playing.diplomacy.opponents import PhaseOpponents, Told
+from sparring.eval.playing.diplomacy.opponents import PhaseOpponents, WaitingFor
 
 
 @dataclass(frozen=True)
@@ -125,13 +125,13 @@ class LiveDiplomacy:
             raise InputError("there is nothing to undo")
         self._drafts.pop()
 
-    def advance(self, told: Told) -> None:
+    def advance(self, waiting_for: WaitingFor) -> None:
         """Let all order, carry the orders out and save the game; a unit of the person without an order holds.
 
         Raises `InputError` if an opponent fails; the phase and the drafts then stay as they are.
         """
         try:
-            self._opponents.order(self._batch, self._seed, told)
+            self._opponents.order(self._batch, self._seed, waiting_for)
         except BaseException:
             self._batch.orders.zero_()
             raise

@@ -22,7 +22,7 @@ from sparring.eval.diplomacy.settings import Settings
 
 Loaded = str | PolicyOrders | PythonOrders | LanguagePlayer
 """A bot by its name, or an object."""
-Told = Callable[[str], None]
+WaitingFor = Callable[[str], None]
 """Takes a line on what is being waited for."""
 
 
@@ -34,20 +34,20 @@ class PhaseOpponents:
         self._seats = [loaded[player] if player else None for player in players]
         self._bots = torch.tensor([_bot_of(seat) for seat in self._seats], dtype=torch.int32)
 
-    def order(self, batch: DiplomacyBatch, seed: int, told: Told) -> None:
+    def order(self, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
         """Write their orders into a batch of one game. Raises `InputError` if a player fails."""
         batch.players.copy_(self._bots[None])
         batch.draw_orders(seed)
         running = ~batch.done.bool()
         for power, seat in enumerate(self._seats):
             if isinstance(seat, PolicyOrders | PythonOrders):
-                told(f"{self._names[power]} orders for {POWERS[power]}")
+                waiting_for(f"{self._names[power]} orders for {POWERS[power]}")
                 seat.write(batch, power, running)
         models = {id(seat): seat for seat in self._seats if isinstance(seat, LanguagePlayer)}
         for model in models.values():
-            self._ask(model, batch, seed, told)
+            self._ask(model, batch, seed, waiting_for)
 
-    def _ask(self, model: LanguagePlayer, batch: DiplomacyBatch, seed: int, told: Told) -> None:
+    def _ask(self, model: LanguagePlayer, batch: DiplomacyBatch, seed: int, waiting_for: WaitingFor) -> None:
         """Let a language model order for all its powers in one call."""
         mine = [seat is model for seat in self._seats]
         asked = [[POLICY if own else codes.BOTS[0] for own in mine]]  # bots are not asked
@@ -56,7 +56,7 @@ class PhaseOpponents:
         if not prompts:
             return
         powers = ", ".join(POWERS[prompt.seat] for prompt in prompts)
-        told(f"{self._names[mine.index(True)]} thinks about {powers}")
+        waiting_for(f"{self._names[mine.index(True)]} thinks about {powers}")
         decisions = model.models[POLICY].decide(prompts)
         orders = written_orders(batch, list(zip(prompts, decisions, strict=True)))
         batch.orders.copy_(torch.where(orders != codes.NO_ORDER, orders, batch.orders))

@@ -19,7 +19,7 @@ from sparring.envs.dogfight.recording import short_names
 from sparring.envs.dogfight.rules import REGIMES, TICKS_PER_SECOND
 from sparring.eval.dogfight.players import Entrant
 from sparring.eval.dogfight.replay import write_replay
-from sparring.eval.playing.connection import Send
+from sparring.eval.playing.connection import Send, free_path, in_thread
 from sparring.eval.playing.dogfight.live_match import YOU, LiveMatch
 from sparring.eval.playing.dogfight.opponents import find_opponent, load_opponent
 from sparring.eval.playing.dogfight.pages import live_page
@@ -110,7 +110,7 @@ class FlightSession:
         if name not in self._entrants:
             await self._send({"kind": "note", "text": f"loading {name} ..."})
             # Loading takes seconds: a thread keeps the connection alive meanwhile.
-            self._entrants[name] = await asyncio.to_thread(lambda: load_opponent(find_opponent(name)))
+            self._entrants[name] = await in_thread(lambda: load_opponent(find_opponent(name)))
         seed = (self._stage.seed + self._matches) % 2**31
         self._matches += 1
         match = LiveMatch(self._entrants[name], regime=regime, seed=seed, rules=self._stage.rules)
@@ -118,9 +118,9 @@ class FlightSession:
         self._match = match
         wraps, note = match.rules == "challenge", f"{match.rules} rules · {regime}"
         names = [YOU, match.opponent.name]
-        told: dict[str, Any] = {"names": names, "short": short_names(*names), "regime": regime, "note": note}
-        told |= {"maxHp": match.max_hp, "wraps": wraps}
-        await self._send({"kind": "match", **told})
+        about: dict[str, Any] = {"names": names, "short": short_names(*names), "regime": regime, "note": note}
+        about |= {"maxHp": match.max_hp, "wraps": wraps}
+        await self._send({"kind": "match", **about})
         await self._send({"kind": "frame", **match.frame.message()})
         await self._send({"kind": "note", "text": "; ".join(match.opponent.notes)})
 
@@ -136,17 +136,9 @@ class FlightSession:
     async def _save(self, message: FlightMessage) -> None:
         require(self._match is not None and self._match.over, "a replay is saved after the end of the match")
         assert self._match is not None
-        path = _free_name(self._stage.folder)
+        path = free_path(self._stage.folder, "match", ".html")
         try:
             write_replay(path, [self._match.recording()])
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error.strerror}); give another --replays") from error
         await self._send({"kind": "note", "text": f"saved {path}"})
-
-
-def _free_name(folder: Path) -> Path:
-    """Return the first of match-1.html, match-2.html ... that does not exist."""
-    number = 1
-    while (path := folder / f"match-{number}.html").exists():
-        number += 1
-    return path
