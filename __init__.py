@@ -1,8 +1,8 @@
 """Sparring: adversarial games and the trainers that go with them.
 
 Importing it registers the games with Gymnasium and nothing more; the simulator (Warp, torch) loads with the first
-environment or call. The names below are the whole Python API, documented in docs/api.md; the command lines of
-`train.py` and `eval/run.py` are calls of them. The rooms are the packages `sparring.envs`, `sparring.agents`,
+environment or call. The names below are the whole Python API, documented in docs/api.md; `train.py` and the commands
+of `eval/` run the same code. The rooms are the packages `sparring.envs`, `sparring.agents`,
 `sparring.curriculum`, `sparring.configs` and `sparring.eval`, which lie as folders of these names beside this file.
 """
 
@@ -20,17 +20,33 @@ if TYPE_CHECKING:
     from sparring.configs.opponents import register_opponent as register_opponent
     from sparring.eval.api.evaluation import evaluate as evaluate
     from sparring.eval.api.evaluation import record as record
+    from sparring.eval.api.files import diplomacy_replay as diplomacy_replay
+    from sparring.eval.api.files import export as export
+    from sparring.eval.api.files import play as play
     from sparring.eval.api.loading import load as load
+    from sparring.eval.api.reports import curves as curves
+    from sparring.eval.api.reports import exploit as exploit
+    from sparring.eval.api.reports import payoff as payoff
+    from sparring.eval.api.reports import runs as runs
+    from sparring.eval.api.reports import seeds as seeds
 
 __all__ = [
     "Callback",
     "InputError",
     "RunProgress",
+    "curves",
+    "diplomacy_replay",
     "evaluate",
+    "exploit",
+    "export",
     "load",
+    "payoff",
+    "play",
     "record",
     "register_opponent",
+    "runs",
     "sb3_env",
+    "seeds",
     "train",
 ]
 
@@ -38,11 +54,19 @@ _PLACES = {
     "Callback": "sparring.agents.callbacks:Callback",
     "InputError": "sparring.configs.core.errors:InputError",
     "RunProgress": "sparring.agents.callbacks:RunProgress",
+    "curves": "sparring.eval.api.reports:curves",
+    "diplomacy_replay": "sparring.eval.api.files:diplomacy_replay",
     "evaluate": "sparring.eval.api.evaluation:evaluate",
+    "exploit": "sparring.eval.api.reports:exploit",
+    "export": "sparring.eval.api.files:export",
     "load": "sparring.eval.api.loading:load",
+    "payoff": "sparring.eval.api.reports:payoff",
+    "play": "sparring.eval.api.files:play",
     "record": "sparring.eval.api.evaluation:record",
     "register_opponent": "sparring.configs.opponents:register_opponent",
+    "runs": "sparring.eval.api.reports:runs",
     "sb3_env": "sparring.agents.baselines.sb3_env:make_sb3_env",
+    "seeds": "sparring.eval.api.reports:seeds",
 }
 """Modules of the names, which are imported on first use."""
 

@@ -27,13 +27,37 @@ Cell = TypeVar("Cell")
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Result of an evaluation in any game: its table as text and as data, and the files that belong to it."""
+class ReportText:
+    """A table as text and as data."""
 
     markdown: str
     """The table, as in eval.md; empty if nothing was played to its end."""
     json: str
-    """The text of eval.json, byte for byte."""
+    """The text of eval.json or of the command's JSON file, byte for byte."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The content of the JSON file: players, options, and a record for each row of the table."""
+        content: dict[str, Any] = json.loads(self.json)
+        return content
+
+    def __str__(self) -> str:
+        return self.markdown
+
+
+@dataclass(frozen=True)
+class CommandReport(ReportText):
+    """Result of `exploit.py`, `payoff.py`, `seeds.py` or `curves.py`: its table, and the files that belong to it."""
+
+    files: Mapping[Path, str | bytes] = field(default_factory=dict)
+    """Content by path, the JSON and markdown among them; empty if nothing is to be written."""
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation(ReportText):
+    """Result of an evaluation in any game: its table as text and as data, and the files that belong to it."""
+
     place: tuple[Path, str] | None = None
     """Folder and name, without suffix, under which the command line writes both."""
     outputs: Mapping[Path, Callable[[Path], None]] = field(default_factory=dict)
@@ -44,15 +68,6 @@ class Evaluation:
     """What ended the games early; the table is then of those played."""
     cut_note: str = ""
     quiet: bool = False
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The content of eval.json: games, seed, player, and a record for each row of the table."""
-        content: dict[str, Any] = json.loads(self.json)
-        return content
-
-    def __str__(self) -> str:
-        return self.markdown
 
 
 @dataclass(frozen=True)
@@ -146,15 +161,26 @@ def make_folders(folders: Iterable[Path | None], *, files: Iterable[Path | None]
             raise InputError(f"{path}: is a folder; give the name of a file")
 
 
+def publish_report(report: CommandReport) -> int:
+    """Print and write a report, and return the exit code."""
+    publish(report.markdown, report.files, quiet=report.quiet)
+    return 0
+
+
 def publish(text: str, files: Mapping[Path, str | bytes], *, quiet: bool = False) -> None:
     """Print `text`, write the `files` of one folder, and print their names; if `quiet`, only write them."""
     if not quiet:
         print(text)
-    for path, data in files.items():
-        write(path, partial(write_atomically, data=data))
+    write_files(files)
     if files and not quiet:
         first, *others = files
         print("Wrote", ", ".join([str(first), *(path.name for path in others)]))
+
+
+def write_files(files: Mapping[Path, str | bytes]) -> None:
+    """Write content by path, each file atomically. Raises `InputError` if one cannot be written."""
+    for path, data in files.items():
+        write(path, partial(write_atomically, data=data))
 
 
 def publish_results(folder: Path | None, name: str, text: str, data: str, *, quiet: bool = False) -> None:

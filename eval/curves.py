@@ -10,12 +10,13 @@ during training.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from runpy import run_path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/curves.py")
@@ -23,8 +24,7 @@ if not __package__:  # Run as a script, possibly before installation.
 import numpy as np
 
 from sparring.configs.core.errors import InputError, choose, one_line
-from sparring.configs.core.files import write_atomically
-from sparring.eval.command import make_folders, run_command, write
+from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.parser import Parser, check_number, read_names
 from sparring.eval.plots import check_matplotlib
 from sparring.eval.plots.history import MILLION, Curve, CurveGroup, RunHistory, mean, read_history
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sparring.eval.plots.panels import Panel
 
 FORMS = (".png", ".svg")
+PICTURE = Path("curves.png")
 USUAL = ("rollout/win_rate", "rollout/recent_return", "rollout/reward", "benchmark/reward_mean")
 """Default metric: the first of these that all runs have."""
 SMOOTH = "[1, 10000]"
@@ -61,20 +62,22 @@ class CurveOptions:
     by_update: bool
     events: bool
     title: str
-    out: Path
+    out: Path | None
+    """None if no picture is drawn."""
     command: str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/curves.py", _run, arguments)
+    return run_command("eval/curves.py", lambda words: publish_report(curves(words)), arguments)
 
 
-def read_options(arguments: Sequence[str]) -> CurveOptions:
-    """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
+def read_options(arguments: Sequence[str], *, out: Path | None = PICTURE) -> CurveOptions:
+    """Parse the command line; `out` is the default of --out. Raises `InputError`, in one line; exits after --help."""
     values = _parser().read(arguments)
+    values["out"] = values["out"] or out
     check_number("--smooth", values["smooth"], SMOOTH)
-    if values["out"].suffix not in FORMS:
+    if values["out"] and values["out"].suffix not in FORMS:
         raise InputError(f"--out {str(values['out'])!r}: must end in {' or '.join(FORMS)}")
     if not values["groups"]:
         raise InputError("no runs are given: name one or more before the options, or LABEL=RUN,RUN for a group")
@@ -123,6 +126,19 @@ def curves_markdown(groups: Sequence[CurveGroup], metrics: Sequence[str], *, smo
     return "\n\n".join(parts) + "\n"
 
 
+def curves_json(groups: Sequence[CurveGroup], metrics: Sequence[str], options: CurveOptions) -> str:
+    """Return the points as JSON: for each metric the groups, and for each group the curves of its runs."""
+    axis = "updates" if options.by_update else "env_steps"
+    content = {
+        metric: [
+            {"group": group.label, "runs": [_points(group, k, curve, axis) for k, curve in enumerate(found)]}
+            for group, found in ((group, group.curves(metric, smooth=options.smooth)) for group in groups)
+        ]
+        for metric in metrics
+    }
+    return json.dumps({"kind": "curves", "smooth": options.smooth, "metrics": content, "command": options.command})
+
+
 def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options: CurveOptions) -> bytes:
     """Return the picture in the format of the suffix of --out. Raises `InputError` if matplotlib is missing."""
     check_matplotlib()
@@ -140,7 +156,12 @@ def curves_picture(groups: Sequence[CurveGroup], metrics: Sequence[str], options
         marks=marks,
         note=_note(groups, options.smooth, first if marks else None),
     )
+    assert options.out is not None
     return draw(chart, options.out.suffix.removeprefix("."))
+
+
+def _points(group: CurveGroup, k: int, curve: Curve, axis: str) -> dict[str, Any]:
+    return {"run": group.runs[k].name, axis: curve.steps.tolist(), "values": curve.values.tolist()}
 
 
 def _usual(runs: Sequence[RunHistory]) -> str:
@@ -192,17 +213,19 @@ def _read_group(text: str) -> tuple[str, tuple[str, ...]]:
     return label, runs
 
 
-def _run(arguments: Sequence[str]) -> int:
-    options = read_options(arguments)
+def curves(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
+    """Read the runs that a command line names, and draw them. Without `keep`, only if --out names the picture.
+
+    Raises `InputError` for bad input.
+    """
+    options = read_options(arguments, out=PICTURE if keep else None)
     make_folders([], files=[options.out])
     groups = read_groups(options)
     metrics = choose_metrics(options, groups)
     unit = 1.0 if options.by_update else MILLION
     text = curves_markdown(groups, metrics, smooth=options.smooth, unit=unit)
-    picture = curves_picture(groups, metrics, options)
-    write(options.out, lambda path: write_atomically(path, picture))
-    print(f"{text}\nWrote {options.out}")
-    return 0
+    files = {options.out: curves_picture(groups, metrics, options)} if options.out else {}
+    return CommandReport(text, curves_json(groups, metrics, options), files)
 
 
 def _parser() -> Parser:
@@ -230,9 +253,7 @@ def _parser() -> Parser:
         "--no-events", dest="events", action="store_false", help="no vertical lines where phases and stages begin"
     )
     parser.add_argument("--title", default="", metavar="T", help="a line above the picture")
-    parser.add_argument(
-        "--out", type=Path, default=Path("curves.png"), metavar="FILE", help=".png or .svg (default: curves.png)"
-    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f".png or .svg (default: {PICTURE})")
     return parser
 
 

@@ -80,6 +80,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command("eval/diplomacy_replay.py", _run, arguments)
 
 
+def write_game(arguments: Sequence[str]) -> tuple[Path, ...]:
+    """Play or read the game that a command line says, write it, and return the files. Raises `InputError`."""
+    options = read_options(arguments)
+    lineup = find_lineup(options.players)
+    if options.game is not None and not holds(options.game.is_file):
+        raise InputError(f"--game {str(options.game)!r}: no such file")
+    make_folders([], files=options.files)
+    announce_loading(quiet=options.quiet)
+    if options.game is None:
+        game, players = play(options, lineup), [display_name(player) for player in lineup]
+        _publish(options, game, phases_of(game), players)
+    else:
+        _publish(options, *_read(options.game))
+    return tuple(options.files)
+
+
 def read_options(arguments: Sequence[str]) -> ReplayOptions:
     """Parse the command line. Raises `InputError` with a one-line message; exits after --help."""
     values = _parser().read(arguments)
@@ -110,17 +126,7 @@ def play(options: ReplayOptions, lineup: Sequence[Player]) -> list[PhaseRecord]:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = read_options(arguments)
-    lineup = find_lineup(options.players)
-    if options.game is not None and not holds(options.game.is_file):
-        raise InputError(f"--game {str(options.game)!r}: no such file")
-    make_folders([], files=options.files)
-    announce_loading(quiet=options.quiet)
-    if options.game is None:
-        game, players = play(options, lineup), [display_name(player) for player in lineup]
-        _publish(options, game, phases_of(game), players)
-    else:
-        _publish(options, *_read(options.game))
+    write_game(arguments)
     return 0
 
 

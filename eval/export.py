@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from runpy import run_path
 
@@ -23,12 +24,24 @@ from sparring.eval.command import run_command
 from sparring.eval.parser import Parser
 
 
+@dataclass(frozen=True)
+class ExportedPolicy:
+    """A written ONNX file: its observations, size in weights and bytes, and largest difference from torch."""
+
+    path: Path
+    observations: int
+    parameters: int
+    size: int
+    difference: float
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
     return run_command("eval/export.py", _run, arguments)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def export_policy(arguments: Sequence[str]) -> ExportedPolicy:
+    """Write the policy that a command line names. Raises `InputError` for bad input, or one that cannot be exported."""
     checkpoint, out = _read(arguments)
     from sparring.agents.opponents.dogfight.onnx_file import read_onnx
     from sparring.agents.policies.checkpoint import load_checkpoint
@@ -37,9 +50,14 @@ def _run(arguments: Sequence[str]) -> int:
     policy, path = load_checkpoint(checkpoint), out or checkpoint.with_suffix(".onnx")
     difference = export(policy, path)
     written = read_onnx(path)
-    size = f"{written.parameters:,} parameters, {written.size:,} bytes"
-    print(f"Wrote {path}: float32[1, {policy.network.obs_dim}] -> float32[1, 3], {size}")
-    print(f"Largest difference from torch on random observations: {difference:.2g}")
+    return ExportedPolicy(path, policy.network.obs_dim, written.parameters, written.size, difference)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    done = export_policy(arguments)
+    size = f"{done.parameters:,} parameters, {done.size:,} bytes"
+    print(f"Wrote {done.path}: float32[1, {done.observations}] -> float32[1, 3], {size}")
+    print(f"Largest difference from torch on random observations: {done.difference:.2g}")
     return 0
 
 

@@ -25,7 +25,7 @@ from sparring.agents.opponents.suggestions import check_game
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError
 from sparring.envs.dogfight import GAME
-from sparring.eval.command import make_folders, publish, run_command, use_machine
+from sparring.eval.command import CommandReport, make_folders, publish_report, run_command, use_machine
 from sparring.eval.dogfight.command import make_plan, make_report
 from sparring.eval.dogfight.matrix import Payoffs, payoff_json, payoff_markdown, payoff_picture
 from sparring.eval.parser import Parser, PlayOptions, add_conditions, add_players, add_results, check_number
@@ -57,7 +57,7 @@ class PayoffOptions(PlayOptions):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/payoff.py", _run, arguments)
+    return run_command("eval/payoff.py", lambda words: publish_report(payoff(words)), arguments)
 
 
 def read_options(arguments: Sequence[str]) -> PayoffOptions:
@@ -94,23 +94,25 @@ def play(options: PayoffOptions, folder: Path, opponents: Sequence[Player]) -> P
     return Payoffs(folder.name, frozen, others, report)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
+    """Play what a command line says. Without `keep`, there are no files unless --out names the picture.
+
+    Raises `InputError` for bad input.
+    """
     options = read_options(arguments)
     folder = find_run(options.ckpt, GAME)
     opponents = [find_player(name, GAME, bare=GAME.bots) for name in options.opponents]
     check_game(GAME, folder / FINAL, *opponents)
-    picture = options.out or folder / "payoff.png"
+    picture = options.out or (folder / "payoff.png" if keep else None)
     make_folders([], files=[picture])
-    check_matplotlib()
+    if picture:
+        check_matplotlib()
     payoffs = play(options, folder, opponents)
-    text = payoff_markdown(payoffs, picture.name)
-    files: dict[Path, str | bytes] = {
-        picture: payoff_picture(payoffs),
-        picture.with_suffix(".json"): payoff_json(payoffs),
-        picture.with_suffix(".md"): text,
-    }
-    publish(text, files, quiet=options.quiet)
-    return 0
+    text, data = payoff_markdown(payoffs, picture.name if picture else ""), payoff_json(payoffs)
+    if picture is None:
+        return CommandReport(text, data, quiet=options.quiet)
+    files = {picture: payoff_picture(payoffs), picture.with_suffix(".json"): data, picture.with_suffix(".md"): text}
+    return CommandReport(text, data, files, options.quiet)
 
 
 def _check_players(entrants: Sequence[Entrant]) -> list[str]:

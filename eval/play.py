@@ -31,10 +31,11 @@ FIRST = next(iter(COMMANDS))
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command(SCRIPT, _run, arguments)
+    return run_command(SCRIPT, serve_opponent, arguments)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def serve_opponent(arguments: Sequence[str]) -> int:
+    """Serve the game that a command line says until the process is interrupted. Raises `InputError` for bad input."""
     load(COMMANDS[env_of(arguments)])(arguments)
     return 0
 

@@ -17,7 +17,7 @@ if not __package__:  # Run as a script, possibly before installation.
 import typer
 
 from sparring.eval.experiments.commands import analysis, listing, reading, sweeps, watching
-from sparring.eval.experiments.exit_codes import run_app
+from sparring.eval.experiments.exit_codes import call_app, run_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,6 +37,11 @@ reading.add_commands(app)
 watching.add_commands(app)
 analysis.add_commands(app)
 sweeps.add_commands(app)
+
+
+def call(arguments: Sequence[str]) -> object:
+    """Run a command line and return what its command does. Raises `InputError` for bad input."""
+    return call_app("eval/runs.py", app, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ if not __package__:  # Run as a script, possibly before installation.
     run_path(str(Path(__file__).parents[1] / "configs" / "installed.py"))["check_installed"]("eval/seeds.py")
 
 from sparring.configs.core.errors import InputError
-from sparring.eval.command import make_folders, publish_results, run_command
+from sparring.eval.command import CommandReport, make_folders, publish_report, run_command
 from sparring.eval.parser import SEED, Parser, check_number
 from sparring.eval.stats.results import RunGroup, read_groups
 from sparring.eval.stats.tables import percent, table
@@ -70,7 +70,7 @@ class SeedRow:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (`sys.argv` by default) and return the exit code."""
-    return run_command("eval/seeds.py", _run, arguments)
+    return run_command("eval/seeds.py", lambda words: publish_report(seeds(words)), arguments)
 
 
 def read_options(arguments: Sequence[str]) -> SeedOptions:
@@ -164,14 +164,15 @@ def _estimate(estimate: Estimate) -> list[str]:
     return [percent(estimate.value), f"{percent(low)} to {percent(high)}"]
 
 
-def _run(arguments: Sequence[str]) -> int:
+def seeds(arguments: Sequence[str]) -> CommandReport:
+    """Sum up the evaluations that a command line names. Raises `InputError` for bad input."""
     options = read_options(arguments)
     make_folders([options.out])
     ours, theirs = read_groups(options.runs, options.against)
     rows = summarize_groups(ours, theirs, seed=options.seed, resamples=options.resamples)
     text, data = seeds_markdown(ours, theirs, rows, options.command), seeds_json(ours, theirs, rows, options)
-    publish_results(options.out, "seeds", text, data)
-    return 0
+    files = {options.out / "seeds.json": data, options.out / "seeds.md": text} if options.out else {}
+    return CommandReport(text, data, files)
 
 
 def _parser() -> Parser:

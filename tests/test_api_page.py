@@ -45,6 +45,11 @@ def test_the_examples_run(here, capsys):
         "n_steps=256, batch_size=2048": "n_steps=4",
         "500_000": "256",
         '"agent.zip", opponents="ace")': '"agent.zip", opponents="ace", games=2)',
+        "snapshots=4, games=20": "snapshots=4, games=2",
+        '{"ppo.learning_rate": 3e-4}, steps=2_000_000, seeds=3': (
+            '{"env.num_envs": 10, "ppo.rollout_steps": 10, "ppo.minibatch_size": 100, "evaluation.every": 1}, '
+            'steps=100, seeds=1, games=2, device="cpu", threads=1, out="responses"'
+        ),
     }
     for code in smaller(CODES, sizes):
         exec(compile(code, "docs/api.md", "exec"), names)
@@ -57,7 +62,7 @@ def test_the_examples_run(here, capsys):
     assert names["info"]["outcome"] in (-1, 0, 1)
     assert names["evaluation"].data["seed"] == 7
     assert {path.name for path in here.iterdir()} == {
-        *("checkpoints", "match.html", "match.gif", "game.html", "agent.zip"),
+        *("checkpoints", "match.html", "match.gif", "game.html", "agent.zip", "agent.onnx", "france.html", "responses"),
     }
 
 
@@ -83,7 +88,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = sparring.evalute
 
 
-@pytest.mark.parametrize("name", ["", "train", "evaluate", "load", "record", "Callback", "InputError"])
+@pytest.mark.parametrize("name", ["", "train", "evaluate", "record", "exploit", "play", "Callback", "InputError"])
 def test_importing_a_name_stays_light(name):
     heavy = "{'torch', 'warp', 'stable_baselines3', 'transformers', 'matplotlib'} & set(sys.modules)"
     code = f"import sys, sparring; {f'sparring.{name}' if name else 'pass'}; print({heavy})"
@@ -98,6 +103,8 @@ def test_importing_a_name_stays_light(name):
         "sparring.train('rookworld_grpo', {'dry_run': True})",
         "sparring.load('no_such_run')",
         "sparring.evaluate('bot:ace', games=3)",
+        "sparring.exploit('bot:ace')",
+        "sparring.export('bot:ace')",
     ],
 )
 def test_bad_input_is_answered_without_torch(call):

@@ -1,1 +1,1 @@
-"""The calls of `import sparring` that load, evaluate and record players."""
+"""The calls of `import sparring` that load, evaluate, record, report on, export and play against players."""

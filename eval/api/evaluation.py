@@ -15,6 +15,7 @@ from typing import Any
 from sparring.configs.core.errors import InputError, listed
 from sparring.configs.opponents import opponent_text
 from sparring.eval import run
+from sparring.eval.api.arguments import option_words, quiet_words
 from sparring.eval.command import Evaluation, RecordingOptions, publish_evaluation, write
 
 REPEATED = ("require",)
@@ -62,26 +63,5 @@ def record(player: Any, path: str | Path, *, progress: bool = False, **options: 
 
 def as_arguments(player: Any, options: Mapping[str, Any], *, progress: bool) -> list[str]:
     """Return the words of the command line for a player and options."""
-    words = []
-    if player is not None:
-        words += ["--ckpt", opponent_text(player)]
-    for key, value in options.items():
-        name = f"--{key.rstrip('_').replace('_', '-')}"
-        if key in REPEATED and not isinstance(value, str):
-            words += [word for one in value for word in (name, str(one))]
-        else:
-            words += _option(name, value)
-    return [*words, *([] if progress else ["--quiet"])]
-
-
-def _option(name: str, value: Any) -> list[str]:
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [name]
-    if isinstance(value, Mapping):
-        return [name, *(f"{key}={item}" for key, item in value.items())]
-    if isinstance(value, list | tuple):
-        return [name, *map(opponent_text, value)]
-    text = opponent_text(value)
-    return [f"{name}={text}"] if text.startswith("-") else [name, text]
+    words = [] if player is None else ["--ckpt", opponent_text(player)]
+    return [*words, *option_words(options, repeated=REPEATED), *quiet_words(progress=progress)]

@@ -68,8 +68,8 @@ def payoff_json(payoffs: Payoffs) -> str:
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def payoff_markdown(payoffs: Payoffs, picture: str) -> str:
-    """Return markdown with the image `picture`, its matrix, and the ratings."""
+def payoff_markdown(payoffs: Payoffs, picture: str = "") -> str:
+    """Return markdown with the image `picture`, if there is one, its matrix, and the ratings."""
     report = payoffs.report
     rows = [
         [name, *("" if np.isnan(share) else percent(share) for share in row)]
@@ -79,7 +79,7 @@ def payoff_markdown(payoffs: Payoffs, picture: str) -> str:
     parts = [
         f"# Payoff matrix of {payoffs.run}: {title(report)}",
         conditions(report),
-        f"![Payoff matrix]({picture})",
+        *([f"![Payoff matrix]({picture})"] if picture else []),
         "Points of the row against the column in %, a draw being half a point for each; policies by env steps.",
         table(["", *payoffs.names], rows),
         ratings_markdown(report, report.regimes[0]),

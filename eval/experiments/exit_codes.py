@@ -18,11 +18,8 @@ NOT_FOUND, DAMAGED, NETWORK = 3, 4, 5
 
 def run_app(name: str, app: typer.Typer, arguments: Sequence[str] | None) -> int:
     """Return the exit code of a Typer app; errors are one line on stderr. A command may return its own exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = typer.main.get_command(app).main(words, prog_name=name, standalone_mode=False)
-    except CommandLineError as error:
-        return _say(name, error.format_message(), BAD_INPUT)  # type: ignore[attr-defined]
+        code = call_app(name, app, sys.argv[1:] if arguments is None else arguments)
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except InputError as error:
@@ -31,6 +28,14 @@ def run_app(name: str, app: typer.Typer, arguments: Sequence[str] | None) -> int
         sys.stderr.close()
         return 0
     return code if isinstance(code, int) else 0
+
+
+def call_app(name: str, app: typer.Typer, arguments: Sequence[str]) -> object:
+    """Return what the command returns. Raises `InputError` for bad input, an error of Typer's among it."""
+    try:
+        return typer.main.get_command(app).main(list(arguments), prog_name=name, standalone_mode=False)
+    except CommandLineError as error:
+        raise InputError(error.format_message()) from error  # type: ignore[attr-defined]
 
 
 def code_of(error: InputError) -> int:
