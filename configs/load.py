@@ -26,6 +26,7 @@ from sparring.configs.core.errors import ConfigError, choose, listed
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.kinds import declared
 from sparring.configs.opponents import code_to_type, opponent_text
+from sparring.configs.resume_hint import missing_opponents, resume_call
 from sparring.configs.scale import shrink
 from sparring.configs.schema import RUNS, RunConfig
 from sparring.configs.serialization import from_plain, read_yaml, to_plain, unknown_key
@@ -46,6 +47,10 @@ COMPOSING_ERRORS = (
 PLAIN_TEXT = re.compile(r"[\w./:@%+-]*")
 """Texts that need no quotes on the command line."""
 PURPOSE = re.compile(r"^# Purpose: (.+)$", re.MULTILINE)
+
+
+class UnregisteredOpponentError(ConfigError):
+    """A run whose opponent is a Python object that this process has not registered."""
 
 
 def load(overrides: Sequence[str]) -> RunConfig:
@@ -138,6 +143,18 @@ def _check_scale_stays(stored: RunConfig, config: RunConfig) -> None:
         raise ConfigError(
             f"scale={config.scale:g}: the run was started at scale={stored.scale:g}, which its numbers have already; "
             f"leave it out to continue, or begin another run with +run=NAME scale={config.scale:g}"
+        )
+
+
+def _check_opponents_are_known(stored: RunConfig, name: str, folder: str) -> None:
+    """Refuse to continue a run whose opponents only another script can register."""
+    if missing := missing_opponents(stored):
+        call = resume_call(
+            [f"resume={name}", *([f"checkpoint_dir={folder}"] if folder != RunConfig.checkpoint_dir else [])]
+        )
+        raise UnregisteredOpponentError(
+            f"resume={name}: its opponent {missing[0]} is neither a run nor registered here; call {call} in the script "
+            f"that calls register_opponent({missing[0]!r})"
         )
 
 
@@ -238,9 +255,10 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
         stored = from_stored(read_yaml(read_regular_text(path)))
+        _check_opponents_are_known(stored, given["resume"], _checkpoint_dir(parsed))
         if not is_retired(stored.env.id):
             validate(stored, started=True)
-    except IrregularFileError:
+    except (IrregularFileError, UnregisteredOpponentError):
         raise
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: is no configuration of this version: {error}") from error

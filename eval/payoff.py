@@ -111,7 +111,11 @@ def payoff(arguments: Sequence[str], *, keep: bool = True) -> CommandReport:
     text, data = payoff_markdown(payoffs, picture.name if picture else ""), payoff_json(payoffs)
     if picture is None:
         return CommandReport(text, data, quiet=options.quiet)
-    files = {picture: payoff_picture(payoffs), picture.with_suffix(".json"): data, picture.with_suffix(".md"): text}
+    files: dict[Path, str | bytes] = {
+        picture: payoff_picture(payoffs),
+        picture.with_suffix(".json"): data,
+        picture.with_suffix(".md"): text,
+    }
     return CommandReport(text, data, files, options.quiet)
 
 

@@ -30,6 +30,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
 from sparring.configs.core.typed import within
+from sparring.configs.resume_hint import resume_hint
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
 from sparring.configs.stored.resume_changes import moved_by_length
@@ -97,9 +98,9 @@ class RunSession:
             self._release()
             raise
         self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
-        self.stop = StopRequest(config.grace_seconds, self.folder.name)
+        self.hint = resume_hint(config)
+        self.stop = StopRequest(config.grace_seconds, self.hint)
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
-        self.hint = f"continue with: python train.py resume={self.folder.name}"
         self._saved_at = time.monotonic()
         for text in [*opened.alerts, *self.logger.damage]:
             self.alert(text)

@@ -27,12 +27,12 @@ class Stopped(SystemExit):
 class StopRequest:
     """Within this context the first SIGINT or SIGTERM sets `signal`; a second, or `grace` seconds, raise `Stopped`.
 
-    Outside the main thread signals cannot be handled, and it does nothing. `run` is the name that continues the run.
+    Outside the main thread signals cannot be handled, and it does nothing. `hint` says how the run is continued.
     """
 
-    def __init__(self, grace: float, run: str = "") -> None:
+    def __init__(self, grace: float, hint: str = "") -> None:
         self.grace = grace
-        self._hint = f"; continue with: python train.py resume={run}" if run else ""
+        self._hint = f"; {hint}" if hint else ""
         self.signal = 0
         self._main = threading.current_thread() is threading.main_thread()
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from dataclasses import replace
@@ -10,10 +11,13 @@ from pathlib import Path
 import onnx
 import pytest
 
+import sparring
 from sparring.agents.opponents.training import find_opponents
 from sparring.agents.trainers import train
+from sparring.configs import opponents as registry
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.load import load
+from sparring.configs.resume_hint import resume_hint
 from sparring.configs.schema import (
     DogfightEnvConfig,
     DogfightRunConfig,
@@ -25,6 +29,7 @@ from sparring.configs.schema import (
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.opponent_names import label_of, labelled_phases, opponent_labels, opponent_phases
 from sparring.envs.dogfight.rules import BOTS
+from tests.agents.opponents import players
 from tests.agents.ppo.small_run import config, metrics, state_of, untimed
 from tests.agents.stop_after import StopAfter
 from tests.eval.onnx_export.onnx_models import linear
@@ -178,6 +183,36 @@ def test_only_code_that_the_command_line_names_is_run(tmp_path):
     final = train(typed(tmp_path, "resume=one", "max_updates=2", f"against='{DIVER}'"))
     rows = [json.loads(line) for line in (final.parent / "metrics.jsonl").read_text().splitlines()]
     assert len([row for row in rows if "event" not in row]) == 2
+
+
+def test_a_run_with_a_registered_opponent_says_that_its_script_continues_it(tmp_path, monkeypatch, capsys):
+    """The call that the message gives continues the run where the name is registered; the command line refuses it."""
+    monkeypatch.setattr(registry, "_registered", {})
+    sparring.register_opponent("mine")(players.Diver)
+    options = dict(text.split("=") for text in SMALL) | {"checkpoint_dir": str(tmp_path), "logger.progress": True}
+    stop = StopAfter("rollout/reward")
+    sparring.train("best_response", {**options, "against": "mine", "name": "hawk", "max_updates": 3}, callbacks=[stop])
+    said = capsys.readouterr().out
+    hint = re.search(r"continue with: (.*)", said).group(1)
+    call, _, where = hint.partition(" in the script that registers ")
+    assert where == "mine"
+    assert call == f"sparring.train(overrides=['resume=hawk', 'checkpoint_dir={tmp_path}'])"
+    registry._registered.clear()
+    assert sparring.train.main(["resume=hawk", f"checkpoint_dir={tmp_path}"]) == 2
+    why = "its opponent mine is neither a run nor registered here"
+    fix = f"call {call} in the script that calls register_opponent('mine')"
+    assert capsys.readouterr().err == f"train.py: resume=hawk: {why}; {fix}\n"
+    sparring.register_opponent("mine")(players.Diver)
+    assert eval(call).is_file()
+    rows = [json.loads(line) for line in (tmp_path / "hawk" / "metrics.jsonl").read_text().splitlines()]
+    assert len([row for row in rows if "event" not in row]) == 3
+
+
+def test_a_run_of_a_module_says_the_option_that_names_it_again(tmp_path):
+    hint = resume_hint(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one"))
+    words = shlex.split(hint.removeprefix("continue with: python train.py "))
+    assert words == ["resume=one", f"checkpoint_dir={tmp_path}", f"against={DIVER}"]
+    assert resume_hint(load(["+run=quickstart", "name=two"])) == "continue with: python train.py resume=two"
 
 
 @pytest.mark.parametrize(
