@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import InputError, suggestion
-from sparring.configs.schema import LABEL, DogfightRunConfig, RunConfig
+from sparring.configs.schema import LABEL, DiplomacyRunConfig, DogfightRunConfig, NamedOpponentsRunConfig, RunConfig
 
 REFERENCE = re.compile(r"(?!bot:)[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*")
 """`module:Name`; `bot:NAME` is a bot."""
@@ -31,7 +31,7 @@ def register_opponent(name: str) -> Callable[[Source], Source]:
     """
     if wrong := complaint(name, LABEL):
         raise InputError(f"register_opponent({name!r}): {wrong}")
-    if name in DogfightRunConfig.bots:
+    if name in (*DogfightRunConfig.bots, *DiplomacyRunConfig.bots):
         raise InputError(f"register_opponent({name!r}): is a bot's name; choose another")
 
     def register(source: Source) -> Source:
@@ -80,6 +80,11 @@ def is_reference(text: str) -> bool:
     return REFERENCE.fullmatch(text) is not None
 
 
+def is_code(text: object) -> bool:
+    """Return True for the name of a Python object: `module:Name`, or a registered name."""
+    return isinstance(text, str) and (text in _registered or is_reference(text))
+
+
 def named_source(text: str) -> Any:
     """Return the object registered as `text`, or import the reference `text`, which runs the module's code.
 
@@ -103,7 +108,7 @@ def named_source(text: str) -> Any:
 
 def named_opponents(config: RunConfig) -> dict[str, list[str]]:
     """Return the opponents of a configuration by the key that names them, bots included."""
-    if not isinstance(config, DogfightRunConfig):
+    if not isinstance(config, NamedOpponentsRunConfig):
         return {}
     stages = {
         f"phases.{p}.stages.{s}.bots": list(stage.bots)

@@ -147,7 +147,7 @@ class StageConfig:
     at: int = option(0, COUNT)
     """Update of the phase at which the stage starts."""
     bots: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
-    """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`. In the dogfight also checkpoints, ONNX files
+    """By name: the dogfight's `BOTS`, or `DIPLOMACY_BOTS` and `SEED_BOTS`; also checkpoints, ONNX files (the dogfight)
     and Python objects (docs/opponents.md)."""
     weights: list[float] = field(default_factory=list, metadata={"allowed": "(0, 1000]"})
     """Shares of the bots, relative to each other; empty is equal shares."""
@@ -352,21 +352,27 @@ class PPORunConfig(RunConfig):
 
 
 @dataclass
-class DogfightRunConfig(PPORunConfig):
-    """PPO in the dogfight. The defaults alone are a small valid run: all five bots from the start."""
-
-    game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
+class NamedOpponentsRunConfig(PPORunConfig):
+    """PPO in a game whose opponents may be policies and Python objects beside bots."""
 
     against: str = option("", Form(f"({OPPONENT.pattern})?", OPPONENT.text))
     """The only opponent, in place of the bots of every stage: what a stage's `bots` take. Empty keeps the stages."""
     opponents: list[str] = field(default_factory=list, metadata={"allowed": OPPONENT})
     """Further opponents. One that a stage names plays there, any other joins the bots of every stage."""
+
+
+@dataclass
+class DogfightRunConfig(NamedOpponentsRunConfig):
+    """PPO in the dogfight. The defaults alone are a small valid run: all five bots from the start."""
+
+    game, title, bots, seats = DOGFIGHT, "the dogfight", BOTS, 2
+
     env: DogfightEnvConfig = field(default_factory=DogfightEnvConfig)
 
 
 @dataclass
-class DiplomacyRunConfig(PPORunConfig):
-    """PPO in Diplomacy: orders are chosen, opponents are bots."""
+class DiplomacyRunConfig(NamedOpponentsRunConfig):
+    """PPO in Diplomacy: orders are chosen, all six other powers of a game are the same opponent."""
 
     game, title, bots, seats = DIPLOMACY, "Diplomacy", (*DIPLOMACY_BOTS, *SEED_BOTS), 7
     lacks = (

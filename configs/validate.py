@@ -17,10 +17,10 @@ from sparring.configs.schema import (
     DIPLOMACY,
     GYMNASIUM,
     RUNS,
-    DogfightRunConfig,
     EvaluationConfig,
     GRPORunConfig,
     LanguageRunConfig,
+    NamedOpponentsRunConfig,
     PhaseConfig,
     PPORunConfig,
     RunConfig,
@@ -161,7 +161,7 @@ def _check_stage(key: str, stage: StageConfig, config: PPORunConfig) -> None:
 
 def _check_named(config: PPORunConfig) -> None:
     """Check the opponents named for the whole run."""
-    if not isinstance(config, DogfightRunConfig):
+    if not isinstance(config, NamedOpponentsRunConfig):
         return
     for index, name in enumerate(config.opponents):
         _check_opponent(f"opponents.{index}", name, config)
@@ -179,7 +179,7 @@ def _check_opponent(key: str, name: str, config: PPORunConfig) -> None:
     """Refuse a plain word that is no bot, registered opponent or run; files are looked for when the run starts."""
     if name in config.bots:
         return
-    files = isinstance(config, DogfightRunConfig)
+    files = isinstance(config, NamedOpponentsRunConfig)
     if files and (name in registered() or any(mark in name for mark in "/.:") or (CHECKPOINTS / name).is_dir()):
         return
     known = (*config.bots, *registered()) if files else config.bots

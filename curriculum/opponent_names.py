@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from sparring.configs.schema import DogfightRunConfig, PhaseConfig, PPORunConfig, StageConfig
+from sparring.configs.schema import NamedOpponentsRunConfig, PhaseConfig, PPORunConfig, StageConfig
 from sparring.curriculum.league.league import BASE_MODEL, CHALLENGER
 
 TAKEN = ("selfplay", CHALLENGER, BASE_MODEL)
@@ -43,7 +43,7 @@ def opponent_phases(config: PPORunConfig) -> list[PhaseConfig]:
 
     `against` replaces the bots of every stage. Of `opponents`, those that no stage names join every stage.
     """
-    if not isinstance(config, DogfightRunConfig):
+    if not isinstance(config, NamedOpponentsRunConfig):
         return config.phases
     named = {bot for phase in config.phases for stage in phase.stages for bot in stage.bots}
     joining = [] if config.against else [text for text in config.opponents if text not in named]

@@ -71,8 +71,8 @@ class Game:
     ppo_task: str = ""
     """Adapter for PPO training (`agents/ppo/tasks`)."""
     opponents: str = ""
-    """Function that returns a bot's name or an object with `check(contract)` and `act(obs)` for anything that names an
-    opponent; empty if only bots are."""
+    """Function that returns a bot's name, or an object that plays beside the bots, for anything that names an opponent
+    and a device; empty if only bots are."""
     policy_loader: str = ""
     """Loader of its policies for `sparring.load`: a function of a file and a device."""
     evaluation: str = ""

@@ -21,7 +21,7 @@ from sparring.agents.opponents.players import ONNX, Player, content_of, find_pla
 from sparring.agents.opponents.suggestions import MODEL_FOLDER, RELEASED, current_id, trained_in
 from sparring.configs.core.errors import choose
 from sparring.configs.language import ADAPTER
-from sparring.configs.opponents import is_reference, registered
+from sparring.configs.opponents import is_code
 from sparring.envs.game import game_of, games, load
 from sparring.eval.command import Evaluation, evaluate_command
 from sparring.eval.parser import Parser
@@ -54,7 +54,7 @@ def env_of(arguments: Sequence[str]) -> str:
         return choose("game", known.env, COMMANDS)
     if known.ckpt and not set(HELP) & set(arguments):
         player = find_player(known.ckpt)
-        if not _is_code(player):  # a Python object plays any game; its opponents may say which
+        if not is_code(player):  # a Python object plays any game; its opponents may say which
             return env_of_player(player)
     if known.league:
         return _of_language_models()
@@ -65,7 +65,7 @@ def env_of(arguments: Sequence[str]) -> str:
 def env_of_player(player: Player) -> str:
     """Return the game of a located player."""
     if isinstance(player, str):
-        if _is_code(player):
+        if is_code(player):
             return games()[0].name
         return next((game.name for game in games() if player in game.bots), _of_language_models())
     if player.is_dir():
@@ -74,10 +74,6 @@ def env_of_player(player: Player) -> str:
     if player.parent.name == RELEASED and (released := _prefix(player)):
         return released
     return _named(trained_in(player.parent / "config.yaml")) or _said_by(player) or games()[0].name
-
-
-def _is_code(player: Player) -> bool:
-    return isinstance(player, str) and (is_reference(player) or player in registered())
 
 
 def _of_language_models() -> str:

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from sparring.agents.opponents.players import find_player
-from sparring.agents.opponents.python_policy import asked
+from sparring.agents.opponents.python_source import asked
 from sparring.agents.play.diplomacy_matches import order_moves
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.configs.core.errors import InputError
-from sparring.configs.opponents import is_reference, named_source, registered, registered_name, source_name
+from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.interfaces.order_view import order_view
@@ -59,16 +59,19 @@ class PythonOrders:
                     batch.orders[game, province] = order
 
 
-def order_player(x: Any) -> str | PolicyOrders | PythonOrders:
-    """Return the player that `x` means, a bot by its name; raises `InputError` for an unknown or unusable one."""
+def order_player(x: Any, device: str | torch.device = "cpu") -> str | PolicyOrders | PythonOrders:
+    """Return the player that `x` means, a bot by its name; raises `InputError` for an unknown or unusable one.
+
+    A policy's network is put on `device`.
+    """
     if isinstance(x, str):
-        if x in registered() or is_reference(x):
+        if is_code(x):
             return _python(named_source(x), x)
         x = find_player(x, _POLICIES, bare=(*GAME.bots, *registered()))
     if isinstance(x, str):
         return x
     if isinstance(x, Path):
-        return PolicyOrders(_network(x))
+        return PolicyOrders(_network(x).to(device))
     return _python(x, "")
 
 

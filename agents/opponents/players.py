@@ -21,7 +21,7 @@ from sparring.agents.opponents.suggestions import (
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
-from sparring.configs.opponents import is_reference, registered
+from sparring.configs.opponents import is_code
 from sparring.envs.game import Game, games
 
 ONNX = ".onnx"
@@ -43,7 +43,7 @@ def find_player(text: str, game: Game | None = None, *, bare: Sequence[str] = ()
     `NAMED_MODELS`, model folders and server addresses; every game accepts the files of `find_checkpoint`.
     Raises `UnknownNameError` with the choices and the nearest match.
     """
-    if text in bare or ((game is None or game.opponents) and (is_reference(text) or text in registered())):
+    if text in bare or ((game is None or game.opponents) and is_code(text)):
         return text
     if text.startswith(BOT_PREFIX):
         bots = [bot for one in ([game] if game else games()) for bot in one.bots]

@@ -14,16 +14,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from sparring.agents.opponents.python_source import OpponentError, asked
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.policy import ACTION_KEYS, Policy
-from sparring.configs.core.errors import InputError
 
 EVERYTHING = 1 << 30
 """Observation size of an object that takes any."""
-
-
-class OpponentError(InputError):
-    """An object that cannot act as an opponent; the message is one line with what it returned and what is expected."""
 
 
 class PythonActor:
@@ -63,20 +59,6 @@ class PythonPolicy(Policy):
     def check(self, contract: Mapping[str, Any]) -> None:
         """Accept all matches, and learn the size of their actions."""
         self.actor.size = sum(contract[key] for key in ACTION_KEYS)
-
-
-def asked(source: Any, name: str) -> Callable[[Any], Any]:
-    """Return the function to call with observations; raises `OpponentError` if `source` has none."""
-    if inspect.isclass(source):
-        try:
-            source = source()
-        except TypeError as error:
-            raise OpponentError(f"opponent {name}: cannot be made without arguments ({error})") from error
-    found = getattr(source, "act", source)
-    if not callable(found):
-        kind = type(source).__name__
-        raise OpponentError(f"opponent {name}: a {kind} cannot act; give a function or an object with act(obs)")
-    return cast(Callable[[Any], Any], found)
 
 
 def takes_tensors(source: Any, ask: Callable[[Any], Any]) -> bool:

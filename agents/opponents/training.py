@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,7 @@ from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.opponents import is_reference, registered
 from sparring.configs.schema import PPORunConfig
 from sparring.curriculum.opponent_names import labels_of_run
-from sparring.envs.game import game_of, load
+from sparring.envs.game import Game, game_of, load
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +46,7 @@ def find_opponents(config: PPORunConfig) -> None:
         if is_reference(text):
             _find_module(text)
         elif text not in registered():
-            find_player(text, game, bare=config.bots)
+            _find_file(text, game, config)
 
 
 def open_opponents(config: PPORunConfig, device: torch.device) -> RunOpponents:
@@ -59,15 +59,20 @@ def open_opponents(config: PPORunConfig, device: torch.device) -> RunOpponents:
         assert game is not None
         policies[labels[text]] = load(game.opponents)(text, device)
         if not is_reference(text) and text not in registered():
-            found = find_player(text, game, bare=config.bots)
-            assert isinstance(found, Path)
-            hashes[labels[text]] = sha256(found.read_bytes()).hexdigest()
+            hashes[labels[text]] = sha256(_find_file(text, game, config).read_bytes()).hexdigest()
     return RunOpponents(policies, hashes, {labels[text]: text for text in named_texts(config)})
 
 
 def named_texts(config: PPORunConfig) -> list[str]:
     """Return the texts of the opponents that are no bots, in order of appearance."""
     return [text for text in labels_of_run(config) if text not in config.bots]
+
+
+def _find_file(text: str, game: Game | None, config: PPORunConfig) -> Path:
+    """Return the policy's file; language models are no opponents here."""
+    found = find_player(text, replace(game, text_game="") if game else None, bare=config.bots)
+    assert isinstance(found, Path)
+    return found
 
 
 def _find_module(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -12,31 +12,27 @@ from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
-from sparring.envs.diplomacy.movement_batch import MovementBatch
+from sparring.envs.diplomacy.movement_batch import MovementBatch, OrderWriter
 from sparring.envs.diplomacy.observation import observe
 from sparring.envs.diplomacy.orders.order_choices import rows_of, write_orders
-
-
-class OrderWriter(Protocol):
-    """A player that writes the orders of a power into a batch."""
-
-    def write(self, batch: DiplomacyBatch, power: int, games: torch.Tensor) -> None:
-        """Write the orders of a power in `games` bool [G]."""
-
 
 Seat = str | ActorCritic | OrderWriter
 """A bot by its name, a policy's network, or a Python object."""
 
 
 @torch.no_grad()
-def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed: int) -> None:
+def play_against(batch: DiplomacyBatch, network: ActorCritic, opponent: str | OrderWriter, *, seed: int) -> None:
     """Play every game of `batch` from start to end, the deterministic policy in seat i % 7 of game i.
 
-    The bot also decides the policy's retreats and adjustments, as in training. The results are in `batch`.
+    A bot as the opponent also decides the policy's retreats and adjustments, as in training; beside another opponent a
+    DumbBot does. The results are in `batch`.
     """
     batch.reset()
-    env = LearnerEnv(MovementBatch(batch, seed=seed, autoreset=False), bots=codes.BOTS, seed=0)
-    env.assign(np.full(batch.num_games, codes.BOTS.index(bot)))
+    writers = () if isinstance(opponent, str) else (opponent,)
+    movements = MovementBatch(batch, seed=seed, autoreset=False, writers=writers)
+    env = LearnerEnv(movements, bots=(*codes.BOTS, *map(str, writers)), seed=0)
+    number = codes.BOTS.index(opponent) if isinstance(opponent, str) else len(codes.BOTS)
+    env.assign(np.full(batch.num_games, number))
     while not bool(batch.done.all()):
         actions, _ = network.act(env.obs, deterministic=True)
         env.step(actions)
@@ -44,18 +40,29 @@ def play_against(batch: DiplomacyBatch, network: ActorCritic, bot: str, *, seed:
 
 
 @torch.no_grad()
-def play_alone(batch: DiplomacyBatch, player: OrderWriter, bot: str, *, seed: int) -> None:
-    """Play every game of `batch` from start to end, `player` in seat i % 7 of game i against six bots."""
+def play_alone(batch: DiplomacyBatch, one: str | OrderWriter, six: str | OrderWriter, *, seed: int) -> None:
+    """Play every game of `batch` from start to end, `one` in seat i % 7 of game i against six times `six`.
+
+    Each is a bot, or an object that orders.
+    """
     batch.reset()
     seat = torch.arange(batch.num_games, device=batch.device) % codes.NUM_POWERS
-    batch.players.fill_(codes.BOTS.index(bot))
-    batch.players.scatter_(1, seat.unsqueeze(1), codes.ACTIONS)
+    batch.players.fill_(_drawn_by(six))
+    batch.players.scatter_(1, seat.unsqueeze(1), _drawn_by(one))
     while not bool(batch.done.all()):
         batch.draw_orders(seed)
         for power in range(codes.NUM_POWERS):
-            player.write(batch, power, seat == power)
+            for player, games in ((one, seat == power), (six, seat != power)):
+                if not isinstance(player, str):
+                    player.write(batch, power, games)
         batch.process()
     batch.check()
+
+
+def _drawn_by(player: str | OrderWriter) -> int:
+    """Return the number of the bot whose orders the simulator draws for a player, `ACTIONS` for none."""
+    name = player if isinstance(player, str) else player.bot
+    return codes.BOTS.index(name) if name else codes.ACTIONS
 
 
 @torch.no_grad()
@@ -86,6 +93,8 @@ def order_moves(batch: DiplomacyBatch, network: ActorCritic, power: int, games: 
     moving = ((batch.phase == codes.SPRING) | (batch.phase == codes.FALL)).unsqueeze(1)
     if games is not None:
         moving = moving & games.unsqueeze(1)
+    if not bool(moving.any()):
+        return
     powers = torch.full((batch.num_games,), power, device=batch.device)
     obs = observe(batch.state, powers, last_year=batch.last_year)
     choices, _ = network.act(obs.flatten(1), deterministic=True)

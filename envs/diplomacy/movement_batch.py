@@ -1,7 +1,9 @@
 """Games of Diplomacy with one movement phase per step: the `BatchedGame` for PPO training.
 
 Open seats order by choices (`orders/order_choices.py`). Bots order the other powers, and decide the retreats and
-adjustments of all: those of an open seat are decided by the bot with the highest number in its game. A match ends when
+adjustments of all: those of an open seat are decided by the bot with the highest number in its game. A player with a
+number above the bots' is a writer, which orders in every phase, or leaves retreats and adjustments to a bot of its
+own; for an open seat beside it a DumbBot decides those. A match ends when
 the game is over, or when no open seat has a unit or centre left. The reward is the change of a power's share of the
 score, its number of centres squared over the sum of all powers' (the value of a draw). N is the number of games,
 S = 7 powers, D the size of the flat observation, A = 17 choices.
@@ -9,9 +11,10 @@ S = 7 powers, D the size of the flat observation, A = 17 choices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -31,6 +34,20 @@ DRAW_STRIDE = 1_000_003
 """Seeds of two consecutive draws of orders differ by this prime."""
 
 
+BESIDE_WRITERS = codes.BOTS.index("dumbbot")
+"""Bot that decides the retreats and adjustments of an open seat among writers."""
+
+
+class OrderWriter(Protocol):
+    """A player that writes the orders of a power into a batch."""
+
+    bot: str
+    """Bot of what it does not write, such as a policy's retreats and adjustments; empty if it writes everything."""
+
+    def write(self, batch: DiplomacyBatch, power: int, games: Tensor) -> None:
+        """Write the orders of a power in `games` bool [G]."""
+
+
 class MovementState(TypedDict):
     """`MovementBatch.state_dict`."""
 
@@ -42,15 +59,19 @@ class MovementState(TypedDict):
 class MovementBatch:
     """Batch of movement steps, see `envs.batched.BatchedGame`; `seed` seeds all draws of orders.
 
+    `writers` are further players: number len(BOTS) + k is the k-th of them. `writer_seconds` sums the time they take.
     Without `autoreset` a game continues to its own end, with or without open seats, stays there and has no outcome.
     """
 
     action_size = codes.SLOTS
     stat_names: tuple[str, ...] = ("length", "centres", "score")
 
-    def __init__(self, batch: DiplomacyBatch, *, seed: int, autoreset: bool = True) -> None:
+    def __init__(
+        self, batch: DiplomacyBatch, *, seed: int, autoreset: bool = True, writers: Sequence[OrderWriter] = ()
+    ) -> None:
         n = batch.num_games
-        self.batch, self.seed, self.autoreset = batch, seed, autoreset
+        self.batch, self.seed, self.autoreset, self.writers = batch, seed, autoreset, tuple(writers)
+        self.writer_seconds = 0.0
         self.num_envs, self.device = n, batch.device
         self.length = torch.zeros(n, device=self.device)
         self.draws = 0
@@ -135,7 +156,17 @@ class MovementBatch:
 
     def _seat(self, bots: Tensor) -> None:
         self._open = bots < 0
-        self.batch.players.copy_(torch.where(self._open, bots.amax(1, keepdim=True).clamp_min(0), bots))
+        own = [codes.BOTS.index(writer.bot) if writer.bot else codes.ACTIONS for writer in self.writers]
+        ours = torch.tensor([*range(len(codes.BOTS)), *own], dtype=bots.dtype, device=self.device)
+        drawn = torch.where(self._open, bots, ours[bots.clamp_min(0).long()])  # by the simulator
+        rest = bots.masked_fill(bots >= len(codes.BOTS), BESIDE_WRITERS).amax(1, keepdim=True).clamp_min(0)
+        self.batch.players.copy_(torch.where(self._open, rest, drawn))
+        self._writing = [
+            (writer, power, written)
+            for number, writer in enumerate(self.writers, start=len(codes.BOTS))
+            for power in range(SEATS)
+            if bool((written := bots[:, power] == number).any())
+        ]
         self._rows = self._open.flatten().nonzero().squeeze(1)
         self._game, self._power = self._rows // SEATS, self._rows % SEATS
         rank = (self._open.cumsum(1) - 1).flatten()[self._rows]  # orders of one game are written seat after seat
@@ -164,6 +195,10 @@ class MovementBatch:
     def _draw(self) -> None:
         self.draws += 1
         self.batch.draw_orders((self.seed + DRAW_STRIDE * self.draws) % 2**31)
+        start = time.perf_counter()
+        for writer, power, games in self._writing:
+            writer.write(self.batch, power, games & (self.batch.done == 0))
+        self.writer_seconds += time.perf_counter() - start
 
     def _process_rest(self) -> None:
         """Process a phase of the games that are not in a movement phase; the others are left unchanged."""

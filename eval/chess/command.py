@@ -1,4 +1,4 @@
-"""Evaluate a language model or a bot in chess: `python eval/run.py --ckpt RUN --opponents random,stockfish:1`.
+"""Evaluate a language model, a bot or a Python object in chess: `python eval/run.py --ckpt RUN --opponents random`.
 
 The model answers the P task, and its best move is played. Prints wins, draws and losses with 95 % intervals, legal
 half-moves per game and the share of illegal answers, and writes them beside the checkpoint or to --out; --pgn and
@@ -19,6 +19,7 @@ from sparring.agents.opponents.players import Player, find_player, results_place
 from sparring.agents.opponents.suggestions import BOT_PREFIX
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
+from sparring.configs.opponents import is_code
 from sparring.envs.chess import GAME
 from sparring.envs.chess.package import check_package
 from sparring.eval.chess.options import BotName, ChessOptions, check_model, read_bot, read_opponent, read_options
@@ -42,7 +43,7 @@ def evaluate(arguments: Sequence[str]) -> Evaluation:
     """Play what a command line says; games cut short are part of the result. Raises `InputError` for bad input."""
     options = read_options(arguments)
     check_package()
-    bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) else None
+    bot = read_bot(options.ckpt) if options.ckpt.startswith(BOT_PREFIX) or is_code(options.ckpt) else None
     found = options.ckpt if bot else find_player(options.ckpt, GAME)
     if not bot:
         check_model(found)

@@ -9,6 +9,7 @@ from pathlib import Path
 from sparring.agents.opponents.players import Player, is_server
 from sparring.agents.opponents.suggestions import BOT_PREFIX, check_game
 from sparring.configs.core.errors import InputError, choose
+from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
 from sparring.eval.parser import (
     GAMES,
@@ -23,6 +24,8 @@ from sparring.eval.parser import (
 
 SELF = "self"
 RANDOM, STOCKFISH = "random", "stockfish"
+PYTHON = "python"
+"""Kind of a Python object."""
 ILLEGAL = ("lose", "random")
 DEPTH, PLIES, OPENING, TEMPERATURE, TOKENS = "[1, 60]", "[1, 10000]", "[0, 100]", "[0, 10]", "[1, 100000]"
 OPENING_PLIES = 4
@@ -33,6 +36,7 @@ examples:
   python eval/run.py --ckpt RUN --opponents self --pgn games.pgn --replay game.html
   python eval/run.py --env chess --ckpt bot:builtin --opponents random,stockfish:3
   python eval/run.py --env chess --ckpt FOLDER --illegal random --temperature 0.5
+  python eval/run.py --ckpt RUN --opponents my_bots:Mine        a Python object (docs/opponents.md)
 
 bots: random, every legal move equally likely; builtin, the built-in search; stockfish:N, Stockfish at depth N (1
 without N). self: --ckpt plays both sides; the results are White's.
@@ -43,7 +47,7 @@ exit codes: 0 done, 2 bad input or a failing engine, 130 stopped with Ctrl-C"""
 
 @dataclass(frozen=True)
 class BotName:
-    """A bot, and the depth of Stockfish; 0 for other bots."""
+    """A bot or a Python object, and the depth of Stockfish; 0 for others."""
 
     text: str
     kind: str
@@ -75,7 +79,7 @@ def read_options(arguments: Sequence[str]) -> ChessOptions:
     values["opponents"] = read_names("--opponents", values["opponents"])
     options = ChessOptions(**values)
     if not options.ckpt:
-        raise InputError("--ckpt is missing: give a run's name, a model's folder, or a bot, as in bot:builtin")
+        raise InputError("--ckpt is missing: name a run, a model's folder, a bot, as in bot:builtin, or module:Name")
     for name in options.opponents:
         read_opponent(name)
     limits = {"games": GAMES, "plies": PLIES, "opening_plies": OPENING, "temperature": TEMPERATURE}
@@ -93,13 +97,15 @@ def read_options(arguments: Sequence[str]) -> ChessOptions:
 
 
 def read_opponent(name: str) -> BotName | None:
-    """Return the bot `name`, None for `self`; raises `InputError` for others."""
+    """Return the bot or Python object `name`, None for `self`; raises `InputError` for others."""
     return None if name == SELF else read_bot(name, choices=(*BOTS, SELF))
 
 
 def read_bot(name: str, *, choices: Sequence[str] = BOTS) -> BotName:
-    """Return the bot `name`, such as stockfish:3; raises `InputError` for unknown ones and depths."""
+    """Return the bot or Python object `name`, such as stockfish:3; raises `InputError` for unknown ones and depths."""
     kind, colon, depth = name.removeprefix(BOT_PREFIX).partition(":")
+    if kind not in choices and is_code(name):
+        return BotName(name, PYTHON)
     choose("chess player", kind, choices)
     if not colon:
         return BotName(name, kind, int(kind == STOCKFISH))
@@ -124,13 +130,15 @@ def _parser() -> Parser:
         env="chess",
     )
     players = parser.add_argument_group("who plays")
-    players.add_argument("--ckpt", default="", metavar="C", help="a run, a model's folder, smollm2, or bot:NAME")
+    players.add_argument(
+        "--ckpt", default="", metavar="C", help="a run, a model's folder, smollm2, bot:NAME, or module:Name"
+    )
     players.add_argument(
         "--opponents",
         nargs="+",
         default=["random", "stockfish:1"],
         metavar="O",
-        help="bots, or self (default: random, stockfish:1)",
+        help="bots, module:Name of Python objects, or self (default: random, stockfish:1)",
     )
     players.add_argument("--engine", default="", metavar="PATH", help="a UCI engine (default: Stockfish on the PATH)")
     players.add_argument("--cache", type=Path, metavar="FILE", help="keep what the engine finds there, for later runs")

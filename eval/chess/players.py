@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import chess
 import numpy as np
 
 from sparring.agents.llm.backend import Backend
+from sparring.agents.opponents.python_source import OpponentError, asked
 from sparring.agents.opponents.suggestions import BOT_PREFIX
+from sparring.configs.opponents import named_source, registered_name
 from sparring.envs.chess.analysis_text import analysis_prompt, read_analysis
 from sparring.envs.chess.engines.engine import BUILT_IN, Engine, open_engine
 from sparring.envs.chess.positions import collapse
 from sparring.envs.chess.random_games import random_move
 from sparring.envs.text import FreeText, Prompt
-from sparring.eval.chess.options import RANDOM, STOCKFISH, BotName
+from sparring.eval.chess.options import PYTHON, RANDOM, STOCKFISH, BotName
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,26 @@ class EnginePlayer:
         return [lines[0][0] for lines in self.engine.batch_top_moves([one.board for one in requests], 1)]
 
 
+class PythonPlayer:
+    """A Python object, `act(observation) -> move`, with the observations of the PettingZoo environment."""
+
+    def __init__(self, source: Any, name: str) -> None:
+        self.name, self._ask = registered_name(source) or name, asked(source, name)
+
+    def answer(self, requests: Sequence[MoveRequest]) -> list[str]:
+        """Return what the object answers to each request. Raises `InputError` for an answer that is no text."""
+        return [self._answer(one.board) for one in requests]
+
+    def _answer(self, board: chess.Board) -> str:
+        answer = self._ask(
+            {"fen": board.fen(), "legal_moves": " ".join(sorted(move.uci() for move in board.legal_moves))}
+        )
+        if not isinstance(answer, str):
+            kind = type(answer).__name__
+            raise OpponentError(f"player {self.name}: act returned a {kind}; a move in UCI is a text, such as 'e2e4'")
+        return answer.strip()
+
+
 @dataclass(frozen=True)
 class ModelPlayer:
     """Plays the best move `B:` that a language model writes as an answer to the P task."""
@@ -86,12 +108,14 @@ class ModelPlayer:
 
 
 def open_bot(bot: BotName, opened: ExitStack, *, engine: str = "", cache: Path | None = None) -> ChessPlayer:
-    """Return a bot; `opened` closes its engine.
+    """Return a bot or a Python object, whose module is imported; `opened` closes a bot's engine.
 
     The name of an engine has its version and depth, and says if another stands in for it. `engine` is the path of a
     UCI engine, "" for Stockfish on the PATH, and `cache` the file that keeps what it finds.
     Raises `InputError` for a path that is no engine.
     """
+    if bot.kind == PYTHON:
+        return PythonPlayer(named_source(bot.text), bot.text)
     if bot.kind == RANDOM:
         return RandomPlayer()
     path, depth = (engine, bot.depth) if bot.kind == STOCKFISH else (BUILT_IN, 1)

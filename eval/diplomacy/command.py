@@ -20,7 +20,7 @@ from sparring.agents.opponents.players import Player, find_folder, find_player, 
 from sparring.agents.opponents.suggestions import check_game
 from sparring.configs.core.errors import InputError, choices
 from sparring.configs.core.paths import CHECKPOINTS
-from sparring.configs.opponents import is_reference, registered
+from sparring.configs.opponents import is_code
 from sparring.curriculum.league.league import BASE_MODEL
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
@@ -73,7 +73,7 @@ def _load(
 ) -> LanguagePlayer | ActorCritic | PythonOrders | None:
     """Load the player of --ckpt, None for bots; raises `InputError` for unusable players and options."""
     player: LanguagePlayer | ActorCritic | PythonOrders | None = None
-    if isinstance(found, str) and (is_reference(found) or found in registered()):
+    if is_code(found):
         from sparring.agents.opponents.diplomacy import order_player
 
         player = cast("PythonOrders", order_player(found))
@@ -85,7 +85,11 @@ def _load(
         what = "a model on a server" if language else "a policy, not an adapter"
         raise InputError(f"--opponents {BASE_MODEL}: {options.ckpt} is {what}; name bots")
     for name in () if language else options.rivals:
-        raise InputError(f"--opponents {name}: {options.ckpt} is a policy, not an adapter, and meets bots alone")
+        raise InputError(
+            f"--opponents {name}: {options.ckpt} is a policy, not an adapter, and meets bots and Python objects only"
+        )
+    for name in [name for name in options.opponents if is_code(name)] if language else []:
+        raise InputError(f"--opponents {name}: {options.ckpt} is a language model, which meets bots and adapters only")
     for name in () if language else options.language_only:
         raise InputError(f"--{name}: {options.ckpt} is no language model; leave it out")
     return player

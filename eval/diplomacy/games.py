@@ -35,23 +35,21 @@ class Played:
 def play_bots(
     options: DiplomacyOptions, network: ActorCritic | PythonOrders | None, device: str, threads: int
 ) -> Played:
-    """Play bots, a policy or a Python object against six equal bots."""
-    from sparring.agents.opponents.diplomacy import PythonOrders
+    """Play bots, a policy or a Python object against six equal bots or Python objects."""
+    from sparring.agents.opponents.diplomacy import PolicyOrders, PythonOrders, order_player
     from sparring.agents.play.diplomacy_matches import play_against, play_alone
     from sparring.envs.diplomacy.records.history import WatchedBatch
-    from sparring.eval.diplomacy.single_power import play_cell, record
+    from sparring.eval.diplomacy.single_power import record
 
+    players: dict[str, str | PolicyOrders | PythonOrders] = {name: order_player(name) for name in options.opponents}
     batch = make_batch(options, options.games, 0, device, threads)
     records = []
     for one, six in show_cells(options.cells, " vs six ".join, shown=not options.quiet):
-        if isinstance(network, PythonOrders):
-            play_alone(batch, network, six, seed=options.seed)
-            records.append(record(one, six, batch.owner, batch.year, by_power=True))
-        elif network is None:
-            records.append(play_cell(batch, one, six, options.seed))
+        if network is None or isinstance(network, PythonOrders):
+            play_alone(batch, network or players.get(one, one), players[six], seed=options.seed)
         else:
-            play_against(batch, network.to(batch.device), six, seed=options.seed)
-            records.append(record(one, six, batch.owner, batch.year, by_power=True))
+            play_against(batch, network.to(batch.device), players[six], seed=options.seed)
+        records.append(record(one, six, batch.owner, batch.year, by_power=network is not None))
     phases = phases_of(batch.past()) if isinstance(batch, WatchedBatch) else []
     batch.close()
     one, six = options.cells[-1]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sparring.envs.diplomacy.batch import DiplomacyBatch
-from sparring.envs.diplomacy.board.codes import BOTS, NUM_CENTRES, NUM_POWERS
+from sparring.envs.diplomacy.board.codes import NUM_CENTRES, NUM_POWERS
 from sparring.envs.diplomacy.rewards.final_score import ranks
 from sparring.envs.diplomacy.rewards.scoring import count_centres, draw_size, solos, sum_of_squares
 from sparring.eval.stats.aggregate import Estimate, mean_estimate
@@ -56,19 +55,6 @@ class PowerRecord:
     """Results of the one by its power; empty unless requested."""
     together_by_power: tuple[Side, ...] = ()
     """Results of each power among the six."""
-
-
-def play_cell(batch: DiplomacyBatch, one: str, six: str, seed: int) -> PowerRecord:
-    """Play every game of `batch` to its end, the bot `one` against six times `six`."""
-    row = torch.arange(batch.num_games, device=batch.device)
-    batch.reset()
-    batch.players.fill_(BOTS.index(six))
-    batch.players[row, row % NUM_POWERS] = BOTS.index(one)
-    while not bool(batch.done.all()):
-        batch.draw_orders(seed)
-        batch.process()
-    batch.check()
-    return record(one, six, batch.owner, batch.year)
 
 
 def record(one: str, six: str, owner: Tensor, year: Tensor, *, by_power: bool = False) -> PowerRecord:

@@ -22,7 +22,7 @@ from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.policies.env_version import OldVersionError, admitted, is_old, old_version_message
 from sparring.agents.policies.policy import Policy
 from sparring.agents.policies.sb3_weights import read_zip
-from sparring.configs.opponents import is_reference, named_source, registered, registered_name, source_name
+from sparring.configs.opponents import is_code, named_source, registered, registered_name, source_name
 from sparring.envs.dogfight import GAME
 from sparring.envs.dogfight.batch import observation_size
 from sparring.envs.dogfight.rules import ACTION_REPEAT, ENV_ID, RULES, VERSION
@@ -53,7 +53,7 @@ def open_opponent(
     if isinstance(x, Policy):
         return Entrant(x.name, x)
     if isinstance(x, str):
-        if x in registered() or is_reference(x):
+        if is_code(x):
             return _python(named_source(x), device, name=x)
         x = find_player(x, GAME, bare=(*GAME.bots, *registered()))
     if isinstance(x, str):

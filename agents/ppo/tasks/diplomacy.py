@@ -1,15 +1,16 @@
-"""Diplomacy as a task: one power of every game against six bots of the kind in the plan."""
+"""Diplomacy as a task: one power of every game against six times the bot, policy or Python object in the plan."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 import torch
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.processes import ALONE, Processes
+from sparring.agents.opponents.training import open_opponents
 from sparring.agents.play.diplomacy_matches import play_against
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.policies.actor_critic import ActorCritic
@@ -18,7 +19,7 @@ from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.configs.core.tensor_checks import AnyTensor, check_tensor
-from sparring.configs.core.typed import Count, Number, read, within
+from sparring.configs.core.typed import Count, Digest, Number, read, within
 from sparring.configs.schema import DiplomacyRunConfig
 from sparring.curriculum.league.league import CHALLENGER, known_win_rates, new_league, record
 from sparring.curriculum.league.serialization import read_league, write_league
@@ -44,6 +45,8 @@ class DiplomacyTaskState(TypedDict):
     games: dict[str, Any]
     league: dict[str, Any]
     best: Number
+    opponents: NotRequired[dict[str, Digest]]
+    """SHA-256 of the files of named opponents; missing without any."""
 
 
 class GamesState(TypedDict):
@@ -74,9 +77,12 @@ class DiplomacyTask:
         with said_if_long(COMPILING, shown=config.logger.progress):
             batch = DiplomacyBatch(games, device=str(device), last_year=last_year, threads=threads)
             batch.load_kernels()
-        self.env = LearnerEnv(MovementBatch(batch, seed=seeds["env"]), bots=BOTS, seed=seeds["opponents"])
-        self.league = new_league(BOTS)
+        self.opponents = open_opponents(config, device)
+        self.games = MovementBatch(batch, seed=seeds["env"], writers=[*self.opponents.policies.values()])
+        self.env = LearnerEnv(self.games, bots=(*BOTS, *self.opponents.policies), seed=seeds["opponents"])
+        self.league = new_league(self.env.bots)
         self._best = -1.0
+        self._opponent_share = 0.0
 
     def open(self, folder: RunFolder, alert: Callable[[str], None], film: Film) -> None:
         """Keep `film`; the task has no files."""
@@ -84,7 +90,7 @@ class DiplomacyTask:
 
     def prepare(self, plan: TrainingPlan, network: ActorCritic) -> None:
         """Assign the opponents."""
-        shares = [plan.bots.get(bot, 0.0) for bot in BOTS]
+        shares = [plan.bots.get(bot, 0.0) for bot in self.env.bots]
         now = self.env.opponents[::NUM_POWERS]
         self.env.assign(np.repeat(deal(shares, self.env.num_envs // NUM_POWERS, now), NUM_POWERS))
 
@@ -92,7 +98,7 @@ class DiplomacyTask:
         """Return per opponent: games, the learner's centres and share of the score, and how often it led."""
         found = self.env.harvest()
         metrics = {"rollout/matches": float(found.games.sum())}
-        for k, bot in enumerate(BOTS):
+        for k, bot in enumerate(self.env.bots):
             if games := found.games[k]:
                 self.league = record(self.league, head_to_head(CHALLENGER, bot, found.result(k)))
                 values = {"win_rate": found.wins[k], "draw_rate": found.draws[k]}
@@ -102,7 +108,8 @@ class DiplomacyTask:
         rates = known_win_rates(self.league, CHALLENGER)
         metrics |= {f"curriculum/{bot}/share": share for bot, share in plan.bots.items()}
         metrics |= {f"curriculum/{bot}/win_rate": rates[bot] for bot in plan.bots if bot in rates}
-        return metrics | {"curriculum/phase": float(plan.phase_index), "curriculum/stage": float(plan.stage)}
+        metrics |= {"curriculum/phase": float(plan.phase_index), "curriculum/stage": float(plan.stage)}
+        return metrics | self._cost()
 
     def evaluate(self, plan: TrainingPlan, network: ActorCritic) -> tuple[dict[str, float], bool]:
         """Play games of the deterministic policy against six of each bot met so far."""
@@ -132,7 +139,7 @@ class DiplomacyTask:
         last_year, device = self.config.env.last_year, str(self.env.device)
         batch = kind(games, device=device, last_year=last_year, threads=self._threads)
         try:
-            play_against(batch, network, bot, seed=seed)
+            play_against(batch, network, self.opponents.policies.get(bot, bot), seed=seed)
         finally:
             batch.close()
         game = torch.arange(games, device=batch.device)
@@ -148,7 +155,8 @@ class DiplomacyTask:
         """Return the bots, and how often the learner had most centres."""
         rates = known_win_rates(self.league, CHALLENGER)
         bots = plan.headline(rates) if plan else ""
-        return TaskStatus(f"{GAME.win}: {bots}" if rates else bots, rates, {"win_rates": rates})
+        cost = f" opponents {self._opponent_share:.0%} of play" if self.opponents.policies and plan else ""
+        return TaskStatus((f"{GAME.win}: {bots}" if rates else bots) + cost, rates, {"win_rates": rates})
 
     def state_dict(self, *, episodes: bool = True) -> dict[str, Any]:
         """Return games, recent results and the best evaluation."""
@@ -157,11 +165,13 @@ class DiplomacyTask:
             batch = self.env.batch.state_dict()
             opponents = {"opponent": torch.from_numpy(self.env.opponents).long()}
             games = {"games": batch["games"], **opponents, "length": batch["length"], "draws": batch["draws"]}
-        return {"diplomacy": {"games": games, "league": write_league(self.league), "best": self._best}}
+        hashes = {"opponents": dict(self.opponents.hashes)} if self.opponents.hashes else {}
+        return {"diplomacy": {"games": games, "league": write_league(self.league), "best": self._best, **hashes}}
 
     def load_state_dict(self, state: Mapping[str, Any], *, episodes: bool) -> None:
         """Continue from a `state_dict`; raises `ContentError` for impossible values."""
         found = read(DiplomacyTaskState, state.get("diplomacy"), "diplomacy")
+        self.opponents.check_unchanged(found.get("opponents", {}))
         with within("diplomacy.league"):
             self.league = read_league(found["league"])
         self._best = found["best"]
@@ -169,8 +179,16 @@ class DiplomacyTask:
             with within("diplomacy.games"):
                 self._load_games(read(GamesState, found["games"]))
 
+    def _cost(self) -> dict[str, float]:
+        """Return the share of playing time that named opponents take, outside the kernels; empty without any."""
+        if not self.opponents.policies:
+            return {}
+        seconds, self.games.writer_seconds = self.games.writer_seconds, 0.0
+        self._opponent_share = min(seconds / max(self.env.simulator_seconds, 1e-9), 1.0)
+        return {"time/opponent_share": self._opponent_share}
+
     def _load_games(self, found: GamesState) -> None:
         wanted = torch.from_numpy(self.env.opponents).long()
-        opponents = check_tensor(found["opponent"], wanted, "opponent", low=0, high=len(BOTS) - 1).int()
+        opponents = check_tensor(found["opponent"], wanted, "opponent", low=0, high=len(self.env.bots) - 1).int()
         games = {name: found[name] for name in ("games", "length", "draws")}  # type: ignore[literal-required]
         self.env.load_state_dict(self.env.state_dict() | {"batch": games, "opponents": opponents})

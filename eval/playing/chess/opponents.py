@@ -12,6 +12,7 @@ from sparring.agents.opponents.players import Player, find_player
 from sparring.agents.opponents.suggestions import BOT_PREFIX, runs_of
 from sparring.configs.core.errors import UnknownNameError, suggestion
 from sparring.configs.core.paths import CHECKPOINTS
+from sparring.configs.opponents import is_code
 from sparring.envs.chess import BOTS, GAME
 from sparring.envs.chess.analysis_text import read_analysis
 from sparring.eval.chess.games import ChessGame
@@ -32,11 +33,11 @@ class MoveAnswer:
 
 
 def find_chess_opponent(name: str) -> BotName | Player:
-    """Locate an opponent without loading torch: a bot, with or without `bot:`, or a language model.
+    """Locate an opponent without loading torch: a bot, with or without `bot:`, a Python object, or a language model.
 
     Raises `UnknownNameError` with the choices and the nearest match, and `InputError` for a player of another game.
     """
-    if name.startswith(BOT_PREFIX) or name.partition(":")[0] in BOTS:
+    if name.startswith(BOT_PREFIX) or name.partition(":")[0] in BOTS or is_code(name):
         return read_bot(name)
     try:
         found = find_player(name, GAME)

@@ -25,7 +25,8 @@ examples:
   python eval/play.py --env chess --resume replays/game-1.pgn --opponent stockfish:8
   python eval/play.py --env chess --fen "8/8/8/4k3/8/8/4P3/4K3 w - - 0 1"
 
-opponents: random; builtin, the built-in search; stockfish:N, Stockfish at depth N; a run, a model's folder, smollm2.
+opponents: random; builtin, the built-in search; stockfish:N, Stockfish at depth N; a run, a model's folder, smollm2; a
+Python object, as my_bots:Mine.
 Where Stockfish is missing (apt-get install stockfish), the built-in search stands in for it."""
 
 

@@ -10,7 +10,7 @@ import torch
 from sparring.agents.opponents.diplomacy import PolicyOrders, PythonOrders, order_player
 from sparring.agents.opponents.players import Player, display_name
 from sparring.configs.core.errors import InputError
-from sparring.configs.opponents import is_reference, registered
+from sparring.configs.opponents import is_code
 from sparring.envs.diplomacy import GAME
 from sparring.envs.diplomacy.batch import DiplomacyBatch
 from sparring.envs.diplomacy.board import codes
@@ -79,7 +79,7 @@ def load_opponents(
 def _load(player: Player, temperature: float, settings: Settings, device: str) -> Loaded:
     if player in GAME.bots:
         return str(player)
-    if isinstance(player, str) and (is_reference(player) or player in registered()):
+    if is_code(player):
         return order_player(player)
     own = {} if _is_file(player) else settings
     found = load(player, temperature=temperature, device=device, settings=own)

@@ -1,4 +1,4 @@
-"""Opponents in Diplomacy: `act(view) -> orders` in the PettingZoo environment and in evaluation."""
+"""Opponents in Diplomacy: `act(view) -> orders` in the PettingZoo environment, in evaluation and in training."""
 
 import json
 import re
@@ -8,12 +8,21 @@ import pytest
 
 import sparring
 from sparring.agents.opponents.diplomacy import order_player
+from sparring.agents.play.learner_env import LearnerEnv
+from sparring.agents.policies.order_network import OrderNetwork
+from sparring.agents.trainers import train
 from sparring.configs import opponents as registry
-from sparring.configs.core.errors import InputError
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.load import load
+from sparring.configs.schema import NetworkConfig
+from sparring.envs.diplomacy.batch import DiplomacyBatch
+from sparring.envs.diplomacy.board import codes
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.interfaces.parallel_env import parallel_env
+from sparring.envs.diplomacy.movement_batch import MovementBatch
 from sparring.eval.run import main
 from tests.agents.opponents import powers
+from tests.agents.ppo.small_run import untimed
 
 OTHERS = [power for power in POWERS if power != "FRANCE"]
 
@@ -99,5 +108,72 @@ def test_evaluation_takes_a_reference(tmp_path, capsys):
     assert found["alone"]["centres"]["value"] <= 4.0
     assert {view.power for view in powers.views} == set(POWERS)
     assert re.search("Holder", (tmp_path / "diplomacy.md").read_text())
+    assert main(["--env", "diplomacy", "--ckpt", "bot:dumbbot", "--opponents", f"{reference},random", *options]) == 0
+    found, other = json.loads((tmp_path / "diplomacy.json").read_text())["records"]
+    assert (found["one"], found["six"], other["six"]) == ("dumbbot", reference, "random")
+    assert found["alone"]["centres"]["value"] > 5.0 > 4.0 >= found["together"]["centres"]["value"]
     sparring.register_opponent("still")(powers.Holder)
     assert order_player("still").name == order_player(powers.Holder).name == "still"
+
+
+# ---- training
+
+REFERENCE = "tests.agents.opponents.powers:Holder"
+
+
+def test_a_writer_orders_all_its_powers_in_the_games_of_a_learner():
+    """One step of all powers that hold but the learner's: the board of the rules with the learner's orders alone."""
+    batch = DiplomacyBatch(7, last_year=1902, threads=1)
+    games = MovementBatch(batch, seed=0, writers=[order_player(powers.Holder)])
+    env = LearnerEnv(games, bots=(*codes.BOTS, "Holder"), seed=0)
+    env.assign(np.full(7, len(codes.BOTS)))
+    opening = batch.units.clone()
+    network = OrderNetwork(NetworkConfig(hidden=8, blocks=1), seed=1)
+    env.step(network.act(env.obs, deterministic=False)[0])
+    owner = codes.power_of(opening[0].numpy())
+    for game, now in enumerate(batch.units):
+        theirs = (owner != game) & (opening[0].numpy() > 0)
+        assert (now[theirs] == opening[game][theirs]).all()  # six powers stand where they stood
+    assert (batch.units != opening).any()  # and the learner's units have moved
+    assert {(view.power, view.phase[0]) for view in powers.views} >= {(power, "S") for power in POWERS}
+    assert sum(view.phase[0] == "S" for view in powers.views) == 6 * 7
+    batch.close()
+
+
+def run_options(tmp_path, *more):
+    small = ("+run=diplomacy_ppo", "env.num_envs=14", "env.last_year=1901", "ppo.rollout_steps=2", "network.hidden=8")
+    small += ("ppo.minibatch_size=28", "network.blocks=1", "device=cpu", "threads=1", "logger.progress=false")
+    return load([*small, "evaluation.every=1", "evaluation.games=7", f"checkpoint_dir={tmp_path}", *more])
+
+
+def rows_of_run(folder):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if "event" not in row]
+
+
+def test_training_against_a_python_object_and_a_policy_resumes_bit_for_bit(tmp_path):
+    first = train(run_options(tmp_path, "name=first", "max_updates=1", "evaluation.every=0"))
+    mixed = f"phases.0.stages.0.bots=[random,'{REFERENCE}','{first}']"
+    train(run_options(tmp_path, "name=whole", "max_updates=2", mixed, "env.num_envs=21", "evaluation.every=2"))
+    train(run_options(tmp_path, "name=cut", "max_updates=1", mixed, "env.num_envs=21", "evaluation.every=2"))
+    with pytest.raises(ConfigError, match=rf"^resume=cut: its opponent {REFERENCE} runs the code of the module"):
+        load(["resume=cut", f"checkpoint_dir={tmp_path}", "max_updates=2"])
+    train(load(["resume=cut", f"checkpoint_dir={tmp_path}", "max_updates=2", mixed]))
+    found = sparring.evaluate(first, opponents=powers.Holder, games=7, last_year=1901, threads=1).data
+    assert (found["records"][0]["six"], found["records"][0]["games"]) == ("Holder", 7)
+    whole, cut = rows_of_run(tmp_path / "whole"), rows_of_run(tmp_path / "cut")
+    assert untimed(cut) == untimed(whole)
+    names = ("random", "Holder", "first")
+    assert {f"eval/{name}/centres" for name in names} <= whole[1].keys()
+    assert {f"rollout/{name}/win_rate" for name in names} <= whole[0].keys()
+    assert all(0.0 < row["time/opponent_share"] < 1.0 for row in whole)
+    assert not [key for key in rows_of_run(tmp_path / "first")[0] if "opponent_share" in key]
+
+
+def test_wrong_opponents_of_a_run_are_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"against=dumbot: choose from .*did you mean 'dumbbot'"):
+        run_options(tmp_path, "against=dumbot")
+    with pytest.raises(InputError, match="no checkpoint"):
+        train(run_options(tmp_path, "against=./tiny", "name=text"))
+    with pytest.raises(InputError, match=r"^opponent .*impossible, as .* 'A BER - PAR' cannot be carried out"):
+        train(run_options(tmp_path, "against='tests.agents.opponents.powers:impossible'", "name=wrong"))

@@ -230,11 +230,11 @@ def test_wrong_names_are_one_line(tmp_path, options, message):
         typed(tmp_path, "+run=quickstart", *options)
 
 
-def test_diplomacy_takes_bots_only(tmp_path):
-    with pytest.raises(ConfigError, match=r"bots\.0=a/final\.pt: choose from"):
-        load(["+run=diplomacy_ppo", "phases.0.stages.0.bots=[a/final.pt]"])
-    with pytest.raises(ConfigError, match="against"):
-        load(["+run=diplomacy_ppo", "against=dumbbot"])
+def test_diplomacy_takes_files_and_python_objects_but_no_unknown_word():
+    options = ["+run=diplomacy_ppo", f"phases.0.stages.0.bots=[a/final.pt,'{DIVER}']"]
+    assert load(options).phases[0].stages[0].bots == ["a/final.pt", DIVER]
+    with pytest.raises(ConfigError, match=r"bots\.0=dumbot: choose from .*did you mean 'dumbbot'"):
+        load(["+run=diplomacy_ppo", "phases.0.stages.0.bots=[dumbot]"])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`eval/run.py` for chess: which game, files, names of engines, language models, failures and bad input."""
 
+import asyncio
 import io
 import json
 import subprocess
@@ -10,19 +11,28 @@ import chess.pgn
 import pytest
 import yaml
 
+import sparring
 from sparring.agents.opponents import players
+from sparring.configs import opponents as registry
+from sparring.configs.core.errors import InputError
 from sparring.configs.load import load
 from sparring.configs.serialization import to_plain
 from sparring.envs.chess import ENV_ID
 from sparring.envs.chess.engines import uci_process
+from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
 from sparring.eval.chess.command import main
+from sparring.eval.chess.players import MoveRequest
+from sparring.eval.playing.chess.opponents import ChessOpponents
+from sparring.eval.playing.chess.table import ChessTable, TableRules
 from sparring.eval.run import env_of
 from sparring.eval.run import main as run_main
 from tests.agents.grpo.toy_folder import toy_folder
+from tests.agents.opponents import movers
 from tests.envs.chess.engines.uci_programs import write_puppet
 from tests.eval.diplomacy.language_players import make_run
 
 ROOT = Path(__file__).resolve().parents[3]
+MOVERS = "tests.agents.opponents.movers"
 QUICK = ("--games", "2", "--plies", "30", "--quiet")
 
 
@@ -46,6 +56,33 @@ def test_bots_play_and_files_are_written(tmp_path):
     first = (tmp_path / "chess.json").read_bytes()
     evaluate(tmp_path, "--ckpt", "bot:builtin", "--opponents", "random,self", *files)
     assert (tmp_path / "chess.json").read_bytes() == first
+
+
+def test_python_objects_play(tmp_path, monkeypatch):
+    """Planted: a player without a legal move loses every game; the other one sees what the environment shows."""
+    monkeypatch.setattr(registry, "_registered", {})
+    movers.seen.clear()
+    content = evaluate(tmp_path, "--ckpt", f"{MOVERS}:First", "--opponents", f"{MOVERS}:nonsense,random")
+    lost, _ = content["opponents"]
+    assert (content["player"], lost["name"]) == (f"{MOVERS}:First", f"{MOVERS}:nonsense")
+    assert (lost["won"]["games"], lost["endings"]) == (2, {"illegal move": 2})
+    env = ChessAECEnv()
+    env.reset(options={"fen": movers.seen[0]["fen"]})
+    assert movers.seen[0] == env.observe("white")
+    found = sparring.evaluate(movers.First, env="chess", opponents=movers.nonsense, games=2)
+    assert (found.data["player"], found.data["opponents"][0]["name"]) == ("First", "nonsense")
+    with pytest.raises(InputError, match=r"player number: act returned a int; a move in UCI is a text"):
+        sparring.evaluate("bot:random", env="chess", opponents=movers.number, games=2)
+    with pytest.raises(InputError, match="opponent no_module:Mine: there is no module no_module; install it"):
+        sparring.evaluate("bot:random", env="chess", opponents="no_module:Mine", games=2)
+    opponents = ChessOpponents()
+    assert opponents.answer(f"{MOVERS}:First", MoveRequest(chess.Board(), 0)).move == "a2a3"
+    with pytest.raises(InputError, match="unknown opponent 'os:system'"):
+        asyncio.run(table_of(tmp_path).begin("os:system", "white"))
+
+
+def table_of(folder):
+    return ChessTable(ChessOpponents(), ("random",), TableRules("white", chess.STARTING_FEN, True, 0, folder))
 
 
 def test_a_stand_in_is_named(tmp_path, monkeypatch, capsys):

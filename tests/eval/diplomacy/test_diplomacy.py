@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from sparring.agents.play.diplomacy_matches import play_against
+from sparring.agents.play.diplomacy_matches import play_against, play_alone
 from sparring.agents.policies.checkpoint import load_checkpoint, save_checkpoint
 from sparring.agents.policies.order_network import OrderNetwork
 from sparring.configs.core.errors import InputError
@@ -144,7 +144,7 @@ def test_a_replay_shows_the_first_game_of_the_last_pair(capsys, tmp_path):
     shown = replay(tmp_path / "new" / "game.html")
     assert shown["players"] == ["dumbbot", *["chaos"] * 6]
     batch = DiplomacyBatch(7, threads=1, last_year=1902)
-    single_power.play_cell(batch, "dumbbot", "chaos", 0)
+    play_alone(batch, "dumbbot", "chaos", seed=0)
     assert shown["phases"][-1]["owner"] == batch.owner[0].tolist()
     batch.close()
     code, _, err = run(capsys, *arguments, "--replay", str(tmp_path))
