@@ -31,7 +31,7 @@ from sparring.agents.run.signals import stopping_at_once
 from sparring.agents.trainers import train, train_run
 from sparring.configs.core.errors import InputError, UnknownNameError, choose
 from sparring.configs.core.status import quiet_on_closed_pipe
-from sparring.configs.foreign_names import translation
+from sparring.configs.foreign_names import in_our_words, translation
 from sparring.configs.help import FIRST_STEPS, help_text, option_keys, section_help
 from sparring.configs.load import load
 from sparring.configs.schema import LanguageRunConfig
@@ -67,7 +67,7 @@ def _run(arguments: Sequence[str]) -> int:
         sections = [text for text in arguments if text not in flags and "=" not in text]
         print("\n\n".join(map(section_help, sections)) if sections else help_text())
         return 0
-    arguments = [text for text in arguments if text not in flags]
+    arguments = in_our_words([text for text in arguments if text not in flags])
     if names_sweep(arguments) or flags & {"--multirun", "-m"}:
         return _sweep(arguments, show="--cfg" in flags)
     config = load(arguments)

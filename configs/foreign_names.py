@@ -1,14 +1,19 @@
 """Names of options in other libraries, and what they are called here; spelling alone would lead from lr to clip.
 
 Sources are the argument lists of Stable-Baselines3's `PPO` with RL Zoo, CleanRL's `ppo.py`, rsl_rl's runner and `PPO`,
-RLlib's `PPOConfig`, and TRL's `GRPOConfig`. They are refused with our name and not accepted: some mean another thing,
-and a stored configuration has one name for each option.
+RLlib's `PPOConfig`, and TRL's `GRPOConfig`. On a command line, and in the overrides of `sparring.train`, a name that
+means the same in the same unit is replaced by ours, and a line says so. One that means another thing is refused with
+our name and the difference. Files, stored configurations among them, have one name for each option: ours.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.status import say
 
 SB3, CLEANRL, RSL_RL, RLLIB, TRL = "SB3", "CleanRL", "rsl_rl", "RLlib", "TRL"
 SECTIONS = ("", "ppo", "env", "network", "logger", "policy", "agent", "algorithm", "runner", "train")
@@ -16,7 +21,7 @@ LANGUAGE_SECTIONS = ("", "grpo", "model", "train")
 
 
 class ForeignName(NamedTuple):
-    """The option `key` that another library has under another name, and how the two differ, if they do."""
+    """The option `key` that another library has under another name, and how the two differ; empty if they do not."""
 
     key: str
     libraries: Sequence[str]
@@ -24,6 +29,7 @@ class ForeignName(NamedTuple):
 
 
 UPDATE = "an update is ppo.rollout_steps x env.num_envs steps"
+FOLDER = "the folder of one run; an existing one is continued"
 SAMPLES = "as the samples of one minibatch, out of ppo.rollout_steps x env.num_envs"
 
 POLICIES = {
@@ -48,49 +54,49 @@ POLICIES = {
     "clip_range": ForeignName("ppo.clip", (SB3,)),
     "clip_coef": ForeignName("ppo.clip", (CLEANRL,)),
     "clip_param": ForeignName("ppo.clip", (RSL_RL, RLLIB)),
-    "clip_range_vf": ForeignName("ppo.value_clip", (SB3,), "0 disables it"),
-    "clip_vloss": ForeignName("ppo.value_clip", (CLEANRL,), "0 disables it"),
-    "vf_clip_param": ForeignName("ppo.value_clip", (RLLIB,), "0 disables it"),
+    "clip_range_vf": ForeignName("ppo.value_clip", (SB3,), "the same bound; 0 disables it, not null"),
+    "clip_vloss": ForeignName("ppo.value_clip", (CLEANRL,), "a bound and no switch; 0 disables it"),
+    "vf_clip_param": ForeignName("ppo.value_clip", (RLLIB,), "of the change of the value, not of its squared error"),
     "ent_coef": ForeignName("ppo.entropy_coefficient", (SB3, CLEANRL)),
     "entropy_coef": ForeignName("ppo.entropy_coefficient", (RSL_RL,)),
     "entropy_coeff": ForeignName("ppo.entropy_coefficient", (RLLIB,)),
-    "vf_coef": ForeignName("ppo.value_coefficient", (SB3, CLEANRL)),
+    "vf_coef": ForeignName("ppo.value_coefficient", (SB3, CLEANRL), "SB3's number, and half of CleanRL's"),
     "value_loss_coef": ForeignName("ppo.value_coefficient", (RSL_RL,)),
     "vf_loss_coeff": ForeignName("ppo.value_coefficient", (RLLIB,)),
     "grad_clip": ForeignName("ppo.max_grad_norm", (RLLIB,)),
-    "desired_kl": ForeignName("ppo.adaptive_kl", (RSL_RL,)),
+    "desired_kl": ForeignName("ppo.adaptive_kl", (RSL_RL,), "of the mean KL of an update, not of a minibatch"),
     "use_sde": ForeignName("network.gsde", (SB3,)),
     "sde_sample_freq": ForeignName("ppo.gsde_every", (SB3,), "0 draws once per rollout"),
     "net_arch": ForeignName("network.hidden", (SB3,), "the width of two layers, or of network.blocks residual ones"),
     "policy_kwargs": ForeignName("network.hidden", (SB3,), "`--help network` lists the others"),
     "actor_hidden_dims": ForeignName("network.hidden", (RSL_RL,), "one width for all layers"),
-    "activation_fn": ForeignName("network.activation", (SB3,)),
+    "activation_fn": ForeignName("network.activation", (SB3,), "a name, such as tanh, and no class"),
     "init_noise_std": ForeignName("network.log_std_init", (RSL_RL,), "its logarithm"),
     "total_timesteps": ForeignName("max_updates", (SB3, CLEANRL), UPDATE),
     "n_timesteps": ForeignName("max_updates", (SB3,), UPDATE),
-    "max_iterations": ForeignName("max_updates", (RSL_RL,)),
+    "max_iterations": ForeignName("max_updates", (RSL_RL,), "it ends the schedule early and does not lengthen it"),
     "env_id": ForeignName("env.id", (CLEANRL,)),
     "normalize": ForeignName("env.normalize_obs", (SB3,), "and env.normalize_reward"),
-    "exp_name": ForeignName("name", (CLEANRL,)),
-    "experiment_name": ForeignName("name", (RSL_RL,)),
+    "exp_name": ForeignName("name", (CLEANRL,), FOLDER),
+    "experiment_name": ForeignName("name", (RSL_RL,), FOLDER),
     "save_interval": ForeignName("checkpoint_every", (RSL_RL,)),
     "torch_deterministic": ForeignName("deterministic", (CLEANRL,)),
     "cuda": ForeignName("device", (CLEANRL,), "device=cuda or device=cpu"),
     "track": ForeignName("logger.wandb", (CLEANRL,), "logger.wandb=online"),
     "wandb_project_name": ForeignName("logger.wandb_project", (CLEANRL,)),
-    "verbose": ForeignName("logger.progress", (SB3,)),
+    "verbose": ForeignName("logger.progress", (SB3,), "true or false"),
 }
 LANGUAGE_MODELS = {
     "num_generations": ForeignName("grpo.samples_per_group", (TRL,)),
     "beta": ForeignName("grpo.kl_beta", (TRL,)),
-    "epsilon": ForeignName("grpo.ppo_epsilon_low", (TRL,)),
+    "epsilon": ForeignName("grpo.ppo_epsilon_low", (TRL,), "the lower side; the upper one is grpo.ppo_epsilon_high"),
     "epsilon_high": ForeignName("grpo.ppo_epsilon_high", (TRL,)),
     "num_iterations": ForeignName("grpo.epochs", (TRL,)),
-    "max_steps": ForeignName("grpo.steps", (TRL,)),
-    "scale_rewards": ForeignName("grpo.scale_advantages", (TRL,)),
+    "max_steps": ForeignName("grpo.steps", (TRL,), "a step is a rollout with all passes over it"),
+    "scale_rewards": ForeignName("grpo.scale_advantages", (TRL,), "true or false"),
     "max_prompt_length": ForeignName("model.max_prompt_tokens", (TRL,), "a longer prompt is refused, not cut"),
     "lora_r": ForeignName("model.lora_rank", (TRL,)),
-    "model_name_or_path": ForeignName("model.name", (TRL,)),
+    "model_name_or_path": ForeignName("model.name", (TRL,), "a folder, tiny or smollm2; nothing is downloaded"),
 }
 
 
@@ -100,6 +106,32 @@ def foreign_name(key: str) -> ForeignName | None:
     if name in POLICIES and section in SECTIONS:
         return POLICIES[name]
     return LANGUAGE_MODELS.get(name) if section in LANGUAGE_SECTIONS else None
+
+
+def in_our_words(overrides: Sequence[str]) -> list[str]:
+    """Replace names of other libraries that mean the same by ours, and print a line for each.
+
+    `overrides` are texts `key=value`. Raises `ConfigError` for an option that is given under two names.
+    """
+    given = {_key(text): text for text in overrides}
+    ours: dict[str, str] = {}
+    for key in given:
+        found = foreign_name(key)
+        if found is None or found.note:
+            continue
+        if other := next((one for one in (found.key, *ours) if one in given and ours.get(one, one) == found.key), ""):
+            raise ConfigError(f"{given[key]} and {given[other]}: are one option here, {found.key}; give it once")
+        ours[key] = found.key
+        say(f"{key} is {found.key} here", shown=os.environ.get("RANK", "0") == "0")
+    return [_renamed(text, ours.get(_key(text), "")) for text in overrides]
+
+
+def _key(text: str) -> str:
+    return text.partition("=")[0].lstrip("+~")
+
+
+def _renamed(text: str, key: str) -> str:
+    return f"{key}={text.partition('=')[2]}" if key else text
 
 
 def translation(key: str) -> str:

@@ -24,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from sparring.configs.core.errors import ConfigError, choose, listed
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
+from sparring.configs.foreign_names import in_our_words
 from sparring.configs.kinds import declared
 from sparring.configs.opponents import code_to_type, opponent_text
 from sparring.configs.resume_hint import missing_opponents, resume_call
@@ -87,7 +88,7 @@ def load_named(run: str | None, overrides: Sequence[str] | Mapping[str, Any] = (
         raise ConfigError(f"overrides={overrides!r}: is one text; give a list, as in [{overrides!r}], or a dict")
     if isinstance(overrides, Mapping):
         overrides = [f"{key}={as_override(value)}" for key, value in overrides.items()]
-    return load([*([f"+run={run}"] if run is not None else []), *overrides])
+    return load([*([f"+run={run}"] if run is not None else []), *in_our_words(overrides)])
 
 
 def as_override(value: object) -> str:

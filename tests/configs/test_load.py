@@ -12,9 +12,11 @@ import yaml
 from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError
 from sparring.configs.foreign_names import LANGUAGE_MODELS, POLICIES
 from sparring.configs.kinds import declared
-from sparring.configs.load import CONFIG_DIR, load, runs
-from sparring.configs.schema import RUNS
+from sparring.configs.load import CONFIG_DIR, load, load_named, runs
+from sparring.configs.schema import RUNS, DogfightRunConfig
 from sparring.configs.serialization import to_plain
+from sparring.eval.exploit import read_options as exploit_options
+from sparring.train import main
 
 RUN_FILES = sorted((CONFIG_DIR / "run").glob("*.yaml"))
 
@@ -122,12 +124,59 @@ def test_unknown_run():
         ("ppo.ent_coef", "ppo.entropy_coefficient (ent_coef in SB3 and CleanRL)?"),
         ("total_timesteps", "max_updates (total_timesteps in SB3 and CleanRL; an update is ppo.rollout_steps x"),
         ("network.net_arch", "network.hidden (net_arch in SB3; the width of two layers"),
+        ("num_minibatches", "ppo.minibatch_size (num_minibatches in CleanRL; as the samples of one minibatch"),
+        ("vf_coef", "ppo.value_coefficient (vf_coef in SB3 and CleanRL; SB3's number, and half of CleanRL's)?"),
         ("grpo.beta", "grpo.kl_beta (beta in TRL)?"),
     ],
 )
 def test_names_of_other_trainers_are_translated(typed, meant):
     run = "+run=diplomacy_quickstart" if typed.startswith("grpo") else "+run=quickstart"
     assert refusal(run, f"{typed}=1").startswith(f"unknown key {typed!r}: did you mean {meant}")
+
+
+THEIRS = {"ppo.lr": 1e-4, "n_steps": 32, "+ent_coef": 0.25, "ppo.clip_range": 0.3, "lam": 0.5}
+OURS = {"learning_rate": 1e-4, "rollout_steps": 32, "entropy_coefficient": 0.25, "clip": 0.3, "gae_lambda": 0.5}
+
+
+def test_a_name_that_means_the_same_is_ours_on_the_command_line_in_scripts_and_in_grids(capsys):
+    texts = [f"{key}={value}" for key, value in THEIRS.items()]
+    assert main(["+run=quickstart", *texts, "--cfg"]) == 0
+    said = capsys.readouterr()
+    assert said.err.splitlines()[:2] == ["ppo.lr is ppo.learning_rate here", "n_steps is ppo.rollout_steps here"]
+    stored = yaml.safe_load(said.out)
+    assert {key: stored["ppo"][key] for key in OURS} == OURS
+    assert set(stored["ppo"]) == set(declared_section("ppo"))
+    named = {key.lstrip("+"): value for key, value in THEIRS.items()}
+    assert to_plain(load_named("quickstart", named)) == to_plain(load_named("quickstart", texts)) == stored
+    assert main(["--multirun", "+run=quickstart", "ppo.lr=1e-4,2e-4", "--cfg"]) == 0
+    runs = yaml.safe_load(capsys.readouterr().out)
+    assert [run["ppo"]["learning_rate"] for run in runs.values()] == [1e-4, 2e-4]
+    assert exploit_options(["final.pt", "ppo.lr=1e-4"]).options == ("ppo.learning_rate=1e-4",)
+
+
+def declared_section(name):
+    return [key.partition(".")[2] for key in declared(DogfightRunConfig) if key.startswith(f"{name}.")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (
+            ["ppo.lr=1e-4", "ppo.learning_rate=2e-4"],
+            "ppo.lr=1e-4 and ppo.learning_rate=2e-4: are one option here, ppo.",
+        ),
+        (["n_steps=8", "num_steps=16"], "num_steps=16 and n_steps=8: are one option here, ppo.rollout_steps; give it"),
+        (["num_minibatches=4"], "unknown key 'num_minibatches': did you mean ppo.minibatch_size"),
+        (["lr=abc"], "ppo.learning_rate=abc: "),
+    ],
+)
+def test_one_option_under_two_names_or_with_another_meaning_is_refused(typed, message, capsys):
+    assert main(["+run=quickstart", *typed]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith(f"train.py: {message}")
+    with pytest.raises(ConfigError) as error:
+        load_named("quickstart", typed)
+    assert str(error.value).startswith(message)
 
 
 def test_a_name_of_another_trainer_in_a_section_of_ours_is_not_taken_for_it():
