@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.error import Error as GymnasiumError
-from gymnasium.spaces import Space
+from gymnasium.spaces import Dict, Space, Text
 from gymnasium.vector import AutoresetMode, VectorEnv
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -20,8 +20,9 @@ from sparring.agents.baselines.sb3 import LearnerVecEnv
 from sparring.agents.play.learner_env import LearnerEnv
 from sparring.agents.ppo.tasks.task import SEEDS, make_task
 from sparring.configs.core.device import choose_device
-from sparring.configs.core.errors import ConfigError, InputError, choose, suggestion
-from sparring.configs.load import load_kind
+from sparring.configs.core.errors import ConfigError, InputError, suggestion
+from sparring.configs.load import as_override, load_kind
+from sparring.configs.opponents import opponent_text
 from sparring.configs.schema import PPORunConfig
 from sparring.envs.game import Game, games, load
 
@@ -30,16 +31,21 @@ def make_sb3_env(env: str, num_envs: int = 64, *, seed: int = 0, opponent: Any =
     """Return `num_envs` episodes of `env` as one `VecEnv`: `PPO("MlpPolicy", sparring.sb3_env("dogfight", 64))`.
 
     `env` is a game (`dogfight`, `diplomacy`), its id, or an id of Gymnasium's registry. `opponent` and `options` are
-    those of `gymnasium.make_vec`, such as `opponent="ace"`, `rules="challenge"`; in Diplomacy `opponent` is a bot, and
-    `last_year` and `threads` are known. The first episodes start from `seed`.
+    those of `gymnasium.make_vec`, such as `opponent="ace"`, `rules="challenge"`; in Diplomacy `opponent` is a bot, a
+    policy or a Python object, and `last_year` and `threads` are known. The first episodes start from `seed`.
 
-    Raises `InputError` for an unknown name, and for games in text.
+    Raises `InputError` for an unknown name, and for environments in text: Stable-Baselines3 has no policy for `Text`
+    spaces.
     """
     game = next((game for game in games() if env in (game.name, game.id)), None)
     if game and not game.vector_env:
         return _native(game, num_envs, seed, opponent, options)
     given = options if opponent is None else {"opponent": opponent, **options}
-    return GymnasiumVecEnv(_vector_env(game.id if game else env, num_envs, given), seed)
+    envs = _vector_env(game.id if game else env, num_envs, given)
+    if any(isinstance(part, Text) for space in (envs.single_observation_space, envs.single_action_space)
+           for part in (space.values() if isinstance(space, Dict) else [space])):  # fmt: skip
+        raise _text_error(env, "")
+    return GymnasiumVecEnv(envs, seed)
 
 
 def _vector_env(env_id: str, num_envs: int, options: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
@@ -53,19 +59,31 @@ def _vector_env(env_id: str, num_envs: int, options: dict[str, Any]) -> VectorEn
         raise InputError(f"env={env_id!r}: cannot be made: {why}") from error
 
 
+def _text_error(env: str, instead: str) -> InputError:
+    return InputError(f"env={env}: observes or acts in text, and Stable-Baselines3 has no policy for that{instead}")
+
+
 def _native(game: Game, num_envs: int, seed: int, opponent: Any, options: dict[str, Any]) -> LearnerVecEnv:
-    """Return the learner's view of a game's native batch, with one kind of bot in all other seats."""
+    """Return the learner's view of a game's native batch, with one opponent in all other seats."""
     if not game.ppo_task or not game.action_space:
-        raise InputError(f"env={game.name}: is a game in text, which Stable-Baselines3 cannot play")
+        raise _text_error(
+            game.name,
+            f"; play it through PettingZoo ({game.aec_env.rpartition(':')[0]}.env), or train a language model with "
+            f"sparring.train({game.first_run!r})",
+        )
     texts = [f"{key if key == 'threads' else f'env.{key}'}={value}" for key, value in options.items()]
     sizes = [f"ppo.minibatch_size={num_envs}", "device=cpu", "logger.progress=false"]
-    config = load_kind(PPORunConfig, [f"+run={game.first_run}", f"env.num_envs={num_envs}", *sizes, *texts])
+    name = game.bots[0] if opponent is None else opponent_text(opponent)
+    texts += [] if name in game.bots else [f"against={as_override(name)}"]
+    try:
+        config = load_kind(PPORunConfig, [f"+run={game.first_run}", f"env.num_envs={num_envs}", *sizes, *texts])
+    except ConfigError as error:
+        raise InputError(str(error).replace("against=", "opponent=", 1)) from error
     words = np.random.SeedSequence(seed).generate_state(len(SEEDS))
     seeds = dict(zip(SEEDS, (words >> 1).tolist(), strict=True))
     env = make_task(config, choose_device(config.device), config.threads, seeds=seeds).env
     assert isinstance(env, LearnerEnv)
-    bot = choose("opponent", game.bots[0] if opponent is None else str(opponent), env.bots)
-    env.assign(np.full(num_envs, env.bots.index(bot)))
+    env.assign(np.full(num_envs, game.bots.index(name) if name in game.bots else len(game.bots)))
     space: Space[Any] = load(game.action_space)()
     return LearnerVecEnv(env, space)
 

@@ -8,6 +8,7 @@ from stable_baselines3.common.vec_env import VecMonitor
 
 import sparring
 from sparring import InputError
+from tests.agents.opponents import powers
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,7 @@ from sparring import InputError
         ("dogfight", {"opponent": "ace"}),
         ("sparring/Dogfight-v1", {}),
         ("diplomacy", {"opponent": "chaos"}),
+        ("diplomacy", {"opponent": powers.Holder, "last_year": 1902}),
         ("CartPole-v1", {}),
     ],
 )
@@ -79,8 +81,13 @@ def test_a_policy_saved_by_stable_baselines_is_evaluated_by_its_path(tmp_path):
     ("name", "options", "words"),
     [
         ("dogfigth", {}, "env='dogfigth': cannot be made: .*did you mean 'dogfight'"),
-        ("chess", {}, "env=chess: is a game in text, which Stable-Baselines3 cannot play"),
-        ("diplomacy", {"opponent": "ace"}, "unknown opponent 'ace': choose from"),
+        (
+            "chess",
+            {},
+            r"^env=chess: observes or acts in text, .* has no policy for that; play it through PettingZoo ",
+        ),
+        ("sparring/ChessArbiter-v0", {}, "^env=sparring/ChessArbiter-v0: observes or acts in text, .* for that$"),
+        ("diplomacy", {"opponent": "ace"}, "^opponent=ace: choose from"),
     ],
 )
 def test_bad_input_is_one_line(name, options, words):
