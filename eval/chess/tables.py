@@ -15,9 +15,9 @@ from sparring.eval.chess.games import ChessGame
 from sparring.eval.chess.options import SELF, ChessOptions
 from sparring.eval.parser import WIDTH
 from sparring.eval.stats.aggregate import mean_estimate
-from sparring.eval.stats.tables import percent, table, wilson
+from sparring.eval.stats.tables import common_record, percent, table, wilson
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _HEADINGS = ("opponent", "won %", "drawn %", "lost %", "points %", "legal half-moves", "illegal %")
 _ABOUT = (
     "Each figure is followed by its 95 % interval: Wilson's for counts, Student's t over games for the rest. Legal "
@@ -62,14 +62,15 @@ def to_json(options: ChessOptions, player: str, results: Sequence[OpponentResult
     names = ("games", "plies", "opening_plies", "illegal", "temperature", "seed", "device", "command")
     content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "kind": "chess", "player": player}
     content |= {name: getattr(options, name) for name in names}
-    content["opponents"] = [_plain(result) for result in results]
+    content["records"] = [_plain(player, result) for result in results]
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def _plain(result: OpponentResult) -> dict[str, Any]:
-    plain: dict[str, Any] = {"opponent": result.opponent, "name": result.name, "endings": result.endings()}
-    played = len(result.games)
-    for name, count in result.counts().items():
+def _plain(player: str, result: OpponentResult) -> dict[str, Any]:
+    counts, played = result.counts(), len(result.games)
+    plain = common_record(player, result.opponent, counts["won"], counts["drawn"], counts["lost"])
+    plain |= {"name": result.name, "endings": result.endings()}
+    for name, count in counts.items():
         plain[name] = {"games": count, "share": count / played, "interval": wilson(count, played)}
     points = mean_estimate(np.array([game.points for game in result.games]), least=0.0, most=1.0)
     legal = mean_estimate(np.array([float(game.answers - game.illegal) for game in result.games]), least=0.0)
@@ -82,7 +83,7 @@ def _plain(result: OpponentResult) -> dict[str, Any]:
 
 
 def _row(result: OpponentResult) -> list[str]:
-    plain = _plain(result)
+    plain = _plain("", result)
     shares = [_share(plain[name]["share"], plain[name]["interval"]) for name in ("won", "drawn", "lost")]
     legal, illegal = plain["legal_half_moves"], plain["illegal"]
     low, high = legal["interval"]

@@ -13,7 +13,7 @@ from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
 from sparring.eval.diplomacy.options import DiplomacyOptions
 from sparring.eval.parser import WIDTH
-from sparring.eval.stats.tables import percent, table
+from sparring.eval.stats.tables import common_record, percent, table
 
 if TYPE_CHECKING:
     from sparring.curriculum.league.league import League
@@ -87,8 +87,10 @@ def _change(change: float | None) -> str:
 
 
 def _plain(record: PowerRecord) -> dict[str, Any]:
-    """Return a record as a dict, with any sides by power keyed by power."""
-    plain = asdict(record)
+    """Return a record as a dict, with any sides by power keyed by power; wins are the solos of the one."""
+    one = record.alone
+    wins, draws, losses = (round(share.value * record.games) for share in (one.solos, one.draws, one.losses))
+    plain = common_record(record.one, record.six, wins, draws, losses) | asdict(record)
     for name in ("alone_by_power", "together_by_power"):
         sides = plain.pop(name)
         if sides:

@@ -216,6 +216,13 @@ def _plain(record: MatchRecord) -> dict[str, Any]:
     return asdict(record) | {name: getattr(record, name) for name in names}
 
 
+def common_record(player: str, opponent: str, wins: int, draws: int, losses: int) -> dict[str, Any]:
+    """Return what the records of all games share: both players, counts of games, and the win rate with its interval."""
+    games = wins + draws + losses
+    counts = {"games": games, "wins": wins, "draws": draws, "losses": losses}
+    return {"player": player, "opponent": opponent, **counts, "win_rate": wins / games, "interval": wilson(wins, games)}
+
+
 def title(report: Report) -> str:
     """Return the text after a heading's colon: rules, physics, decisions of bots and policies."""
     regimes = report.regimes

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
 
 import sparring
 from sparring import InputError
@@ -206,6 +207,28 @@ def test_episodes_and_a_game_of_seven(cart):
         "bot:random", env="diplomacy", opponents="random", games=7, last_year=1902, threads=1
     )
     assert evaluation.data["games"] == 7
+    (record,) = evaluation.data["records"]
+    assert record["losses"] == round(7 * record["alone"]["losses"]["value"])
+
+
+@pytest.mark.parametrize(
+    ("env", "one", "six", "options"),
+    [
+        ("dogfight", "ace", "do_nothing", {"games": 2}),
+        ("diplomacy", "dumbbot", "random", {"games": 7, "last_year": 1902}),
+        ("chess", "builtin", "random", {"games": 2, "plies": 20}),
+    ],
+)
+def test_records_have_the_same_keys_in_all_games(env, one, six, options):
+    """Counts that add up, and Wilson's interval as SciPy computes it."""
+    (record,) = sparring.evaluate(f"bot:{one}", env=env, opponents=six, device="cpu", threads=1, **options).data[
+        "records"
+    ]
+    assert (record["player"].split()[0], record["opponent"], record["games"]) == (one, six, options["games"])
+    assert record["wins"] + record["draws"] + record["losses"] == record["games"]
+    assert record["win_rate"] == record["wins"] / record["games"]
+    low, high = binomtest(record["wins"], record["games"]).proportion_ci(method="wilson")
+    assert record["interval"] == pytest.approx([low, high])
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def evaluate(folder, *arguments):
 def test_bots_play_and_files_are_written(tmp_path):
     files = ("--pgn", str(tmp_path / "games.pgn"), "--replay", str(tmp_path / "game.html"))
     content = evaluate(tmp_path, "--ckpt", "bot:builtin", "--opponents", "random,self", *files)
-    random, itself = content["opponents"]
+    random, itself = content["records"]
     assert content["player"] == "builtin (built-in search 1 (material and mobility), depth 2)"
     assert (random["opponent"], itself["opponent"]) == ("random", "self")
     assert random["illegal"]["count"] == 0
@@ -63,14 +63,23 @@ def test_python_objects_play(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "_registered", {})
     movers.seen.clear()
     content = evaluate(tmp_path, "--ckpt", f"{MOVERS}:First", "--opponents", f"{MOVERS}:nonsense,random")
-    lost, _ = content["opponents"]
+    lost, _ = content["records"]
     assert (content["player"], lost["name"]) == (f"{MOVERS}:First", f"{MOVERS}:nonsense")
     assert (lost["won"]["games"], lost["endings"]) == (2, {"illegal move": 2})
+    assert {key: lost[key] for key in ("player", "opponent", "games", "wins", "draws", "losses", "win_rate")} == {
+        "player": f"{MOVERS}:First",
+        "opponent": f"{MOVERS}:nonsense",
+        "games": 2,
+        "wins": 2,
+        "draws": 0,
+        "losses": 0,
+        "win_rate": 1.0,
+    }
     env = ChessAECEnv()
     env.reset(options={"fen": movers.seen[0]["fen"]})
     assert movers.seen[0] == env.observe("white")
     found = sparring.evaluate(movers.First, env="chess", opponents=movers.nonsense, games=2)
-    assert (found.data["player"], found.data["opponents"][0]["name"]) == ("First", "nonsense")
+    assert (found.data["player"], found.data["records"][0]["name"]) == ("First", "nonsense")
     with pytest.raises(InputError, match=r"player number: act returned a int; a move in UCI is a text"):
         sparring.evaluate("bot:random", env="chess", opponents=movers.number, games=2)
     with pytest.raises(InputError, match="opponent no_module:Mine: there is no module no_module; install it"):
@@ -89,7 +98,7 @@ def test_a_stand_in_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(uci_process, "PLACES", ("no-such-program",))
     content = evaluate(tmp_path, "--ckpt", "bot:random", "--opponents", "stockfish:3")
     name = "stockfish:3 (built-in search 1 (material and mobility), depth 2)"
-    assert content["opponents"][0]["name"] == name
+    assert content["records"][0]["name"] == name
     assert f"| {name} " in (tmp_path / "chess.md").read_text()
     assert "stands in" in capsys.readouterr().err
 
@@ -105,12 +114,12 @@ def test_a_model_that_knows_no_chess_loses_by_illegal_moves(tmp_path):
     model = toy_folder(tmp_path / "model")
     arguments = ("--ckpt", str(model), "--opponents", "random", "--tokens", "8", "--device", "cpu")
     content = evaluate(tmp_path, *arguments)
-    (result,) = content["opponents"]
+    (result,) = content["records"]
     assert (result["lost"]["games"], result["endings"]) == (2, {"illegal move": 2})
     assert (result["illegal"]["share"], result["legal_half_moves"]["mean"]) == (1.0, 0.0)
     content = evaluate(tmp_path, *arguments, "--illegal", "random")
-    assert content["opponents"][0]["illegal"]["share"] == 1.0
-    assert "illegal move" not in content["opponents"][0]["endings"]
+    assert content["records"][0]["illegal"]["share"] == 1.0
+    assert "illegal move" not in content["records"][0]["endings"]
 
 
 def test_an_adapter_of_a_run_plays(tmp_path):
@@ -118,7 +127,7 @@ def test_an_adapter_of_a_run_plays(tmp_path):
     trained = to_plain(load(["+run=rookworld_grpo", f"model.name={tmp_path / 'model'}"]))
     (adapter.parent / "config.yaml").write_text(yaml.safe_dump(trained))
     arguments = ("--ckpt", str(adapter), "--opponents", "random", "--tokens", "8", "--device", "cpu")
-    assert evaluate(tmp_path / "out", *arguments)["opponents"][0]["illegal"]["answers"] == 2
+    assert evaluate(tmp_path / "out", *arguments)["records"][0]["illegal"]["answers"] == 2
 
 
 def test_an_adapter_of_another_game_is_refused(tmp_path, capsys):
@@ -153,7 +162,7 @@ def test_an_engine_that_fails_leaves_the_complete_opponents(tmp_path, capsys):
     assert "failed twice at the position" in error
     assert error.count("\n") == 1
     partial = json.loads((tmp_path / "chess.partial.json").read_text())
-    assert [result["opponent"] for result in partial["opponents"]] == ["builtin"]
+    assert [result["opponent"] for result in partial["records"]] == ["builtin"]
     assert not (tmp_path / "chess.json").exists()
 
 

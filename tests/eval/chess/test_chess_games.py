@@ -114,7 +114,7 @@ def test_the_table_by_hand():
     drawn = play_games(SHUFFLER, SHUFFLER, conditions())
     options = read_options(["--ckpt", "bot:random", "--opponents", "random", "--games", "2"])
     results = [OpponentResult("random", "random", won), OpponentResult("stockfish:1", "stand-in", drawn)]
-    first, second = json.loads(to_json(options, "me", results))["opponents"]
+    first, second = json.loads(to_json(options, "me", results))["records"]
     assert [first[name]["games"] for name in ("won", "drawn", "lost")] == [0, 0, 2]
     # Wilson's interval of 0 of 2 with z = 1.96: 0 to z^2 / (2 + z^2).
     assert first["won"]["interval"] == pytest.approx([0.0, 0.6576], abs=1e-4)
