@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from sparring.agents.opponents.players import holds
@@ -56,7 +58,15 @@ def host(options: DiplomacyPlayOptions, lineup: HumanLineup | None) -> HostedGam
     with said_if_long(COMPILING, shown=not options.quiet):
         game = LiveDiplomacy(seat, opponents, seed=options.seed, last_year=options.last_year, past=past)
     game.save()  # now, so that a place that cannot be written ends the command, and no other game takes the name
-    return HostedDiplomacy(game)
+    seeds = count(options.seed + 1)
+
+    def renew() -> LiveDiplomacy:
+        again = replace(seat, file=free_path(saved.parent, "diplomacy", ".json"))
+        other = LiveDiplomacy(again, opponents, seed=next(seeds) % 2**31, last_year=options.last_year)
+        other.save()
+        return other
+
+    return HostedDiplomacy(game, renew)
 
 
 def _own_file(resumed: Path | None) -> Path | None:

@@ -1,14 +1,15 @@
 """A game of Diplomacy as the server hosts it: one game, shown to every page that is open, played in a thread.
 
 Messages of a page: order (text), drop (place), undo, clear, submit (phase, so that a late click cannot submit the next
-one). Messages to all pages: phases (those from a number on), turn (what can be ordered, the drafts and their marks),
-thinking (what is being waited for), and notes.
+one), new. Messages to all pages: phases (those from a number on), turn (what can be ordered, the drafts and their
+marks), thinking (what is being waited for), notes, and begin: another game has begun, which a page shows when loaded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NotRequired
 
@@ -32,17 +33,17 @@ from sparring.eval.playing.diplomacy.pages import play_page
 class TurnMessage(TypedDict):
     """A message of the page; the keys beside `kind` depend on it."""
 
-    kind: Literal["order", "drop", "undo", "clear", "submit"]
+    kind: Literal["order", "drop", "undo", "clear", "submit", "new"]
     text: NotRequired[Text]
     place: NotRequired[Text]
     phase: NotRequired[Text]
 
 
 class HostedDiplomacy:
-    """One game and the pages that show it."""
+    """One game and the pages that show it; `renew` makes another one with the same players."""
 
-    def __init__(self, game: LiveDiplomacy) -> None:
-        self._game = game
+    def __init__(self, game: LiveDiplomacy, renew: Callable[[], LiveDiplomacy]) -> None:
+        self._game, self._renew = game, renew
         self._pages: list[Send] = []
         self._thinking: asyncio.Task[None] | None = None
         self._waiting_for = ""
@@ -72,9 +73,11 @@ class HostedDiplomacy:
     async def apply(self, message: TurnMessage) -> None:
         """Change the drafts or submit them. Raises `InputError` for what cannot be done."""
         require(self._thinking is None, "the others are ordering; wait for the results")
-        require(not self._game.over, "the game is over")
         kind = message["kind"]
-        if kind == "submit":
+        require(kind == "new" or not self._game.over, "the game is over")
+        if kind == "new":
+            self._thinking = asyncio.create_task(self._begin())
+        elif kind == "submit":
             require(message.get("phase") == self._game.phases[-1]["name"], "message.phase is not the current phase")
             self._thinking = asyncio.create_task(self._play())
         elif kind == "order":
@@ -112,6 +115,21 @@ class HostedDiplomacy:
         self._thinking, self._waiting_for = None, ""
         await self._tell(self._turn())
         await self._tell({"kind": "note", "text": problem or game.problem})
+
+    async def _begin(self) -> None:
+        """Put another game in place of this one, whose file stays."""
+        problem, ended = "", self._game
+        try:
+            self._game = await in_thread(self._renew)
+        except InputError as error:  # its file cannot be written
+            problem = str(error)
+        self._thinking = None
+        if problem:
+            await self._tell(self._turn())
+            await self._tell({"kind": "note", "text": problem})
+        else:
+            ended.close()
+            await self._tell({"kind": "begin"})
 
     async def _wait_for(self, line: str) -> None:
         if self._thinking:

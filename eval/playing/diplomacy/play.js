@@ -33,6 +33,7 @@ const told = {
   },
   thinking({ text }) { wait(text); },
   note({ text }) { note(text); },
+  begin() { location.reload(); },
 };
 socket.addEventListener("message", (event) => { const message = JSON.parse(event.data); told[message.kind](message); });
 socket.addEventListener("close", () => { stopWaiting(); note("The server has ended. Start it again with --resume " + G.file); });
@@ -151,6 +152,7 @@ function paintMine() {
   $("#undo").disabled = !ordering() || !turn.undo; $("#clear").disabled = !ordering() || !orders.length;
   $("#write").hidden = $("#undo").hidden = $("#clear").hidden = !ordering();
   $("#submit").disabled = !turn || run > 0 || !["ordering", "out"].includes(turn.state);
+  $("#new").disabled = !turn || turn.state === "thinking";
   $("#submit").hidden = Boolean(turn) && turn.state === "over";
   $("#submit").textContent = turn && turn.state === "out" ? "Next phase" : turn && turn.state === "thinking" ? "The others order …" : "Submit" + (missing ? " (" + missing + " " + fate(missing) + ")" : "");
 }
@@ -234,6 +236,12 @@ $("#write").addEventListener("submit", (event) => {
 $("#undo").addEventListener("click", () => send("undo"));
 $("#clear").addEventListener("click", () => send("clear"));
 $("#submit").addEventListener("click", submit);
+// A game that is not over asks for a second click; the first one is forgotten after a few seconds.
+$("#new").addEventListener("click", () => {
+  const button = $("#new"), label = "New game", sure = "End this game?";
+  if (turn && turn.state !== "over" && button.textContent === label) { button.textContent = sure; setTimeout(() => { button.textContent = label; }, 4000); }
+  else send("new");
+});
 $("#back").addEventListener("click", () => seek(at - 1));
 $("#on").addEventListener("click", () => seek(at + 1));
 $("#seek").addEventListener("change", () => seek(Number($("#seek").value)));

@@ -194,8 +194,13 @@ def test_a_game_is_played_saved_and_gone_on_with(tmp_path, script):
             page.open(address, width=400, height=800, mobile=True)
             page.until("window.play && play.state().turn")
             go_on(Player(page))
+            begin_again(page)
         assert page.console == []
     check_file(file, 6)
+    again = json.loads((tmp_path / "diplomacy-1.json").read_text())
+    assert [phase["name"] for phase in again["phases"]] == ["S1901M"]
+    assert again["players"] == json.loads(file.read_text())["players"]
+    assert sorted(again["phases"][0]["state"]["units"]["AUSTRIA"]) == ["A BUD", "A VIE", "F TRI"]
 
 
 def go_on(me):
@@ -215,6 +220,16 @@ def go_on(me):
     me.click("MAR", "MAR")
     page.until("play.state().turn.orders.length === 4")
     me.submit("F1902M")
+
+
+def begin_again(page):
+    """The button asks for a second click; the new game has its own file, and the page shows its opening."""
+    page.mouse("#new")
+    assert page.value("document.querySelector('#new').textContent") == "End this game?"
+    page.mouse("#new")
+    page.until("window.play && play.state().turn && play.state().turn.phase === 'S1901M'")
+    page.until("document.querySelector('#file').textContent.endsWith('diplomacy-1.json')")
+    assert page.value("play.state().turn.options.PAR.length") > 3
 
 
 def check_file(file, phases):

@@ -319,7 +319,7 @@ def talk(live, messages, *, ends=None):
         async def send(message):
             told.append(message)
 
-        connection = HostedDiplomacy(live).connect(send)
+        connection = HostedDiplomacy(live, lambda: live).connect(send)
         loop = asyncio.create_task(connection.run())
         await asyncio.sleep(0)
         del told[:2]
@@ -380,7 +380,7 @@ def test_a_turn_tells_the_legal_orders_and_a_submit_its_results(tmp_path):
 
 def test_nothing_is_taken_while_the_others_order(tmp_path):
     live = game(tmp_path)
-    told = talk(live, [SUBMIT, {"kind": "order", "text": "A PAR - BUR"}, SUBMIT], ends="")
+    told = talk(live, [SUBMIT, {"kind": "order", "text": "A PAR - BUR"}, {"kind": "new"}], ends="")
     assert [message.get("text") for message in told[1:3]] == ["the others are ordering; wait for the results"] * 2
     assert (told[-2]["phase"], live.drafts) == ("F1901M", {})
     live.close()
