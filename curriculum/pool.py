@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.configs.core.files import write_atomically
-from sparring.configs.core.regular_file import make_folder, read_regular, read_regular_text
+from sparring.configs.core.regular_file import check_folder, make_folder, read_regular, read_regular_text
 from sparring.configs.core.tensor_checks import Tensors
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 from sparring.configs.core.typed import Count, Digest, Text, naming, read, require, shown
@@ -129,6 +129,7 @@ class Pool:
         snapshot = Snapshot(f"snapshot_{update:06d}", update, sha256(data))
         before = self.snapshots
         try:
+            check_folder(self.folder)
             write_atomically(self.path(snapshot.name), data)
             self._snapshots.append(snapshot)
             return self._evict(ratings or {})
@@ -169,7 +170,8 @@ class Pool:
             self._write_index()
 
     def delete_unused(self, needed: Iterable[str] = ()) -> None:
-        """Delete the files of snapshots that are neither in the pool nor `needed`."""
+        """Delete the files of snapshots that are neither in the pool nor `needed`; raises for a link in place of it."""
+        check_folder(self.folder)
         kept = {self.path(name) for name in [*needed, *(snapshot.name for snapshot in self._snapshots)]}
         for path in set(self.folder.glob("snapshot_*.pt")) - kept:
             path.unlink(missing_ok=True)

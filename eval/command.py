@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
+from sparring.configs.core.regular_file import read_regular
 from sparring.configs.core.status import LOADING, quiet_on_closed_pipe, say
 
 FAILED = 1
@@ -196,7 +197,7 @@ def publish_results(folder: Path | None, name: str, text: str, data: str, *, qui
 def _warn_of_larger(path: Path, data: str) -> None:
     """Print a line if the results in `path` are of more games or episodes than the new `data`."""
     try:
-        old = json.loads(path.read_bytes())
+        old = json.loads(read_regular(path, follow=True))
     except (OSError, ValueError, RecursionError):
         return  # there is none, or it is no result
     new = json.loads(data)

@@ -17,7 +17,7 @@ WANDB = "wandb"
 FOLDERS = ("pool", "state", "final", "adapters", WANDB)
 """Names that are folders directly in a run's folder."""
 STATES = "update_"
-SUFFIXES = (".pt", ".json", ".jsonl", ".yaml")
+SUFFIXES = (".pt", ".json", ".jsonl", ".yaml", ".safetensors")
 OLD_LOCK = "league.lock"
 """The lock of the league in folders of earlier versions."""
 NAMES = ("lock", OLD_LOCK, "wandb_id")

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from sparring.agents.opponents import players
 from sparring.agents.opponents.suggestions import trained_in
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig
 from sparring.configs.serialization import check_option
@@ -122,7 +123,7 @@ def read_results(text: str) -> EvaluationResults:
     """Read the evaluation of a run given by its name, its folder or its eval.json. Raises `ResultsError`."""
     path = _find(text)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular_text(path, follow=True))
         kind, version = content["kind"], content["schema_version"]
         if kind == "diplomacy":
             raise ResultsError(f"{path}: {_OTHER_GAME}")

@@ -7,6 +7,7 @@ import torch
 
 import sparring.curriculum.pool
 from sparring.configs.core.errors import UnknownNameError
+from sparring.configs.core.regular_file import IrregularFileError
 from sparring.configs.core.tensor_file import pack, sha256
 from sparring.curriculum.pool import Pool, PoolError, read_rows
 
@@ -55,6 +56,20 @@ def test_files_go_when_nothing_needs_them_any_more(tmp_path):
     pool = filled(tmp_path, [1000.0, 900.0, 1100.0, 950.0], capacity=1)
     pool.delete_unused(["snapshot_000100"])
     assert sorted(path.stem for path in tmp_path.glob("*.pt")) == ["snapshot_000100", "snapshot_000200"]
+
+
+def test_a_folder_that_became_a_link_is_neither_cleaned_nor_written(tmp_path):
+    pool = filled(tmp_path / "pool", [1000.0], capacity=1)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "snapshot_000001.pt").write_text("keep")
+    (tmp_path / "pool").rename(tmp_path / "aside")
+    (tmp_path / "pool").symlink_to(elsewhere)
+    with pytest.raises(IrregularFileError, match="is a link"):
+        pool.delete_unused()
+    with pytest.raises(IrregularFileError, match="is a link"):
+        pool.add(900, weights(9))
+    assert [path.name for path in elsewhere.iterdir()] == ["snapshot_000001.pt"]
 
 
 def test_a_pool_goes_back_to_an_earlier_moment(tmp_path):

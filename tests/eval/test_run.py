@@ -14,6 +14,7 @@ from sparring.configs.core import status
 from sparring.envs.dogfight.rules import BOTS
 from sparring.eval import export, payoff, seeds
 from sparring.eval import run as run_module
+from sparring.eval.command import publish_results
 from sparring.eval.dogfight import arena
 from sparring.eval.dogfight.arena import make_setting
 from sparring.eval.dogfight.options import read_options
@@ -307,6 +308,12 @@ def test_a_smaller_evaluation_says_that_it_replaces_a_larger_one(make_checkpoint
         assert main(["--ckpt", "pupil", "--opponents", "ace", *QUICK[2:], "--games", games, "--quiet"]) == 0
         line = f"{path.parent / 'eval.json'}: 4 games are replaced by 2; --out DIR would have kept them\n"
         assert (line in capsys.readouterr().err) is said
+
+
+def test_results_that_are_a_fifo_are_replaced_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "eval.json")
+    publish_results(tmp_path, "eval", "table", '{"games": 2}')
+    assert (tmp_path / "eval.json").read_text().rstrip() == '{"games": 2}'
 
 
 @pytest.mark.parametrize("game", ["dogfight", "diplomacy"])

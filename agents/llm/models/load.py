@@ -23,7 +23,7 @@ from sparring.configs.core.device import choose_device
 from sparring.configs.core.errors import suggestion
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.paths import CHECKPOINTS, SHIPPED
-from sparring.configs.core.regular_file import read_regular_text
+from sparring.configs.core.regular_file import check_file, read_regular_text
 from sparring.configs.language import LanguageModelConfig
 
 TINY = SHIPPED / "released" / "tiny"
@@ -158,6 +158,9 @@ def _check_folder(folder: Path) -> None:
         raise ModelError(f"model {folder}: its config.json is damaged") from error
     if not isinstance(content, dict) or CODE in content:
         raise ModelError(f"model {folder}: would run code of its own, which is not done here")
+    for path in folder.iterdir():  # transformers would wait for a FIFO and read a device without end
+        if not path.is_dir():
+            check_file(path, follow=True)
     if not list(folder.glob("*.safetensors")):
         pickled = [path.name for path in sorted([*folder.glob("*.bin"), *folder.glob("*.pt")])]
         found = f"only {pickled[0]}, which is a pickle" if pickled else "no weights"

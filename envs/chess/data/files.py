@@ -16,6 +16,7 @@ from typing import Any
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import publish_folder
+from sparring.configs.core.regular_file import read_regular, read_regular_text
 from sparring.configs.core.tensor_file import sha256
 from sparring.envs.chess.analysis_text import Analysis
 from sparring.envs.chess.arbiter_text import HISTORY
@@ -48,7 +49,7 @@ def write_positions(folder: Path, stored: StoredPositions) -> None:
 def read_positions(folder: Path) -> StoredPositions:
     """Read a folder of `write_positions`; raises `InputError` naming the file and line of the first fault."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_regular_text(folder / MANIFEST, follow=True))
         hashes = {f"{split}.jsonl": str(manifest["files"][f"{split}.jsonl"]) for split in SPLITS}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"env.data.folder={folder}: has no readable {MANIFEST}; {MAKE}") from error
@@ -78,7 +79,7 @@ def _labelled(analysis: Analysis | None) -> dict[str, Any]:
 
 def _rows(path: Path, digest: str) -> list[str]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, follow=True)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {MAKE}") from error
     if sha256(data) != digest:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.json_fields import Field
+from sparring.configs.core.regular_file import read_regular_text
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.records.history import PhaseRecord
 from sparring.envs.diplomacy.records.history_consistency import check_course
@@ -92,7 +93,7 @@ def load_players(path: str | Path) -> tuple[str, ...]:
 
 def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_once)
+        data = json.loads(read_regular_text(Path(path), follow=True), object_pairs_hook=_once)
         return reader(data)
     except OSError as error:
         folder = Path(path).parent

@@ -27,6 +27,7 @@ FILES = (
         "final.pt",
     ),
     *("events.out.tfevents.1.host.2.0", "pool/index.json", "pool/snapshot_000001.pt", "adapters/old/step.pt"),
+    "final/model.safetensors",
     *("state/update_000001/state.pt", "state/update_000001/manifest.json", "wandb_id", "guard_report.json"),
 )
 FOLDERS = ("pool", "state", "state/update_000001", "adapters", "adapters/old", "wandb")

@@ -18,6 +18,7 @@ from sparring.agents.llm.models import smollm2
 from sparring.agents.llm.models.load import TINY, load_model
 from sparring.agents.llm.models.saved_model import SavedModelError
 from sparring.agents.llm.transformers_backend import TransformersBackend
+from sparring.configs.core.errors import InputError
 from sparring.configs.language import LanguageModelConfig
 from sparring.envs.diplomacy.text.text_format import DIPLOMACY_TEXT
 from tests.agents.llm.decoding.test_sampling import requests
@@ -120,6 +121,14 @@ def test_damage_is_named_in_one_line(folder, spoil, message):
         load(folder)
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "generation_config.json"])
+def test_a_fifo_is_refused_by_name_and_not_waited_for(folder, name):
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(InputError, match=f"{name}: is a FIFO"):
+        load(folder)
 
 
 def test_a_tokenizer_of_another_model_is_refused(folder):
