@@ -103,7 +103,7 @@ def _sweep(arguments: Sequence[str], *, show: bool) -> int:
         return 0
     from sparring.agents.sweeps.launch import launch_sweep
 
-    return launch_sweep(plan)
+    return launch_sweep(plan).exit_code
 
 
 class CallableTrain(ModuleType):

@@ -11,6 +11,7 @@ import pytest
 
 import sparring
 from sparring.agents.opponents import players
+from sparring.agents.sweeps import launch
 from sparring.configs.load import as_override, load_named
 from tests.test_readme import smaller
 
@@ -28,14 +29,17 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_examples_run(here, capsys):
+def test_the_examples_run(here, capsys, monkeypatch):
+    launched = []
+    monkeypatch.setattr(launch, "_launch", lambda folder, names, launcher: launched.extend(names))
     tiny = {"checkpoint_dir": str(here / "checkpoints"), "env.num_envs": 8, "env.action_repeat": 120, "threads": 1}
     tiny |= {"ppo.rollout_steps": 16, "ppo.minibatch_size": 64, "device": "cpu", "logger.progress": False}
-    names = {"tiny": tiny}
+    names = {"tiny": tiny, "__name__": "__main__"}
     sizes = {
         '"max_updates": 200}': '"max_updates": 2, **tiny}',
         '"evaluation.every": 20, "evaluation.games": 100}': '"evaluation.every": 1, "evaluation.games": 2, **tiny}',
         ">= 0.9": ">= 0.0",
+        '"max_updates": 200, "logger.progress": False}': '"max_updates": 1, **tiny}',
         "DogfightBatch(1024": "DogfightBatch(4",
         "torch.zeros(1024": "torch.zeros(4",
         "range(100)": "range(2)",
@@ -57,6 +61,7 @@ def test_the_examples_run(here, capsys):
     assert "update 2 of " not in said
     rows = (here / "checkpoints" / "second" / "metrics.jsonl").read_text().splitlines()
     assert len([row for row in map(json.loads, rows) if "event" not in row]) == 1
+    assert launched == [run["run"] for run in names["grid"].runs] == [f"clips-{number}" for number in range(4)]
     assert names["policy"].training["run"] == "first"
     assert names["info"]["outcome"] in (-1, 0, 1)
     assert names["evaluation"].data["seed"] == 7

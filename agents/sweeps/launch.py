@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,25 @@ PLUGINS = ("hydra_joblib_launcher", "hydra_submitit_launcher")
 INTERRUPTED = 130
 
 
-def launch_sweep(plan: SweepPlan) -> int:
-    """Launch the sweep, wait, print the outcomes; return 0 if every run is done or pruned, 130 after Ctrl-C, else 1."""
+@dataclass(frozen=True)
+class SweepOutcome:
+    """What became of the runs of a sweep."""
+
+    folder: Path
+    """Folder of the sweep; those of its runs are beside it."""
+    runs: list[dict[str, Any]]
+    """Of each run `run`, its name, `varied`, its values, `outcome`, `updates`, `seconds` and `result`, where known."""
+    interrupted: bool
+    """True after Ctrl-C."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every run is done or pruned, 130 after Ctrl-C, else 1."""
+        return INTERRUPTED if self.interrupted else int(any(run["outcome"] not in FINISHED for run in self.runs))
+
+
+def launch_sweep(plan: SweepPlan) -> SweepOutcome:
+    """Launch the sweep, wait, print the outcomes and return them."""
     searches = "search" in plan.file
     _check_packages(searches)
     first = plan.runs[0]
@@ -41,7 +59,7 @@ def launch_sweep(plan: SweepPlan) -> int:
     waiting = _put(folder, names, plan)
     finished = f", {len(names) - len(waiting)} finished before" if len(waiting) < len(names) else ""
     print(f"{folder.path}: {len(names)} runs{finished}, launched by {plan.launcher.name}", flush=True)
-    code = 0
+    interrupted = False
     try:
         if waiting:
             _launch(folder.path, waiting, plan.launcher)
@@ -49,14 +67,15 @@ def launch_sweep(plan: SweepPlan) -> int:
         print("the launcher gave up; what it had launched by then is below", flush=True)
     except KeyboardInterrupt:
         print("stopped; the same command continues the sweep", flush=True)
-        code = INTERRUPTED
+        interrupted = True
     outcomes = [folder.outcome(run) | {"run": run} for run in names]
     print("\n".join(table(plan.varied, outcomes)))
     if searches:
         print("\n".join(search_summary(folder)))
     if plan.file:
         print(f"analysis: sparring-runs analyze-sweep {name}")
-    return code or (0 if all(outcome["outcome"] in FINISHED for outcome in outcomes) else 1)
+    runs = [outcome | {"varied": varied} for outcome, varied in zip(outcomes, plan.varied, strict=True)]
+    return SweepOutcome(folder.path, runs, interrupted)
 
 
 def table(varied: Sequence[str], outcomes: Sequence[dict[str, Any]]) -> list[str]:

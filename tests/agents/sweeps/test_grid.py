@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import sparring
 from sparring import train
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.sweeps.launch import table
@@ -42,12 +43,25 @@ def test_every_combination_is_a_run_that_was_checked_before():
 
 def test_joblib_runs_them_side_by_side_and_a_failure_is_a_line_of_the_table(tmp_path, capsys):
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    code, out = launched(tmp_path, capsys, "device=cpu,cuda:99")
-    assert code == 1
-    good, bad = out.splitlines()[-2:]
+    options = [*TINY[1:], "name=tiny", f"checkpoint_dir={tmp_path}"]
+    found = sparring.sweep(run="gymnasium", overrides=options, varied={"device": ["cpu", "cuda:99"]})
+    assert (found.folder, found.exit_code) == (tmp_path / "tiny-sweep", 1)
+    assert [(run["run"], run["varied"]) for run in found.runs] == [
+        ("tiny-0", "device=cpu"),
+        ("tiny-1", "device=cuda:99"),
+    ]
+    assert found.runs[1]["outcome"].startswith("failed: device=cuda:99: this machine has")
+    good, bad = capsys.readouterr().out.splitlines()[-2:]
     assert good.split()[:4] == ["device=cpu", "tiny-0", "done", "1"]
     assert bad.startswith("device=cuda:99  tiny-1  failed: device=cuda:99: this machine has")
     assert load_checkpoint(tmp_path / "tiny-0" / "final.pt").training["update"] == 1
+
+
+def test_a_call_names_what_it_trains():
+    with pytest.raises(InputError, match="give either a sweep file"):
+        sparring.sweep()
+    with pytest.raises(InputError, match=r"unknown sweep 'stabilty_ablation': .*did you mean 'stability_ablation'"):
+        sparring.sweep("stabilty_ablation")
 
 
 def test_submitit_does_as_well_and_a_repeated_sweep_continues_its_runs(tmp_path, capsys):
