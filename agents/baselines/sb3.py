@@ -2,10 +2,10 @@
 
 `trainer=sb3` uses the run's matches, network size, PPO options, schedule of bots, widening physics and events, and
 saves policies during training as ordinary checkpoints. Unsupported options are refused: self-play, residual blocks, a
-learning rate that follows the KL, resuming. Evaluation during training, the guard and saving on Ctrl-C exist only in
-our trainer. SB3 supports one kind of distribution at a time and does not bound the standard deviation, so shooting in
-the dogfight is a third Gaussian (fire if above 0) instead of a Bernoulli. Gymnasium's environments are shown to it as
-to our trainer: flattened, scaled and normalized.
+learning rate that follows the KL, resuming. Evaluation during training and the guard exist only in our trainer. SB3
+supports one kind of distribution at a time and does not bound the standard deviation, so shooting in the dogfight is a
+third Gaussian (fire if above 0) instead of a Bernoulli. Gymnasium's environments are shown to it as to our trainer:
+flattened, scaled and normalized.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sparring.agents.ppo.trainer import PPOTrainer, anneal
 from sparring.agents.run.fit import progress_of
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
+from sparring.agents.run.signals import Stopped
 from sparring.agents.run.timer import Timer
 from sparring.configs.schema import EventConfig, PPOConfig
 from sparring.envs.game import load
@@ -94,7 +95,7 @@ class Curriculum(BaseCallback):
         self.trainer, self.session = trainer, trainer.session
         self.in_progress = False
 
-    def save(self, path: Path, *, done: bool = True) -> None:
+    def save(self, path: Path, *, done: bool = True, interrupted: bool = False) -> None:
         """Write the policy as an ordinary checkpoint, after the plan's update or (not `done`) before it."""
         trainer, weights = self.trainer, self.model.policy.state_dict()
         contract = trainer.task.env.contract
@@ -102,10 +103,10 @@ class Curriculum(BaseCallback):
             contract = contract | {"continuous": contract["continuous"] + contract["binary"], "binary": 0}
         kinds = {kind: contract.get(kind, 0) for kind in ("binary", "categorical")}
         trainer.network = to_actor_critic(weights, trainer.config.network.activation, **kinds)
-        trainer.write_policy(path, trainer.plan, done=done, contract=contract)
+        trainer.write_policy(path, trainer.plan, interrupted, done=done, contract=contract)
 
     def _on_rollout_start(self) -> None:
-        """Finish the previous update, if any, and prepare the next rollout, unless a callback stops the run."""
+        """Finish the previous update, if any, and prepare the next rollout, unless the run is to stop."""
         self._finish_update()
         if self.session.stop.asked:
             return
@@ -118,7 +119,7 @@ class Curriculum(BaseCallback):
         trainer.task.prepare(trainer.plan, trainer.network)
 
     def _on_step(self) -> bool:
-        return not self.session.stop.asked
+        return self.in_progress or not self.session.stop.asked
 
     def _on_rollout_end(self) -> None:
         """Keep the mean reward, because SB3 clears the rollout before the next one starts."""
@@ -154,19 +155,28 @@ class Curriculum(BaseCallback):
 
 
 def fit(trainer: PPOTrainer, session: RunSession) -> Path:
-    """Train with SB3 on the matches and the schedule of `trainer`; return the path of the final checkpoint."""
+    """Train with SB3 on the matches and the schedule of `trainer`; return the path of the final checkpoint.
+
+    On Ctrl-C or SIGTERM the update in progress is finished and the policy saved, then `Stopped` is raised.
+    """
+    session.stop.kept = "the policies saved before are whole; trainer=sb3 cannot resume"
     with session.starting():
         trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary())
     curriculum = Curriculum(trainer)
-    make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=curriculum)
-    failed = session.save_final(trainer.final, lambda: curriculum.save(trainer.final))
+    with session.training(), session.stop:
+        make_model(trainer).learn(trainer.updates * trainer.steps_per_update, callback=curriculum)
+        stopped = session.stop.asked
+        failed = session.save_final(trainer.final, lambda: curriculum.save(trainer.final, interrupted=stopped))
     if failed:
         raise failed
     session.callbacks.report_written(progress_of(trainer, session))
     if session.callbacks.error is not None:
         raise session.callbacks.error
-    session.say(f"done after {counted(trainer.updates_done, 'update')}: {trainer.final}")
+    done = counted(trainer.updates_done, "update")
+    session.say(f"{'interrupted' if stopped else 'done'} after {done}: {trainer.final}")
+    if session.stop.exit_code:
+        raise Stopped(session.stop.exit_code)
     return trainer.final
 
 

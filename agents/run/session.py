@@ -99,7 +99,7 @@ class RunSession:
             raise
         self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
         self.hint = resume_hint(config)
-        self.stop = StopRequest(config.grace_seconds, self.hint)
+        self.stop = StopRequest(config.grace_seconds, f"the last training state is whole; {self.hint}")
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
         self._saved_at = time.monotonic()
         for text in [*opened.alerts, *self.logger.damage]:

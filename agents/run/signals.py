@@ -27,12 +27,11 @@ class Stopped(SystemExit):
 class StopRequest:
     """Within this context the first SIGINT or SIGTERM sets `signal`; a second, or `grace` seconds, raise `Stopped`.
 
-    Outside the main thread signals cannot be handled, and it does nothing. `hint` says how the run is continued.
+    Outside the main thread signals cannot be handled, and it does nothing. `kept` says what a stop at once leaves.
     """
 
-    def __init__(self, grace: float, hint: str = "") -> None:
-        self.grace = grace
-        self._hint = f"; {hint}" if hint else ""
+    def __init__(self, grace: float, kept: str = "the last training state is whole") -> None:
+        self.grace, self.kept = grace, kept
         self.signal = 0
         self._main = threading.current_thread() is threading.main_thread()
 
@@ -70,7 +69,7 @@ class StopRequest:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked and self.signal != REQUESTED:
-            _tell(f"stopped at once; the last training state is whole{self._hint}")
+            _tell(f"stopped at once; {self.kept}")
             raise Stopped(EXIT_CODES[signal.Signals(number)])
         self.signal = number
         signal.setitimer(signal.ITIMER_REAL, self.grace)
@@ -78,7 +77,7 @@ class StopRequest:
 
     def _over(self, number: int, frame: FrameType | None) -> None:
         late = f"the update did not end within {self.grace:g} s (grace_seconds)"
-        _tell(f"{late}; the last training state is whole{self._hint}")
+        _tell(f"{late}; {self.kept}")
         raise Stopped(self.exit_code)
 
 

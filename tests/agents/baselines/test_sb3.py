@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import signal
 import tempfile
 import zipfile
 from dataclasses import replace
@@ -86,6 +87,27 @@ def test_an_exception_of_a_callback_ends_it_with_its_policy_saved(tmp_path):
     with pytest.raises(RuntimeError, match="of the callback"):
         train(bots_only(tmp_path), callbacks=[Fails()])
     assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == 1
+
+
+def test_a_signal_finishes_the_update_and_saves_the_policy(tmp_path, monkeypatch, capfd):
+    steps = []
+
+    def signalled(env, step=sb3.LearnerVecEnv.step_wait):
+        steps.append(1)
+        if len(steps) == 5:
+            signal.raise_signal(signal.SIGTERM)
+        return step(env)
+
+    monkeypatch.setattr(sb3.LearnerVecEnv, "step_wait", signalled)
+    with pytest.raises(SystemExit) as stopped:
+        train(bots_only(tmp_path))
+    assert stopped.value.code == 75
+    assert len(metrics(tmp_path)) == 1
+    training = load_checkpoint(tmp_path / "small" / "final.pt").training
+    assert (training["update"], training["interrupted"]) == (1, True)
+    said = "".join(capfd.readouterr())
+    assert "interrupted after 1 update: " in said
+    assert "resume=" not in said
 
 
 def test_events_happen_before_their_update(tmp_path):
