@@ -95,7 +95,7 @@ class Client:
                     raise EndpointError("timeout", f"{where} has not answered after {seconds:.3g} s") from None
                 if isinstance(error, EndpointError):
                     raise
-                reason = str(error) or type(error).__name__
+                reason = one_line(self.hide(str(error)))[:QUOTED] or type(error).__name__
                 text = f"{where}: {reason}; start the server, or give its address as endpoint.url"
                 raise EndpointError("connection", text) from None
 
@@ -125,7 +125,7 @@ class Client:
             if len(received) > self._largest:
                 raise EndpointError("too_large", f"{where} sends more than {self._largest} bytes", again=False)
             if response.length:
-                raise EndpointError("connection", f"{where} hangs up {response.length} bytes before the end")
+                raise EndpointError("connection", f"{where} hangs up before the end")
             return response, received
 
 

@@ -28,10 +28,10 @@ LONGEST = 1 << 16
 
 ESCAPE = re.compile(
     r"%(?:25)*(?P<percent>[0-9a-f]{2})|\\+u(?P<json>[0-9a-f]{4})|\\+x(?P<python>[0-9a-f]{2})"
-    r"|&#x0*(?P<html>[0-9a-f]{1,5});|&#0*(?P<decimal>[0-9]{1,6});|\\+[bfnrtv]|&[a-z]{2,8};",
+    r"|&#x0*(?P<html>[0-9a-f]{1,5});|&#0*(?P<decimal>[0-9]{1,6});|\\+[bfnrtv]|&[a-z]{2,8};|\x1b\[[0-9;?]*[@-~]",
     re.IGNORECASE,
 )
-"""One character as a percent code, also encoded repeatedly, a JSON or Python escape, or an HTML reference."""
+"""One character as a percent code, also encoded repeatedly, a JSON or Python escape, an HTML reference, or a colour."""
 SILENT = re.compile(r"[\W_\u115f\u1160]+")
 """All but letters and digits; the two fillers of Hangul are letters without a shape."""
 BASES = {"percent": 16, "json": 16, "python": 16, "html": 16, "decimal": 10}
@@ -110,7 +110,7 @@ def _located(text: str, unescape: bool) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """Return the character of an escape, a space for one without a number, such as a line end."""
+    """Return the character of an escape, a space for one without a number, such as a line end or a colour."""
     code = next((int(match[name], base) for name, base in BASES.items() if match[name]), ord(" "))
     part_of_utf8 = code > 127 and (match["percent"] or match["python"])
     return " " if part_of_utf8 or code > sys.maxunicode else chr(code)

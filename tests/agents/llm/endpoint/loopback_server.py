@@ -235,6 +235,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _of_4000_digits(self, body):
         self._with_number(body, b"7" * 4000)
 
+    def _long_length(self, _):
+        self._line(f"HTTP/1.1 200 OK\r\nContent-Length: {'7' * 4000}", b"{}")
+
+    def _long_status(self, _):
+        self._line(f"HTTP/1.1 {'7' * 4000} OK")
+
     def _of_9000_digits(self, body):
         self._with_number(body, b"7" * 9000)
 

@@ -30,7 +30,9 @@ def failure(fault, *, seconds=5.0, **options):
         ("not_found", "refused", False, "look at endpoint.url"),
         ("moved", "refused", False, "redirects are not followed"),
         ("dropping", "connection", True, "127.0.0.1"),
-        ("half", "connection", True, "bytes before the end"),
+        ("half", "connection", True, "hangs up before the end"),
+        ("long_length", "connection", True, "hangs up before the end"),
+        ("long_status", "connection", True, "777"),
         ("truncated", "malformed", True, "no JSON"),
         ("not_utf8", "malformed", True, "UnicodeDecodeError"),
         ("deep", "malformed", True, "RecursionError"),
@@ -43,6 +45,7 @@ def test_each_fault_has_its_name_and_says_whether_to_try_again(fault, kind, agai
     error = failure(fault)
     assert (error.kind, error.again) == (kind, again)
     assert said in str(error)
+    assert len(str(error)) < 500
 
 
 def test_an_answer_is_its_json():

@@ -39,6 +39,7 @@ SPELLINGS = {
     "html": "".join(f"&#{ord(char)};&shy;" for char in CANARY) + html.escape('"'),
     "wide": "".join(chr(ord(char) + 0xFEE0) for char in CANARY),
     "fillers": "\u3164".join(CANARY),
+    "colours": "\x1b[31m".join(CANARY),
     "beginning": CANARY[:12],
     "end": CANARY[-12:],
 }
@@ -55,6 +56,7 @@ def tells(text):
     Independent of the filter: it decodes with the standard library and compares what is left.
     """
     for _ in range(3):
+        text = re.sub(r"\x1b\[\d+m", "", text)
         text = re.sub(r"%([0-9a-fA-F]{2})", lambda found: chr(int(found[1], 16)), text)
         text = re.sub(r"\\+u([0-9a-fA-F]{4})", lambda found: chr(int(found[1], 16)), html.unescape(text))
     text = re.sub(r"\\+[nrt]", "", "".join(chr(ord(char) - 0xFEE0) if "！" <= char <= "～" else char for char in text))
