@@ -159,7 +159,8 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
 
     On Ctrl-C or SIGTERM the update in progress is finished and the policy saved, then `Stopped` is raised.
     """
-    session.stop.kept = "the policies saved before are whole; trainer=sb3 cannot resume"
+    session.hint = "trainer=sb3 cannot resume"
+    session.stop.kept = f"the policies saved before are whole; {session.hint}"
     with session.starting():
         trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary())

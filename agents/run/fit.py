@@ -121,7 +121,9 @@ def _finish(trainer: Trainer, session: RunSession) -> None:
     if failed:
         raise failed
     if not saved:
-        raise InputError(f"{session.folder.state}: the last training state cannot be written; free some space, resume")
+        raise InputError(
+            f"{session.folder.state}: the last training state cannot be written; free some space; {session.hint}"
+        )
     done = counted(trainer.updates_done, session.unit)
     if session.callbacks.error is not None:
         session.alert(f"a callback raised {type(session.callbacks.error).__name__}; the run ends, its state is saved")

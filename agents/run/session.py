@@ -214,7 +214,7 @@ class RunSession:
                 save()
                 self.callbacks.add_written(path)
         except OSError as error:
-            failed = InputError(f"{path}: cannot be written ({error.strerror}); free some space, resume")
+            failed = InputError(f"{path}: cannot be written ({error.strerror}); free some space; {self.hint}")
             failed.__cause__ = error
             return failed
         except Exception as error:

@@ -21,7 +21,7 @@ from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.policies.sb3_weights import SB3Error, read_zip, to_actor_critic
 from sparring.agents.trainers import train
-from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.schema import EventConfig, NetworkConfig, PhaseConfig, StageConfig
 from sparring.envs.dogfight.batch import DogfightBatch
 from sparring.envs.dogfight.interfaces.spaces import action_space
@@ -108,6 +108,15 @@ def test_a_signal_finishes_the_update_and_saves_the_policy(tmp_path, monkeypatch
     said = "".join(capfd.readouterr())
     assert "interrupted after 1 update: " in said
     assert "resume=" not in said
+
+
+def test_a_full_disk_at_its_end_is_one_line_that_promises_no_resuming(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sb3.Curriculum, "save", full)
+    with pytest.raises(InputError, match=r"final\.pt: cannot be written .*; trainer=sb3 cannot resume$"):
+        train(bots_only(tmp_path))
 
 
 def test_events_happen_before_their_update(tmp_path):

@@ -34,7 +34,7 @@ def test_a_full_disk(whole, tmp_path, full_after):
     # TensorBoard's own thread may have the last word.
     assert any(line.startswith("train.py: ") for line in text.splitlines()), text
     if full_after > 3:  # later than the first snapshot, without which there is no self-play
-        assert "final.pt: cannot be written (File too large); free some space, resume" in text
+        assert "final.pt: cannot be written (File too large); free some space; continue with" in text
         for what in ("no training state is saved", "no snapshot is taken", "step_768.pt is not saved"):
             assert f"alert: {what}" in text
         assert ".jsonl cannot be written" in text
