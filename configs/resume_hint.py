@@ -11,12 +11,12 @@ from sparring.configs.opponents import code_to_type, named_opponents, registered
 from sparring.configs.schema import RunConfig
 
 
-def resume_hint(config: RunConfig) -> str:
-    """Return what continues the run: `continue with: python train.py resume=NAME`, and the options that it needs.
+def resume_hint(config: RunConfig, name: str) -> str:
+    """Return what continues the run in the folder `name`: a command line with the options that it needs.
 
     Opponents that a script registered are known in that script alone, so that it has to continue the run itself.
     """
-    options = [f"resume={config.name}"]
+    options = [f"resume={name}"]
     if os.path.abspath(ROOT / config.checkpoint_dir) != os.path.abspath(CHECKPOINTS):
         options.append(f"checkpoint_dir={config.checkpoint_dir}")
     if ":" in config.env.id:

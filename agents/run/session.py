@@ -98,7 +98,7 @@ class RunSession:
             self._release()
             raise
         self.progress = Progress(total, shown=config.logger.progress and self.leads, unit=unit)
-        self.hint = resume_hint(config)
+        self.hint = resume_hint(config, self.folder.name)
         self.stop = StopRequest(config.grace_seconds, f"the last training state is whole; {self.hint}")
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
         self._saved_at = time.monotonic()

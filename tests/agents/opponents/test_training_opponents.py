@@ -209,10 +209,10 @@ def test_a_run_with_a_registered_opponent_says_that_its_script_continues_it(tmp_
 
 
 def test_a_run_of_a_module_says_the_option_that_names_it_again(tmp_path):
-    hint = resume_hint(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one"))
+    hint = resume_hint(typed(tmp_path, "+run=best_response", f"against='{DIVER}'", "name=one"), "one")
     words = shlex.split(hint.removeprefix("continue with: python train.py "))
     assert words == ["resume=one", f"checkpoint_dir={tmp_path}", f"against={DIVER}"]
-    assert resume_hint(load(["+run=quickstart", "name=two"])) == "continue with: python train.py resume=two"
+    assert resume_hint(load(["+run=quickstart"]), "two") == "continue with: python train.py resume=two"
 
 
 @pytest.mark.parametrize(

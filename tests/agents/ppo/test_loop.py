@@ -90,8 +90,8 @@ def test_checks_do_not_change_the_course(finished, tmp_path):
     assert torch.equal(unchecked, torch.cat([p.flatten() for p in network.parameters()]))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
-def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch, capsys, number, code):
+@pytest.mark.parametrize(("number", "code", "given"), [(signal.SIGINT, 130, "small"), (signal.SIGTERM, 75, "")])
+def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch, capsys, number, code, given):
     after = BotEvaluation.after
 
     def interrupted(*arguments):
@@ -101,15 +101,16 @@ def test_a_signal_finishes_the_update_and_keeps_the_policy(tmp_path, monkeypatch
     monkeypatch.setattr(BotEvaluation, "after", interrupted)
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stopped:
-        train(config(tmp_path))
+        train(config(tmp_path, name=given))
     assert stopped.value.code == code
     assert signal.getsignal(number) is before
-    training = load_checkpoint(tmp_path / "small" / "final.pt").training
+    name = given or next(tmp_path.iterdir()).name
+    training = load_checkpoint(tmp_path / name / "final.pt").training
     assert (training["update"], training["interrupted"]) == (1, True)
-    assert len(metrics(tmp_path)) == 1
+    assert len((tmp_path / name / "metrics.jsonl").read_text().splitlines()) == 1
     out = capsys.readouterr().out
-    assert f"interrupted after 1 update: {tmp_path / 'small' / 'final.pt'}" in out
-    assert "continue with: python train.py resume=small" in out
+    assert f"interrupted after 1 update: {tmp_path / name / 'final.pt'}" in out
+    assert f"continue with: python train.py resume={name} " in out
 
 
 def asked_while_estimating(monkeypatch, times=1):
