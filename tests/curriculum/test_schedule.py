@@ -121,15 +121,16 @@ def test_a_run_has_its_sizes(run):
 
 
 @pytest.mark.parametrize(
-    ("run", "end"), [("unified_dr_gpu_v2", 0.2), ("unified_dr_gpu_v3", 0.2), ("unified_dr_cpu", 0.6)]
+    ("run", "start", "end"),
+    [("unified_dr_gpu_v2", 0.2, 0.2), ("unified_dr_gpu_v3", 0.2, 0.2), ("unified_dr_cpu", 0.7, 1.0)],
 )
-def test_the_transition_ramps_down_and_self_play_stays(run, end):
+def test_the_transition_ramps_down_and_self_play_goes_on_from_there(run, start, end):
     plan = plans_of(run)
-    ramp = [step.scripted_share for step in plan if step.phase == "transition"]
-    differences = {round(after - before, 12) for before, after in itertools.pairwise(ramp)}
-    assert (ramp[0], ramp[-1]) == (1.0, pytest.approx(end))
-    assert differences == {round((end - 1.0) / (len(ramp) - 1), 12)}
-    assert {step.scripted_share for step in plan if step.phase == "selfplay"} == {end}
+    for phase, first, last in (("transition", 1.0, start), ("selfplay", start, end)):
+        ramp = [step.scripted_share for step in plan if step.phase == phase]
+        differences = {round(after - before, 12) for before, after in itertools.pairwise(ramp)}
+        assert (ramp[0], ramp[-1]) == (first, pytest.approx(last))
+        assert differences == {round((last - first) / (len(ramp) - 1), 12)}
 
 
 @pytest.mark.parametrize(("run", "updates"), [("local_curriculum", 450), ("mean_knight_production", 563)])
