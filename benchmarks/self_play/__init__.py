@@ -1,0 +1,1 @@
+"""Recipes of self-play side by side, measured by best responses."""
