@@ -1,6 +1,6 @@
 """Win rates of best responses to policies that recipes of self-play continued, at equal cost: a table.
 
-    python -m benchmarks.self_play.compare --recipes "small pool" exploiters --seeds 3
+    python benchmarks/self_play/compare.py --recipes "small pool" exploiters --seeds 3
 
 Every recipe continues the same policy for the same number of env steps; then one best response per seed begins with the
 weights of the result and trains against it alone. Finished runs are reused.
@@ -12,6 +12,9 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
+
+if not __package__:
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tqdm import tqdm
 
