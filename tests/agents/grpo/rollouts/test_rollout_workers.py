@@ -13,50 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from sparring.agents.grpo.rollouts import rollout_workers
 from sparring.agents.grpo.rollouts.rollout_workers import Workers
 from sparring.agents.grpo.rollouts.worker import RolloutError, RolloutJob, Worker
 from sparring.configs.core.errors import InputError
-from tests.agents.grpo.rollouts.small_games import plan_of, small_config
+from tests.agents.grpo.rollouts.idle_players import Actor, Patient, idle_config
 
 ROOT = Path(__file__).resolve().parents[4]
-
-
-class Actor:
-    """Plays nothing, and does what the plan says instead."""
-
-    def __init__(self, config):
-        pass
-
-    def play(self, plan, weights):
-        return getattr(self, plan.what)()
-
-    def close(self):
-        pass
-
-    def report(self):
-        return torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-
-    def wait(self):
-        time.sleep(2.0)
-        return "waited"
-
-    def play_for_long(self):
-        time.sleep(300.0)
-
-    def fault(self):
-        raise ValueError("two\nlines")
-
-    def refuse(self):
-        raise InputError("model.name=x: is no model")
-
-    def fall_silent(self):
-        """End with exit code 7, but take longer for it than the closing of a pipe waits."""
-        os.closerange(3, 1000)
-        time.sleep(2.0)
-        os._exit(7)
 
 
 def play(players, step, what):
@@ -65,19 +29,23 @@ def play(players, step, what):
 
 
 @contextmanager
-def workers(*options):
-    players = Workers(small_config("grpo.workers=1", *options), Actor, pytest.fail)
+def workers(**options):
+    players = Workers(idle_config(**options), Actor, pytest.fail)
     try:
         yield players
     finally:
         players.close()
 
 
-def test_a_worker_computes_as_the_trainer_does_and_says_what_it_fails_of():
-    with workers("threads=3", "deterministic=true") as players:
-        assert play(players, 0, "report") == (3, True)
+def test_a_worker_computes_as_the_trainer_does_and_its_fault_is_raised_after_the_batch_before_it():
+    with workers(threads=3, deterministic=True) as players:
+        for step, what in enumerate(("report", "fault")):
+            players.submit(RolloutJob(SimpleNamespace(step=step, what=what), b""))
+        with players._changed:
+            assert players._changed.wait_for(lambda: players._error is not None, timeout=60.0)
+        assert players.next() == (3, True)
         with pytest.raises(RolloutError, match=r"^rollout of step 1: ValueError: two lines") as caught:
-            play(players, 1, "fault")
+            players.next()
         assert "in fault" in caught.value.__notes__[0]
 
 
@@ -99,7 +67,7 @@ def test_a_worker_plays_all_plans_before_a_result_is_requested():
 
 def test_a_worker_that_dies_is_heard_of_in_the_trainers_thread():
     heard = []
-    config = small_config("grpo.workers=1")
+    config = idle_config()
     players = Workers(config, Actor, lambda text: heard.append((text, threading.current_thread())))
     try:
         players.submit(RolloutJob(SimpleNamespace(step=0, what="report"), b""))
@@ -127,30 +95,45 @@ def test_the_exit_code_of_a_worker_that_dies_slowly_is_its_own(monkeypatch):
 
 def test_a_worker_leaves_signals_to_the_trainer(tmp_path):
     """Sent to the whole group by a scheduler or a terminal, at any moment: the worker plays on."""
-    worker = Worker(multiprocessing.get_context("spawn"), small_config(), Patient)
+    worker = Worker(multiprocessing.get_context("spawn"), idle_config(), Patient)
     for number in (signal.SIGINT, signal.SIGTERM):
         os.kill(worker.process.pid, number)
-    worker.give(RolloutJob(plan_of(small_config()), b"weights"))
+    worker.give(RolloutJob(SimpleNamespace(step=0), b"weights"))
     assert worker.pipe.recv() == b"weights"
     os.kill(worker.process.pid, signal.SIGTERM)
-    worker.give(RolloutJob(plan_of(small_config()), b"again"))
+    worker.give(RolloutJob(SimpleNamespace(step=1), b"again"))
     assert worker.pipe.recv() == b"again"
     worker.end()
     assert not worker.process.is_alive()
 
 
-def test_who_leaves_without_ending_its_workers_does_not_wait_for_them():
-    """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
+@pytest.fixture(scope="module")
+def left():
+    """A process that looks at the signals its two workers block, gives one of them a job, and leaves."""
     leaving = (
-        "import sys; from types import SimpleNamespace; "
+        "import sys; from pathlib import Path; from types import SimpleNamespace; "
         "from sparring.agents.grpo.rollouts.rollout_workers import Workers; "
         "from sparring.agents.grpo.rollouts.worker import RolloutJob; "
-        "from tests.agents.grpo.rollouts.small_games import small_config; "
-        "from tests.agents.grpo.rollouts.test_rollout_workers import Actor; "
-        "players = Workers(small_config('grpo.workers=2'), Actor, print); "
-        "players.submit(RolloutJob(SimpleNamespace(step=0, what='wait'), b'')); sys.exit(3)"
+        "from tests.agents.grpo.rollouts.idle_players import Actor, idle_config; "
+        "players = Workers(idle_config(workers=2), Actor, print); "
+        "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in players._workers]; "
+        "print([line.split()[1] for text in texts for line in text.splitlines() if line.startswith('SigBlk')]); "
+        "players.submit(RolloutJob(SimpleNamespace(step=0, what='play_for_long'), b'')); sys.exit(3)"
     )
-    assert subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False).returncode == 3
+    return subprocess.run([sys.executable, "-c", leaving], cwd=ROOT, timeout=120, check=False, capture_output=True)
+
+
+def test_who_leaves_without_ending_its_workers_does_not_wait_for_them(left):
+    """Though they leave SIGTERM, which a process sends its daemons when it ends, to the trainer."""
+    assert left.returncode == 3, left.stderr
+
+
+def test_the_first_worker_ignores_signals_like_the_others(left):
+    """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
+    first, second = json.loads(left.stdout.decode().replace("'", '"'))
+    assert first == second
+    assert int(first, 16) & 1 << signal.SIGINT - 1
+    assert int(first, 16) & 1 << signal.SIGTERM - 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a process of its parent's end")
@@ -160,9 +143,8 @@ def test_a_busy_worker_ends_with_a_killed_trainer():
         "import time; from types import SimpleNamespace; "
         "from sparring.agents.grpo.rollouts.rollout_workers import Workers; "
         "from sparring.agents.grpo.rollouts.worker import RolloutJob; "
-        "from tests.agents.grpo.rollouts.small_games import small_config; "
-        "from tests.agents.grpo.rollouts.test_rollout_workers import Actor; "
-        "players = Workers(small_config('grpo.workers=1'), Actor, print); "
+        "from tests.agents.grpo.rollouts.idle_players import Actor, idle_config; "
+        "players = Workers(idle_config(), Actor, print); "
         "players.submit(RolloutJob(SimpleNamespace(step=0, what='report'), b'')); players.next(); "
         "players.submit(RolloutJob(SimpleNamespace(step=1, what='play_for_long'), b'')); time.sleep(1.0); "
         "print(players._workers[0].process.pid, flush=True); time.sleep(600)"
@@ -176,46 +158,3 @@ def test_a_busy_worker_ends_with_a_killed_trainer():
     while Path(f"/proc/{worker}/cmdline").exists() and Path(f"/proc/{worker}/cmdline").read_bytes():
         assert time.monotonic() < deadline, "the worker plays on"
         time.sleep(0.05)
-
-
-def test_the_first_worker_ignores_signals_like_the_others():
-    """In a process of its own: with its first child comes one that tracks resources, and lets signals in."""
-    looking = (
-        "import multiprocessing; from pathlib import Path; from sparring.agents.grpo.rollouts.worker import Worker; "
-        "from sparring.configs.schema import DiplomacyGRPORunConfig; "
-        "from tests.agents.grpo.rollouts.test_rollout_workers import Patient; "
-        "config, spawn = DiplomacyGRPORunConfig(), multiprocessing.get_context('spawn'); "
-        "workers = [Worker(spawn, config, Patient) for _ in range(2)]; "
-        "texts = [Path(f'/proc/{worker.process.pid}/status').read_text() for worker in workers]; "
-        "print([line.split()[1] for text in texts for line in text.splitlines() if line.startswith('SigBlk')]); "
-        "[worker.end() for worker in workers]"
-    )
-    answer = subprocess.run([sys.executable, "-c", looking], cwd=ROOT, timeout=120, check=True, capture_output=True)
-    first, second = json.loads(answer.stdout.decode().replace("'", '"'))
-    assert first == second
-    assert int(first, 16) & 1 << signal.SIGINT - 1
-    assert int(first, 16) & 1 << signal.SIGTERM - 1
-
-
-def test_a_batch_that_is_there_is_given_though_a_later_one_failed():
-    with workers() as players:
-        for step, what in enumerate(("report", "fault")):
-            players.submit(RolloutJob(SimpleNamespace(step=step, what=what), b""))
-        with players._changed:
-            assert players._changed.wait_for(lambda: players._error is not None, timeout=60.0)
-        assert players.next()[0] == 1
-        with pytest.raises(RolloutError, match="rollout of step 1"):
-            players.next()
-
-
-class Patient:
-    """Answers with the weights it is given."""
-
-    def __init__(self, config):
-        pass
-
-    def play(self, plan, weights):
-        return weights
-
-    def close(self):
-        pass

@@ -1,0 +1,66 @@
+"""Rollout players without a model: what a worker's process does, and how it ends.
+
+Kept apart from the tests, because a new process imports the module of its player: this one needs no language model.
+"""
+
+import os
+import time
+from dataclasses import replace
+
+import torch
+
+from sparring.configs.core.errors import InputError
+from sparring.configs.schema import DiplomacyGRPORunConfig
+
+
+def idle_config(*, workers=1, threads=1, deterministic=False):
+    config = DiplomacyGRPORunConfig(threads=threads, deterministic=deterministic)
+    return replace(config, grpo=replace(config.grpo, workers=workers))
+
+
+class Actor:
+    """Plays nothing, and does what the plan says instead."""
+
+    def __init__(self, config):
+        pass
+
+    def play(self, plan, weights):
+        return getattr(self, plan.what)()
+
+    def close(self):
+        pass
+
+    def report(self):
+        return torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+
+    def wait(self):
+        time.sleep(2.0)
+        return "waited"
+
+    def play_for_long(self):
+        time.sleep(300.0)
+
+    def fault(self):
+        raise ValueError("two\nlines")
+
+    def refuse(self):
+        raise InputError("model.name=x: is no model")
+
+    def fall_silent(self):
+        """End with exit code 7, but take longer for it than the closing of a pipe waits."""
+        os.closerange(3, 1000)
+        time.sleep(2.0)
+        os._exit(7)
+
+
+class Patient:
+    """Answers with the weights it is given."""
+
+    def __init__(self, config):
+        pass
+
+    def play(self, plan, weights):
+        return weights
+
+    def close(self):
+        pass
