@@ -1,4 +1,4 @@
-"""A process in the scratch copy that has imported all libraries and forks one child for every run of tests.
+"""A process in the scratch copy that imports the libraries it is called with and forks one child per run of tests.
 
 Importing them takes several times as long as most tests. A child first forgets every module of the project except
 `sparring.configs`, which depends on no other room and has no faults, so that it imports the files as they are then.
@@ -29,7 +29,7 @@ PAUSE = 0.02
 
 def main() -> None:
     """Serve requests until the end of the input."""
-    for name in LIBRARIES:
+    for name in sys.argv[1:]:
         with suppress(ImportError):  # a test that needs it is then skipped, as elsewhere
             importlib.import_module(name)
     for line in sys.stdin:

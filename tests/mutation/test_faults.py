@@ -80,10 +80,10 @@ def test_trials_tell_caught_from_survived_and_leave_the_tree_as_it_was(toy, monk
         CAUGHT: TOY,
         SURVIVED: replace(TOY, old="a < 100", new="a < 101"),
         BROKEN: replace(TOY, old="return", new="return +*"),
-        SLOW: replace(TOY, old="assert a < 100", new="while a: pass"),
+        SLOW: replace(TOY, old="assert a < 100", new="while a: __import__('time').sleep(0.1)"),
     }
     before = {path: path.read_bytes() for path in (toy / "toy").glob("*.py")}
-    trials = Trials(checkout_of(toy))
+    trials = Trials(checkout_of(toy), libraries=("pytest",))
     trials.measure(TOY.tests)
     results = {outcome: trials.run(fault) for outcome, fault in faults.items()}
     assert {path: path.read_bytes() for path in (toy / "toy").glob("*.py")} == before

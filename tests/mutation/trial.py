@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 from tests.golden.checkout import Checkout
 from tests.mutation.faults import Fault, FaultError
+from tests.mutation.server import LIBRARIES
 
 CAUGHT, SURVIVED, SLOW, BROKEN = "caught", "survived", "caught by its time limit", "broken"
 PASSED, FAILED = 0, 1
@@ -46,12 +47,12 @@ class TrialResult:
 
 
 class Trials:
-    """Runs tests in `checkout`, a copy that nothing else uses, until `close`."""
+    """Runs tests in `checkout`, a copy that nothing else uses, until `close`; its server imports `libraries` once."""
 
-    def __init__(self, checkout: Checkout) -> None:
+    def __init__(self, checkout: Checkout, *, libraries: Sequence[str] = LIBRARIES) -> None:
         self.folder = checkout.folder
         environment = checkout.environment | {"WARP_CACHE_PATH": str(checkout.folder.with_name("kernels"))}
-        line = [sys.executable, "-m", "tests.mutation.server"]
+        line = [sys.executable, "-m", "tests.mutation.server", *libraries]
         self._server = subprocess.Popen(
             line, cwd=self.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
