@@ -18,15 +18,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sparring.agents.distributed.shards import ShardedGenerator, draw
+from sparring.agents.policies.densities import Density, log_probability, split
 from sparring.agents.policies.state_noise import draw_matrices, held_noise, log_spread
 from sparring.configs.schema import NetworkConfig
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
-HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class Residual(nn.Module):
@@ -139,10 +138,9 @@ class ActorCritic(nn.Module):
     def evaluate(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Return log pi(a | s) and the entropy of pi(. | s), float32 [B], of obs [B, D] and actions [B, A]."""
         output, log_std, choices, _ = self._answer(obs)
-        split = self.continuous + self.binary
-        log_prob = log_probability(output, log_std, actions[..., :split])
-        spread = entropy(output, log_std)
-        for column, choice in enumerate(choices, start=split):
+        own = self.continuous + self.binary
+        log_prob, spread = Density.apply(output, log_std, actions[..., :own])  # type: ignore[no-untyped-call]
+        for column, choice in enumerate(choices, start=own):
             log_prob = log_prob + choice_log_probability(choice, actions[..., column : column + 1])
             spread = spread - (choice.exp() * choice).sum(-1)
         return log_prob, spread
@@ -249,7 +247,7 @@ def sample(
 
     `held` [..., C] is noise that was drawn before, in the actions' units.
     """
-    mean, logit = _split(output, log_std)
+    mean, logit = split(output, log_std)
     if deterministic:
         return torch.cat([mean, (logit > 0).float()], dim=-1)  # p > 1/2
     # Both draws happen in every sampled action, so the sequence of random numbers does not depend on the action.
@@ -257,25 +255,6 @@ def sample(
     coin = draw(torch.rand, logit.shape, generator, output.device)
     moved = torch.addcmul(mean, noise, log_std.exp()) if held is None else mean + held
     return torch.cat([moved, (coin < logit.sigmoid()).float()], dim=-1)
-
-
-def log_probability(output: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
-    """Return log pi(a | s), [...], of actions [..., A] under the actor's output [..., A]."""
-    mean, logit = _split(output, log_std)
-    continuous, binary = _split(actions, log_std)
-    z = (continuous - mean) * (-log_std).exp()  # in standard deviations
-    gaussian = -0.5 * z.square().sum(-1) - (log_std + HALF_LOG_TWO_PI).sum(-1)  # log N(a; mean, std)
-    bernoulli = F.logsigmoid((2.0 * binary - 1.0) * logit).sum(-1)  # log p or log(1 - p), p = sigmoid(logit)
-    return gaussian + bernoulli
-
-
-def entropy(output: Tensor, log_std: Tensor) -> Tensor:
-    """Return the entropy [...] in nats of the distribution given by the actor's output [..., A]."""
-    _, logit = _split(output, log_std)
-    logit = logit.contiguous()  # softplus of a strided view takes four times as long
-    gaussian = (log_std + 0.5 + HALF_LOG_TWO_PI).sum(-1)  # log std + log(2 pi e) / 2
-    bernoulli = (F.softplus(logit) - logit.sigmoid() * logit).sum(-1)  # -p log p - (1 - p) log(1 - p)
-    return gaussian + bernoulli
 
 
 def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator | ShardedGenerator | None) -> Tensor:
@@ -294,8 +273,3 @@ def choose(log_probs: Tensor, *, deterministic: bool, generator: torch.Generator
 def choice_log_probability(log_probs: Tensor, chosen: Tensor) -> Tensor:
     """Return the log-probability [B] of the index `chosen` [B, 1] under log-probabilities [B, K]."""
     return log_probs.gather(-1, chosen.long()).squeeze(-1)
-
-
-def _split(actions: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-    continuous = log_std.shape[-1]
-    return actions[..., :continuous], actions[..., continuous:]

@@ -1,6 +1,4 @@
-"""One PPO update: epochs of shuffled minibatches on the clipped surrogate (Schulman et al. 2017, arXiv:1707.06347).
-
-    L = E[ -min(r A, clip(r, 1 - e, 1 + e) A) ] + c_v L_V - c_e H,      r = pi(a | s) / pi_old(a | s)
+"""One PPO update: epochs of shuffled minibatches on the clipped surrogate, see `losses.py`.
 
 The update stops at the first minibatch whose KL estimate exceeds `target_kl`; that minibatch is not applied. Reading
 the KL is the only device synchronization per minibatch; statistics stay on the device until the end. Actor and critic
@@ -10,7 +8,6 @@ several processes, each computes its part of the gradient, and one all-reduce pe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,6 +21,7 @@ from sparring.agents.distributed.parallel_halves import ParallelHalves
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.distributed.shards import Shard
 from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.losses import explained_variance, surrogate, value_loss
 from sparring.agents.ppo.minibatches import Joint, Minibatch, minibatches, parts
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Samples
@@ -33,8 +31,6 @@ from sparring.configs.schema import PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
-
-Mean = Callable[[Tensor], Tensor]
 
 
 class LearnerState(TypedDict):
@@ -165,7 +161,7 @@ class PPOLearner:
         """Add the actor's gradient of a minibatch; return the policy's entries of `STATISTICS`."""
         with self.autocast.context(number):
             log_prob, entropy = self.network.evaluate(batch.obs, batch.actions)
-        loss, measured = surrogate(log_prob, batch, self.config, batch.mean)
+        loss, measured = surrogate(log_prob, batch, self.config, batch.size)
         mean_entropy = batch.mean(entropy)
         self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
         return loss.detach(), *measured, mean_entropy.detach()
@@ -174,13 +170,13 @@ class PPOLearner:
         """Add the critic's gradient of a minibatch; return its loss."""
         with self.autocast.context(number):
             value = self.network.value(batch.obs)
-        loss = value_loss(value, batch.value, batch.returns, self.config.value_clip, batch.mean)
+        loss = value_loss(value, batch.value, batch.returns, self.config.value_clip, batch.size)
         self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
         return loss.detach()
 
     def _add_up(self, measured: Tensor) -> Tensor:
         """Sum gradients and `measured` (partial means) over all processes in one flat all-reduce."""
-        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+        gradients = self._gradients()
         largest = measured.new_zeros(self._processes.size)  # a gather by summation: one element per rank
         largest[self._processes.rank] = measured[LARGEST]
         tensors = [*gradients, measured, largest]
@@ -190,11 +186,13 @@ class PPOLearner:
         measured[LARGEST] = largest.max()
         return measured
 
+    def _gradients(self) -> list[Tensor]:
+        return [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+
     def _gradient_norm(self) -> Tensor:
         """Return the norm of the gradient of both halves, before clipping."""
         self.autocast.scaler.unscale_(self.optimizer)
-        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
-        return get_total_norm(gradients)
+        return get_total_norm(self._gradients())
 
     def _step(self, norm: Tensor) -> None:
         """Clip the gradient of both halves, whose norm is `norm`, and take one optimizer step."""
@@ -209,40 +207,6 @@ def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
     fused = network.log_std.device.type in ("cpu", "cuda")
     # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
     return torch.optim.Adam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
-
-
-def surrogate(
-    log_prob: Tensor, batch: Samples | Minibatch, config: PPOConfig, mean: Mean = torch.mean
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """Compute the clipped policy loss of a minibatch and, without gradient, (KL, clipped fraction, largest ratio).
-
-    The advantages must have mean 0 and standard deviation 1.
-    """
-    # In nats; the clamp keeps exp finite (float32 overflows at 88) when one action has become very likely.
-    log_ratio = (log_prob - batch.log_prob).clamp(-config.log_ratio_clamp, config.log_ratio_clamp)
-    ratio = log_ratio.exp()  # r = pi(a | s) / pi_old(a | s)
-    clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
-    loss = -mean(torch.minimum(ratio * batch.advantage, clipped * batch.advantage))
-    with torch.no_grad():
-        kl = mean(ratio - 1.0 - log_ratio)  # E[(r - 1) - log r], never negative
-        clip_fraction = mean(((ratio - 1.0).abs() > config.clip).float())
-        return loss, (kl, clip_fraction, ratio.max() if len(ratio) else ratio.new_zeros(()))
-
-
-def value_loss(value: Tensor, old_value: Tensor, returns: Tensor, clip: float, mean: Mean = torch.mean) -> Tensor:
-    """Compute the mean squared error; with `clip` > 0 the larger of it and that of V within `clip` of its old value."""
-    error = (value - returns).square()
-    if clip > 0:  # the larger error: a step beyond the clip does not lower the loss
-        clipped = old_value + (value - old_value).clamp(-clip, clip)
-        error = torch.maximum(error, (clipped - returns).square())
-    return mean(error)
-
-
-def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
-    """Compute 1 - Var(R - V) / Var(R): 1 for a perfect critic, 0 for a constant one; 0 if R does not vary."""
-    variance = returns.var(correction=0)
-    unexplained = (returns - value).var(correction=0) / variance
-    return torch.where(variance > 0, 1.0 - unexplained, torch.zeros_like(variance))
 
 
 def _metrics(

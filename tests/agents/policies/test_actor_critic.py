@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Normal
 
-from sparring.agents.policies.actor_critic import ActorCritic, Residual, entropy, log_probability
+from sparring.agents.policies.actor_critic import ActorCritic, Residual
+from sparring.agents.policies.densities import Density, log_probability
 from sparring.configs.schema import NetworkConfig
 
 
@@ -87,6 +88,19 @@ def test_densities_and_entropy_agree_with_torch_distributions():
     assert value.shape == (64,)
 
 
+@pytest.mark.parametrize(
+    ("continuous", "binary", "dependent"), [(2, 1, False), (3, 0, True), (0, 2, False), (2, 2, True)]
+)
+def test_gradients_of_the_density_are_those_of_finite_differences(continuous, binary, dependent):
+    generator = torch.Generator().manual_seed(2)
+    draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
+    log_std = draw(5, continuous) if dependent else draw(continuous)
+    coins = (draw(5, binary) > 0).double()
+    actions = torch.cat([draw(5, continuous), coins], dim=1)
+    inputs = (draw(5, continuous + binary).requires_grad_(), log_std.requires_grad_(), actions)
+    assert torch.autograd.gradcheck(Density.apply, inputs)
+
+
 def test_act_reports_the_log_probability_that_evaluate_finds():
     net, obs = scattered(), some_obs()
     actions, log_prob = net.act(obs, generator=torch.Generator().manual_seed(5))
@@ -133,9 +147,10 @@ def test_other_action_spaces(continuous, binary):
 
 
 def test_entropy_falls_with_certainty():
-    log_std = torch.zeros(1)
-    assert entropy(torch.tensor([0.0, 30.0]), log_std) < entropy(torch.tensor([0.0, 0.0]), log_std)
-    assert entropy(torch.tensor([0.0, 200.0]), log_std).isfinite()
+    output = torch.tensor([[0.0, 0.0], [0.0, 30.0], [0.0, 200.0]])
+    _, spread = Density.apply(output, torch.zeros(1), torch.zeros(3, 2))
+    assert spread[0] > spread[1]
+    assert spread.isfinite().all()
 
 
 def test_log_std_stays_within_its_bounds():

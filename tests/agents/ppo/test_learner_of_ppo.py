@@ -7,7 +7,8 @@ import torch
 
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo import learner
-from sparring.agents.ppo.learner import PPOLearner, explained_variance, surrogate, value_loss
+from sparring.agents.ppo.learner import PPOLearner
+from sparring.agents.ppo.losses import Surrogate, ValueLoss, explained_variance, surrogate, value_loss
 from sparring.agents.ppo.minibatches import minibatches, normalize
 from sparring.agents.ppo.precision import Autocast
 from sparring.agents.ppo.rollout import Rollout, Samples
@@ -78,6 +79,39 @@ def test_the_log_ratio_clamp_prevents_infinity():
     assert log_prob.grad.isfinite().all()
     assert ratio_max.item() == pytest.approx(math.exp(20.0), rel=1e-5)
     assert not surrogate(log_prob, batch, PPOConfig(log_ratio_clamp=1000.0))[0].isfinite()
+
+
+def spaced(low, high):
+    """64 values in another order, none of them where a loss has a corner."""
+    return torch.linspace(low, high, 64, dtype=torch.float64)[torch.randperm(64, generator=seeded(3))]
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_the_gradients_of_the_losses_are_those_of_finite_differences():
+    """Ratios on both sides of the clip and of the clamp, values on both sides of theirs, part of a larger minibatch."""
+    log_prob, old, advantage = spaced(-3.0, 3.0).requires_grad_(), torch.zeros(64).double(), spaced(-1.1, 1.3).flip(0)
+    policy = lambda x: Surrogate.apply(x, old, advantage, 0.2, 2.5, 100)[0]  # noqa: E731
+    assert torch.autograd.gradcheck(policy, (log_prob,))
+    policy(log_prob).backward()
+    slopes = (log_prob.grad != 0).double()
+    assert 0.2 < slopes.mean() < 0.8
+    value, returns = spaced(-2.0, 2.0).requires_grad_(), spaced(-1.7, 1.9).flip(0)
+    for clip in (0.0, 0.3):
+        assert torch.autograd.gradcheck(lambda v, clip=clip: ValueLoss.apply(v, old, returns, clip, 100), (value,))
+
+
+def test_a_part_of_a_minibatch_has_its_part_of_the_loss():
+    log_prob, advantage = spaced(-1.0, 1.0), spaced(-2.0, 2.0).flip(0)
+    batch = batch_of(advantage.tolist(), [0.0] * 64)
+    halves = [batch_of(advantage[half].tolist(), [0.0] * 32) for half in (slice(32), slice(32, 64))]
+    whole = surrogate(log_prob, batch, PPOConfig())[0]
+    parts = [surrogate(p, half, PPOConfig(), 64)[0] for p, half in zip(log_prob.split(32), halves, strict=True)]
+    torch.testing.assert_close(sum(parts), whole)
+    empty = surrogate(log_prob[:0], batch_of([], []), PPOConfig(), 64)
+    assert [float(number) for number in (empty[0], *empty[1])] == [0.0] * 4
 
 
 def test_value_clip_by_hand():
