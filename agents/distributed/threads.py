@@ -34,14 +34,15 @@ def backend(device: torch.device, local_size: int) -> str:
     return "cpu:gloo,cuda:nccl" if own else "gloo"
 
 
-def set_threads(threads: int, local_size: int = 1) -> int:
+def set_threads(threads: int, local_size: int = 1, *, halves: bool = False) -> int:
     """Set the number of CPU threads, by default one per usable core, and return it.
 
     The default is divided evenly among the `local_size` processes that train together on this machine.
 
-    By default torch takes half of them and the simulator all: actor and critic are trained in parallel, each on half.
-    Splitting the matrix products of small networks gains nothing, because threads synchronize after every product.
+    The simulator uses all of them. torch uses half by default, and with `halves` always: two computations run in
+    parallel, such as actor and critic, each on half. Splitting the matrix products of small networks gains nothing,
+    because threads synchronize after every product.
     """
     count = threads or max(usable_cores() // local_size, 1)
-    torch.set_num_threads(threads or max(count // 2, 1))
+    torch.set_num_threads(threads if threads and not halves else max(count // 2, 1))
     return count

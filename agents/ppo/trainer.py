@@ -85,7 +85,7 @@ class PPOTrainer:
     def __init__(self, config: PPORunConfig, processes: Processes = ALONE) -> None:
         self.config, self.processes = config, processes
         self.device = choose_device(config.device, processes.local_rank)
-        self.threads = set_threads(config.threads, processes.local_size)
+        self.threads = set_threads(config.threads, processes.local_size, halves=True)
         if config.deterministic:
             make_deterministic()
         keep_freed_memory()

@@ -44,6 +44,8 @@ def test_threads_are_those_asked_for_or_every_core():
     try:
         assert set_threads(3) == torch.get_num_threads() == 3
         assert set_threads(0) == usable_cores()
+        assert (set_threads(6, halves=True), torch.get_num_threads()) == (6, 3)
+        assert (set_threads(1, halves=True), torch.get_num_threads()) == (1, 1)
         assert torch.get_num_threads() == max(usable_cores() // 2, 1)
     finally:
         torch.set_num_threads(before)
