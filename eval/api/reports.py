@@ -31,16 +31,17 @@ def exploit(
 ) -> CommandReport:
     """Train best responses to `policy`, as `python eval/exploit.py POLICY KEY=VALUE ...` does; return the table.
 
-    `policy` is a checkpoint, an ONNX file or a Python object. `overrides` are options of the runs, such as
-    `{"ppo.learning_rate": 3e-4}`; `options` are `steps`, `seeds`, `start`, `games`, `device`, `threads` and `out`.
-    Runs and results are in `out`, by default below `checkpoints/exploit/`; finished runs are reused. `data` has a
+    `policy` is a checkpoint, an ONNX file or a Python object; a list of them is a mixture. `overrides` are options of
+    the runs, such as `{"ppo.learning_rate": 3e-4}`; `options` are `steps`, `seeds`, `start`, `games`, `device`,
+    `threads` and `out`. Runs and results are in `out`, by default below `checkpoints/exploit/`; finished runs are reused. `data` has a
     curve for each start, with the win rate of the best response over steps.
 
     Raises `InputError` for bad input, in one line, and `SystemExit` if a run is stopped, as `sparring.train` does.
     """
     if isinstance(overrides, Mapping):
         overrides = [f"{key}={as_override(value)}" for key, value in overrides.items()]
-    words = [opponent_text(policy), *overrides, *option_words(options), *quiet_words(progress=progress)]
+    policies = policy if isinstance(policy, list | tuple) else [policy]
+    words = [*map(opponent_text, policies), *overrides, *option_words(options), *quiet_words(progress=progress)]
     return _written(import_module("sparring.eval.exploit").exploit(words))
 
 
