@@ -33,8 +33,8 @@ def exploit(
 
     `policy` is a checkpoint, an ONNX file or a Python object; a list of them is a mixture. `overrides` are options of
     the runs, such as `{"ppo.learning_rate": 3e-4}`; `options` are `steps`, `seeds`, `start`, `games`, `device`,
-    `threads` and `out`. Runs and results are in `out`, by default below `checkpoints/exploit/`; finished runs are reused. `data` has a
-    curve for each start, with the win rate of the best response over steps.
+    `threads` and `out`. Runs and results are in `out`, by default below `checkpoints/exploit/`; finished runs are
+    reused. `data` has a curve for each start, with the win rate of the best response over steps.
 
     Raises `InputError` for bad input, in one line, and `SystemExit` if a run is stopped, as `sparring.train` does.
     """
