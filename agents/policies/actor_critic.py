@@ -28,6 +28,13 @@ from sparring.configs.schema import NetworkConfig
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inplace=True), "tanh": nn.Tanh}
 
 
+class BlankLinear(nn.Linear):
+    """Linear layer with uninitialized weights; torch's own draw from the global generator."""
+
+    def reset_parameters(self) -> None:
+        """Do nothing. `nn.utils.skip_init` would import SymPy, a quarter of a second."""
+
+
 class Residual(nn.Module):
     """x + Linear(activation(Linear(LayerNorm(x)))), `hidden` wide throughout."""
 
@@ -229,7 +236,7 @@ def mlp(
 
 def linear(inputs: int, outputs: int, generator: torch.Generator, *, gain: float = math.sqrt(2.0)) -> nn.Linear:
     """Make a linear layer with orthogonal weights of that gain and zero bias."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    layer = BlankLinear(inputs, outputs)
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     nn.init.zeros_(layer.bias)
     return layer

@@ -9,6 +9,7 @@ several processes, each computes its part of the gradient, and one all-reduce pe
 from __future__ import annotations
 
 from functools import partial
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -202,11 +203,24 @@ class PPOLearner:
         self.network.clamp_log_std()
 
 
+class EagerAdam(torch.optim.Adam):
+    """Adam whose methods are not excluded from torch's compiler, which nothing here uses.
+
+    For that torch imports its compiler, which takes 0.8 s at the start of every process.
+    """
+
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+    zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
+    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
+    state_dict = unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
+
+
 def adam(network: ActorCritic, learning_rate: float) -> torch.optim.Adam:
     """Create the optimizer of all weights of `network`, fused where torch supports it."""
     fused = network.log_std.device.type in ("cpu", "cuda")
     # eps 1e-5, torch's is 1e-8: bounds the step lr / eps of weights whose gradient is almost 0, as in OpenAI Baselines.
-    return torch.optim.Adam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
+    return EagerAdam(network.parameters(), lr=learning_rate, eps=1e-5, fused=fused)
 
 
 def _metrics(

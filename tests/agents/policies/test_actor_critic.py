@@ -37,7 +37,8 @@ def test_two_hidden_layers_without_blocks():
 def test_blocks_are_residual_and_pre_norm():
     block = network(blocks=2).actor[2]
     assert isinstance(block, Residual)
-    assert [type(layer).__name__ for layer in block.branch] == ["LayerNorm", "Linear", "ReLU", "Linear"]
+    kinds = (torch.nn.LayerNorm, torch.nn.Linear, torch.nn.ReLU, torch.nn.Linear)
+    assert [isinstance(layer, kind) for layer, kind in zip(block.branch, kinds, strict=True)] == [True] * 4
     x = torch.randn(4, 16, generator=torch.Generator().manual_seed(0)) * 100 + 7
     # Pre-norm: scaling and shifting the input leaves the branch as it was.
     torch.testing.assert_close(block(x) - x, block(2 * x + 1) - (2 * x + 1), rtol=0, atol=1e-3)

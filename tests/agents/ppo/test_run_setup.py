@@ -1,5 +1,7 @@
 """What a run is built from: its device, its threads, and a seed for every use of chance."""
 
+import subprocess
+import sys
 import time
 
 import pytest
@@ -73,3 +75,25 @@ def test_a_simulator_that_takes_long_to_load_is_explained_where_progress_is_show
     monkeypatch.setattr(dogfight, "make_batch", slowly)
     PPOTrainer(config(tmp_path, logger=LoggerConfig(progress=progress))).close()
     assert (status.COMPILING in capsys.readouterr().err) is progress
+
+
+def test_learning_does_not_load_torchs_compiler():
+    """It takes 0.8 s at every start. Adam's steps are torch's own, see `test_parity.py`."""
+    code = """
+import sys
+import torch
+from sparring.agents.policies.actor_critic import ActorCritic
+from sparring.agents.ppo.learner import adam
+from sparring.configs.schema import NetworkConfig
+network = ActorCritic(3, 1, 1, NetworkConfig(hidden=8), seed=1)
+optimizer = adam(network, 0.1)
+before = network.log_std.item()
+network.log_std.grad = torch.ones(1)
+optimizer.step()
+optimizer.zero_grad()
+optimizer.load_state_dict(optimizer.state_dict())
+assert abs(before - network.log_std.item() - 0.1) < 1e-4
+print([name for name in ("torch._dynamo", "sympy") if name in sys.modules])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
