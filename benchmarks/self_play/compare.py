@@ -3,7 +3,8 @@
     python benchmarks/self_play/compare.py --recipes "small pool" exploiters --seeds 3
 
 Every recipe continues the same policy for the same number of env steps; then one best response per seed begins with the
-weights of the result and trains against it alone. Finished runs are reused.
+weights of the result and trains against it alone. A last row has the mixture of all seeds, one of which is drawn for
+every match. Finished runs are reused.
 """
 
 from __future__ import annotations
@@ -31,13 +32,18 @@ MARKS = (100_000, 200_000, 500_000, 1_000_000, 2_000_000)
 
 def main() -> int:
     args = parse()
-    cells = [(recipe, seed) for recipe in args.recipes for seed in range(1, args.seeds + 1)]
     rows = []
-    for recipe, seed in tqdm(cells, desc="recipes and seeds", unit="run"):
-        folder = Path(args.folder, f"{recipe}-{seed}".replace(" ", "-"))
-        policy = follow(recipe, args.policy, args.updates, partial(train, folder, seed, args.threads))
-        rows.append([recipe, str(seed), *responses(policy, folder, args)])
-        print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+    for recipe in tqdm(args.recipes, desc="recipes", unit="recipe"):
+        places = {seed: Path(args.folder, f"{recipe}-{seed}".replace(" ", "-")) for seed in range(1, args.seeds + 1)}
+        policies = []
+        for seed, folder in places.items():
+            policies.append(follow(recipe, args.policy, args.updates, partial(train, folder, seed, args.threads)))
+            rows.append([recipe, str(seed), *responses(policies[-1:], folder, args)])
+            print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+        if args.seeds > 1:
+            folder = Path(args.folder, f"{recipe}-mixture".replace(" ", "-"))
+            rows.append([recipe, f"mixture of {args.seeds}", *responses(policies, folder, args)])
+            print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
     head = ("recipe", "seed", *(f"{steps / 1e6:g} M" for steps in MARKS if steps <= args.steps))
     publish(f"{heading('Best responses after self-play', ('torch',))}\n{table(head, rows)}\n", args.out)
     return 0
@@ -69,11 +75,13 @@ def train(folder: Path, seed: int, threads: int, name: str, options: list[str]) 
     return str(sparring.train("quickstart", [f"seed={seed}", f"threads={threads}", *place, *options]))
 
 
-def responses(policy: str, folder: Path, args: argparse.Namespace) -> list[str]:
-    """Return the win rates of a warm best response to `policy`, in percent with intervals, at `MARKS`."""
-    report = sparring.exploit(
-        policy, steps=args.steps, seeds=1, start=["warm"], out=folder / "response", threads=args.threads
-    )
+def responses(policies: list[str], folder: Path, args: argparse.Namespace) -> list[str]:
+    """Return the win rates of warm best responses, in percent with intervals, at `MARKS`.
+
+    To one policy there is one; to a mixture of several there is one that begins with the weights of each.
+    """
+    options = {"steps": args.steps, "seeds": len(policies), "start": ["warm"], "threads": args.threads}
+    report = sparring.exploit(policies, out=folder / "response", **options)
     (curve,) = report.data["curves"]
     points = {point["steps"]: point for point in curve["points"]}
     return [percent(points[steps]) for steps in MARKS if steps <= args.steps]
