@@ -4,7 +4,7 @@ The x-axis is env steps everywhere. metrics.jsonl has one JSON object with sorte
 event between updates. A value that is not finite is written as null, since JSON has no NaN. Both files are truncated
 to the state's position when a run resumes, and compared with the length and SHA-256 in the state. Weights & Biases
 receives env steps as a separate metric, because its internal step restarts when an offline run resumes. A failing log
-causes one warning and does not stop training.
+causes one alert and does not stop training; files are written again when there is space.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ class LoggerState(TypedDict):
 class LogSink(Protocol):
     """One destination of rows and events."""
 
+    alert: Callable[[str], None]
+    """Called with one line at the first failure."""
+
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row of metrics."""
 
@@ -82,6 +85,10 @@ class Logger:
         self._env_steps = env_steps
         self.damage = lines.damage
         """Differences of the files from the state that they are continued from, one line each."""
+        self.alert: Callable[[str], None] = _warn
+        """Called once per log that fails, with one line; it may log an event."""
+        for sink in self._sinks:
+            sink.alert = lambda text: self.alert(text)
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row; values may be anything `float` accepts."""
@@ -118,7 +125,7 @@ class Logger:
 
     def close(self) -> None:
         """Close every sink; no logging is allowed afterwards."""
-        for sink in self._sinks:
+        for sink in reversed(self._sinks):  # the lines last, which take the alerts of the others
             sink.close()
 
 
@@ -155,7 +162,7 @@ class JsonLines:
     """metrics.jsonl: {"env_steps": ..., metrics}; events.jsonl: {"env_steps": ..., "kind": ..., "event": text}.
 
     `sizes` are the bytes to keep of each file, by default 0, and `hashes` their SHA-256, where known; `damage` has a
-    line for each file that differs. A full or missing disk causes one warning. Raises `LoggerError` if a file cannot
+    line for each file that differs. A full or missing disk causes one alert. Raises `LoggerError` if a file cannot
     be opened.
     """
 
@@ -165,7 +172,8 @@ class JsonLines:
             name: LinesFile(folder / name, sizes.get(name, 0), hashes.get(name)) for name in (METRICS, EVENTS)
         }
         self.damage = [file.damage for file in self._files.values() if file.damage]
-        self._warned = False
+        self.alert: Callable[[str], None] = _warn
+        self._alerted = False
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write and flush one row."""
@@ -206,9 +214,9 @@ class JsonLines:
         try:
             self._files[name].write(line)
         except OSError as error:
-            if not self._warned:
-                print(f"warning: {name} cannot be written ({error.strerror}); training goes on", file=sys.stderr)
-            self._warned = True
+            if not self._alerted:
+                self._alerted = True  # before the alert, which writes an event
+                self.alert(f"{name} cannot be written ({error.strerror}); training goes on")
 
 
 class LinesFile:
@@ -282,6 +290,7 @@ class NoSink:
 
     def __init__(self) -> None:
         self.damage: list[str] = []
+        self.alert: Callable[[str], None] = _warn
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Do nothing."""
@@ -311,11 +320,15 @@ class NoSink:
 
 
 class Expendable:
-    """Wrapper of a sink that is disabled at its first failure, with one warning; training continues without it."""
+    """Wrapper of a sink whose failures cause one alert; training continues without it.
 
-    def __init__(self, name: str, sink: LogSink) -> None:
-        self._name, self._sink = name, sink
-        self._alive = True
+    It is disabled at the first failure, unless it is a file (`lasting`), which a full disk ends for a while only.
+    """
+
+    def __init__(self, name: str, sink: TensorBoard | WandB, *, lasting: bool = False) -> None:
+        self._name, self._sink, self._lasting = name, sink, lasting
+        self.alert: Callable[[str], None] = _warn
+        self._alive, self._alerted = True, False
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one row, if it still works."""
@@ -336,6 +349,7 @@ class Expendable:
     def close(self) -> None:
         """Finish writing, if it still works."""
         self._try(self._sink.close)
+        self._alive = False
 
     def _try(self, action: Callable[[], object]) -> None:
         if not self._alive:
@@ -343,16 +357,16 @@ class Expendable:
         try:
             action()
         except Exception as error:
-            self._alive = False
-            _warn(self._name, error)
+            self._alive = self._lasting and isinstance(error, OSError)
+            alerted, self._alerted = self._alerted, True  # before the alert, which writes an event
+            if not self._alive:
+                self.alert(_off(self._name, error))
+            elif not alerted:
+                self.alert(f"{self._name}: its file cannot be written ({_reason(error)}); training goes on")
 
 
 def _open_tensorboard(folder: Path, first_step: int, plain_config: Mapping[str, Any]) -> LogSink:
-    try:
-        return Expendable("TensorBoard", TensorBoard(folder, first_step, dict(hyperparameters(plain_config))))
-    except OSError as error:
-        _warn("TensorBoard", error)
-        return NoSink()
+    return Expendable("TensorBoard", TensorBoard(folder, first_step, dict(hyperparameters(plain_config))), lasting=True)
 
 
 def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config: Mapping[str, Any]) -> LogSink:
@@ -377,7 +391,7 @@ def _open_wandb(config: LoggerConfig, folder: Path, run_name: str, plain_config:
         )
         return Expendable(WANDB, WandB(run))
     except Exception as error:
-        _warn(WANDB, error)
+        _warn(_off(WANDB, error))
         return NoSink()
 
 
@@ -400,6 +414,14 @@ def _import_wandb(mode: str) -> Any:
     return wandb
 
 
-def _warn(name: str, error: Exception) -> None:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    print(f"warning: {name} is off for the rest of this run: {reason}", file=sys.stderr)
+def _off(name: str, error: Exception) -> str:
+    return f"{name} is off for the rest of this run: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(reason.split()) or type(error).__name__
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)

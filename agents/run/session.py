@@ -102,6 +102,7 @@ class RunSession:
         self.stop = StopRequest(config.grace_seconds, f"the last training state is whole; {self.hint}")
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
         self._saved_at = time.monotonic()
+        self.logger.alert = self.alert
         for text in [*opened.alerts, *self.logger.damage]:
             self.alert(text)
 

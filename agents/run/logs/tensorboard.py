@@ -12,33 +12,34 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from sparring.agents.run.logs.event_file import EventFile
+
 METRICS = ("rollout/reward", "rollout/win_rate", "rollout/recent_return", "league/elo", "elo/challenger")
 """Metrics beside the hyperparameters in TensorBoard's HPARAMS; a run without one has an empty cell."""
 
 
 class TensorBoard:
-    """An event file in the run's folder, with `hyperparameters` by dotted key; the slow import is deferred to here."""
+    """An event file in the run's folder, with `hyperparameters` by dotted key; the slow import is deferred to here.
+
+    The methods raise `OSError` for what cannot be written; later rows are written again.
+    """
 
     def __init__(self, folder: Path, first_step: int, hyperparameters: Mapping[str, Any]) -> None:
-        self._folder = folder
-        self._open(first_step)
-        if hyperparameters:
-            self._write_hyperparameters(hyperparameters)
-
-    def _open(self, first_step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
+        self._folder, self._first = folder, _hyperparameter_summaries(hyperparameters)
         # Rows of an interrupted run after its last state are hidden.
-        self._writer: Any = SummaryWriter(str(self._folder), purge_step=first_step)
+        self._file = EventFile(folder, first_step, self._first)
 
     def log(self, env_steps: int, metrics: Mapping[str, float]) -> None:
         """Write one scalar per metric."""
-        for key, value in metrics.items():
-            self._writer.add_scalar(key, value, env_steps)
+        from torch.utils.tensorboard.summary import scalar
+
+        self._file.write(env_steps, [scalar(key, value) for key, value in metrics.items()])
 
     def event(self, env_steps: int, kind: str, text: str) -> None:
         """Write a text entry."""
-        self._writer.add_text(kind, text, env_steps)
+        from torch.utils.tensorboard.summary import text as summary
+
+        self._file.write(env_steps, [summary(kind, text)])
 
     def video(self, env_steps: int, name: str, gif: bytes) -> None:
         """Write an animated GIF as an image."""
@@ -47,24 +48,26 @@ class TensorBoard:
 
         width, height = Image.open(BytesIO(gif)).size
         image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
-        self._writer.file_writer.add_summary(Summary(value=[Summary.Value(tag=name, image=image)]), env_steps)
+        self._file.write(env_steps, [Summary(value=[Summary.Value(tag=name, image=image)])])
 
     def rewind(self, env_steps: int) -> None:
         """Continue in another event file, which hides rows after `env_steps`."""
-        self._writer.close()
-        self._open(env_steps + 1)
+        self._file.close()
+        self._file = EventFile(self._folder, env_steps + 1, self._first)
 
     def close(self) -> None:
         """Close the event file."""
-        self._writer.close()
+        self._file.close()
 
-    def _write_hyperparameters(self, values: Mapping[str, Any]) -> None:
-        from tensorboard.plugins.hparams import summary_v2 as api  # its `api` needs TensorFlow
 
-        # There is no summary of the session's end: the run may be continued.
-        columns = [api.HParam(name) for name in values]
-        self._writer.file_writer.add_summary(api.hparams_config_pb(columns, [api.Metric(tag) for tag in METRICS]))
-        self._writer.file_writer.add_summary(api.hparams_pb(dict(values)))
+def _hyperparameter_summaries(values: Mapping[str, Any]) -> list[Any]:
+    from tensorboard.plugins.hparams import summary_v2 as api  # its `api` needs TensorFlow
+
+    if not values:
+        return []
+    # There is no summary of the session's end: the run may be continued.
+    columns = [api.HParam(name) for name in values]
+    return [api.hparams_config_pb(columns, [api.Metric(tag) for tag in METRICS]), api.hparams_pb(dict(values))]
 
 
 def hyperparameters(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, bool | float | str]]:

@@ -5,12 +5,15 @@ import json
 import resource
 import signal
 import sys
+import threading
 import types
+from contextlib import contextmanager
 from io import BytesIO
 
 import pytest
 from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG
 
 from sparring.agents.run.logger import JsonLines, LoggerError, open_logger
 from sparring.configs.core.errors import UnknownNameError
@@ -209,21 +212,61 @@ def test_a_resumed_logger_forgets_what_came_after_the_state(tmp_path):
     assert [(event.step, event.value) for event in events.Scalars("a")] == [(512, 1.0), (1024, 3.0)]
 
 
-def test_a_full_disk_costs_one_warning_and_leaves_whole_lines(tmp_path, capsys):
-    lines = JsonLines(tmp_path, {})
-    lines.log(1, {"a": 1.0})
+@contextmanager
+def files_up_to(size):
+    """No file can grow beyond `size` bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "metrics.jsonl").stat().st_size + 10, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        lines.log(2, {"a": 2.0})
-        lines.log(3, {"a": 3.0})
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_costs_one_warning_and_leaves_whole_lines(tmp_path, capsys):
+    lines = JsonLines(tmp_path, {})
+    lines.log(1, {"a": 1.0})
+    with files_up_to((tmp_path / "metrics.jsonl").stat().st_size + 10):
+        lines.log(2, {"a": 2.0})
+        lines.log(3, {"a": 3.0})
     warning = "warning: metrics.jsonl cannot be written (No space left on device); training goes on\n"
     assert capsys.readouterr().err == warning
     lines.log(4, {"a": 4.0})
     lines.close()
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["env_steps"] for row in rows] == [1, 4]
+
+
+@pytest.mark.parametrize("full_from", ["the start", "a row on"])
+def test_a_full_disk_costs_tensorboard_the_rows_of_that_time(tmp_path, capfd, full_from):
+    """Half of what is written there fits; no thread of its own prints anything, and later rows, texts and videos count.
+
+    EventAccumulator is TensorBoard's own reader.
+    """
+    threads = threading.active_count()
+    logger, alerts = open_logger(LoggerConfig(), tmp_path, "dark-ghost", {"seed": 1}), []
+    logger.alert = alerts.append
+    before = 0 if full_from == "the start" else 1
+    for step in range(before):
+        logger.log(step, {"a": step})
+    size = max((path.stat().st_size for path in tmp_path.iterdir()), default=0)
+    with files_up_to(size + 30):
+        for step in (1, 2):
+            logger.log(step, {"a": step, "b": step})
+            logger.video(step, "film", animation())
+    logger.log(3, {"a": 3})
+    logger.event("room again")
+    logger.video(3, "film", animation())
+    logger.close()
+    assert [text for text in alerts if "TensorBoard" in text] == [
+        "TensorBoard: its file cannot be written (No space left on device); training goes on"
+    ]
+    assert capfd.readouterr().err == ""
+    assert threading.active_count() == threads
+    events = EventAccumulator(str(tmp_path)).Reload()
+    steps = [*range(before), 3]
+    assert [(event.step, event.value) for event in events.Scalars("a")] == list(zip(steps, steps, strict=True))
+    assert [event.step for event in events.Images("film")] == [3]
+    assert {"info/text_summary", SESSION_START_INFO_TAG} <= set(events.summary_metadata)

@@ -1,8 +1,8 @@
 """Interception of the file operations below one folder: each is counted, and one of them can fail or kill.
 
 All of Python's own ways to a file are replaced: the functions of `os`, and `open` with the files it returns. Operations
-of other threads and on TensorBoard's files, which a thread of its own writes, are neither counted nor harmed, so that
-equal runs have equal numbers.
+of other threads and on TensorBoard's files, whose names hold the time, are neither counted nor harmed, so that equal
+runs have equal numbers.
 """
 
 from __future__ import annotations
