@@ -23,6 +23,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from sparring.configs.core.errors import ConfigError, choose, listed
+from sparring.configs.core.paths import user_path
 from sparring.configs.core.regular_file import IrregularFileError, read_regular_text
 from sparring.configs.foreign_names import in_our_words
 from sparring.configs.kinds import declared
@@ -270,8 +271,8 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
 
 def _checkpoint_dir(parsed: Sequence[Override]) -> str:
     given = [str(override.value()) for override in parsed if override.key_or_group == "checkpoint_dir"]
-    if given and "\0" in given[-1]:
-        raise ConfigError(f"checkpoint_dir={given[-1]}: is no path")
+    if given:
+        user_path("checkpoint_dir", given[-1])
     return given[-1] if given else RunConfig.checkpoint_dir
 
 

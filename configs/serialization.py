@@ -29,6 +29,7 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.allowed import Form, complaint, describe
 from sparring.configs.core.errors import ConfigError, choices, nearest
+from sparring.configs.core.paths import unusable_text
 from sparring.configs.foreign_names import translation
 from sparring.configs.kinds import bare, belongs_elsewhere, declared, members, owners, run_kind, siblings
 from sparring.configs.schema import RUNS, RunConfig
@@ -176,7 +177,9 @@ def _read(kind: Any, option: Field[Any], value: Any) -> Any:
     except TypeError as error:
         raise ValueError(f"must be {error}{_rule(option)}") from error
     allowed = option.metadata.get("allowed")
-    wrong = None if allowed is None or read == option.default else complaint(read, allowed)  # "" or None: not given
+    wrong = unusable_text(read) if isinstance(read, str) else ""
+    if not wrong and allowed is not None and read != option.default:  # "" or None: not given
+        wrong = complaint(read, allowed) or ""
     if wrong:
         numeric = isinstance(option.default, int | float)
         raise ValueError(f"{wrong}; the default is {option.default}" if numeric else wrong)

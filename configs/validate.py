@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from sparring.configs.core.allowed import complaint
 from sparring.configs.core.errors import ConfigError, choose
-from sparring.configs.core.paths import CHECKPOINTS
+from sparring.configs.core.paths import CHECKPOINTS, holds
 from sparring.configs.kinds import games
 from sparring.configs.opponents import registered
 from sparring.configs.schema import (
@@ -180,7 +180,7 @@ def _check_opponent(key: str, name: str, config: PPORunConfig) -> None:
     if name in config.bots:
         return
     files = isinstance(config, NamedOpponentsRunConfig)
-    if files and (name in registered() or any(mark in name for mark in "/.:") or (CHECKPOINTS / name).is_dir()):
+    if files and (name in registered() or any(mark in name for mark in "/.:") or holds((CHECKPOINTS / name).is_dir)):
         return
     known = (*config.bots, *registered()) if files else config.bots
     hint = "; one that a script registered is known in that script alone"

@@ -14,7 +14,8 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from sparring.configs.core.allowed import complaint
-from sparring.configs.core.errors import InputError, UnknownNameError, choices, choose, nearest
+from sparring.configs.core.errors import ConfigError, InputError, UnknownNameError, choices, choose, nearest
+from sparring.configs.core.paths import unusable_text, user_path
 from sparring.configs.schema import DEVICE
 from sparring.configs.stored.retired import DOGFIGHT_V0
 from sparring.envs.dogfight.rules import BOT_RATES, BOTS, LEVELS, REGIMES, RULES
@@ -90,6 +91,8 @@ class Parser(argparse.ArgumentParser):
     def read(self, arguments: Sequence[str]) -> dict[str, Any]:
         """Return values by option, and the full `command`. An unknown option raises with the nearest known one."""
         values, unknown = self.parse_known_args(arguments)
+        for action in self._actions:
+            _check_texts((*action.option_strings, action.dest)[0], getattr(values, action.dest, None))
         flags = [text for action in self._actions for text in action.option_strings]
         for text in unknown:
             if text.startswith("-"):
@@ -192,6 +195,15 @@ def _refuse_option(name: str, flags: Sequence[str], game: str) -> NoReturn:
     hint = f"--{near}" if near and f"--{near}" in flags else ""
     other = f"; these are the options of {game}, --env names another game" if game else ""
     raise UnknownNameError(f"unknown option {name!r}: {choices(name, flags, near=hint)}{other}")
+
+
+def _check_texts(option: str, value: Any) -> None:
+    """Raise `ConfigError` for a path that no file can have, and for text that no path could hold."""
+    if isinstance(value, Path):
+        user_path(option, value)
+    for text in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(text, str) and (wrong := unusable_text(text)):
+            raise ConfigError(f"{option}={text!r}: {wrong}")
 
 
 def _check_conditions(values: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ choices and the nearest match.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from sparring.agents.opponents.suggestions import (
 )
 from sparring.agents.run.folder import FINAL
 from sparring.configs.core.errors import InputError, UnknownNameError, choose, suggestion
-from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
+from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
 from sparring.configs.opponents import is_code
 from sparring.envs.game import Game, games
 
@@ -146,14 +146,6 @@ def content_of(path: Path) -> dict[str, Any]:
         return unpack(read_regular(path))
     except (OSError, TensorFileError):
         return {}
-
-
-def holds(check: Callable[[], bool]) -> bool:
-    """Return the result of a path's `is_file` or `is_dir`, and False for an invalid path."""
-    try:
-        return check()
-    except (OSError, ValueError):  # The path is too long or has a zero byte.
-        return False
 
 
 def _find_model(text: str) -> Player | None:

@@ -21,6 +21,7 @@ from sparring.agents.policies.env_version import game_of_policy
 from sparring.agents.policies.networks import build_network, check_shape, check_weights
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.paths import user_path
 from sparring.configs.core.tensor_checks import Tensors
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.core.typed import (
@@ -120,9 +121,9 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
 
     A policy of an old version of its environment is read as well; `agents.policies.env_version` decides if it can play.
     Raises `CheckpointError` if the file is missing, damaged, no checkpoint of this project, of a newer format, or if
-    weights, shape and contract do not match.
+    weights, shape and contract do not match, and `ConfigError` for a path that no file can have.
     """
-    path = Path(path)
+    path = user_path("path", path)
     content = _read(path, device)
     version = content.get("format_version")
     if content.get("format") != FORMAT or type(version) is not int or version < 1:

@@ -15,7 +15,7 @@ from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.files import naming_files
-from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED
+from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
 from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import to_plain
@@ -122,7 +122,7 @@ def check_sources(config: GRPORunConfig) -> None:
             f"model.adapter is missing: +run={config.run} trains a given adapter; give model.adapter=FILE, such as "
             "checkpoints/RUN/final.pt"
         )
-    if adapter and not Path(adapter).is_file():
+    if adapter and not holds(Path(adapter).is_file):
         raise ConfigError(f"model.adapter={adapter}: is no file; give an adapter's, such as checkpoints/RUN/final.pt")
     if source:
         try:
@@ -139,7 +139,7 @@ def initial_policy(config: PPORunConfig) -> Path:
     text, runs = config.init_from, ROOT / config.checkpoint_dir
     files = (Path(text), ROOT / text, runs / text / FINAL)
     for path in (*files, *(place / f"{text}.pt" for place in (Path(), ROOT, runs, CHECKPOINTS, SHIPPED))):
-        if path.is_file():
+        if holds(path.is_file):
             return path
     known = sorted(path.parent.name for path in runs.glob(f"*/{FINAL}"))
     raise ConfigError(f"init_from={text}: is neither a policy's file nor a run with a {FINAL}{suggestion(text, known)}")

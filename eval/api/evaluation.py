@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.configs.core.errors import InputError, listed
+from sparring.configs.core.paths import user_path
 from sparring.configs.opponents import opponent_text
 from sparring.eval import run
 from sparring.eval.api.arguments import option_words, quiet_words
@@ -47,7 +48,7 @@ def record(player: Any, path: str | Path, *, progress: bool = False, **options: 
     Gymnasium's environments) or .pgn (chess). `options` are those of `evaluate`; of several opponents each has a match.
     No table is written. Raises `InputError` for bad input, in one line.
     """
-    path = Path(path)
+    path = user_path("path", path)
     words = as_arguments(player, {key: options[key] for key in ("env", "opponents") if key in options}, progress=False)
     known: RecordingOptions = import_module(run.COMMANDS[run.env_of(words)].partition(":")[0]).RECORDING
     option = known.by_suffix.get(path.suffix.lower())

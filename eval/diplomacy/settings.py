@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.opponents.players import content_of, holds
+from sparring.agents.opponents.players import content_of
 from sparring.agents.opponents.suggestions import MODEL_FOLDER
 from sparring.agents.run.folder import RunFolder
 from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.paths import holds
 from sparring.configs.language import LanguageModelConfig
 from sparring.configs.schema import DiplomacyGRPORunConfig, LanguageRunConfig
 from sparring.configs.serialization import from_plain, read_yaml

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.paths import unusable_text
 from sparring.eval.command import BAD_INPUT, INTERRUPTED
 from sparring.eval.experiments.record import RunNetworkError, RunNotFoundError, UnknownMetricError
 
@@ -32,6 +33,9 @@ def run_app(name: str, app: typer.Typer, arguments: Sequence[str] | None) -> int
 
 def call_app(name: str, app: typer.Typer, arguments: Sequence[str]) -> object:
     """Return what the command returns. Raises `InputError` for bad input, an error of Typer's among it."""
+    for text in arguments:
+        if wrong := unusable_text(text):
+            raise InputError(f"{text!r}: {wrong}")
     try:
         return typer.main.get_command(app).main(list(arguments), prog_name=name, standalone_mode=False)
     except CommandLineError as error:

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from sparring.agents.opponents import players
 from sparring.agents.opponents.suggestions import trained_in
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.paths import holds
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.core.typed import Count, Flag, Positive, Text, read, require
 from sparring.configs.schema import DIPLOMACY, DogfightEnvConfig
@@ -154,7 +155,7 @@ def read_results(text: str) -> EvaluationResults:
 def _find(text: str) -> Path:
     places = [place / text for place in (Path(), players.CHECKPOINTS)]
     for path in [*places, *(place / RESULTS for place in places)]:
-        if players.holds(path.is_file):
+        if holds(path.is_file):
             return path.resolve()
     if (run := players.find_folder(text)) and trained_in(run / "config.yaml") == DIPLOMACY:
         raise ResultsError(f"{text}: {_OTHER_GAME}")

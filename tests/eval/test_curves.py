@@ -291,7 +291,7 @@ def test_the_same_runs_give_the_same_bytes(form, make_run, monkeypatch):
         (["aa"], "no run 'aa': no metrics.jsonl there or in checkpoints/aa; give a folder or choose from a, b"),
         (["bb"], "did you mean 'b'?"),
         (["x" * 300], "no run 'xxx"),
-        (["a\0"], "no run 'a"),
+        (["a\0"], r"groups='a\x00': holds the character NUL"),
         (["empty"], "empty/metrics.jsonl: holds no metrics yet"),
         (["x="], "'x=' names no group"),
         (["=a"], "'=a' names no group"),

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.json_fields import Field
+from sparring.configs.core.paths import user_path
 from sparring.configs.core.regular_file import read_regular_text
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.records.history import PhaseRecord
@@ -72,7 +73,7 @@ def save(path: str | Path, game: Sequence[PhaseRecord], *, players: Sequence[str
     Raises `InputError` for a game that cannot be written (`write_game`), for a missing folder, and if the file cannot
     be written.
     """
-    place, text = Path(path), json.dumps(write_game(game, players=players), indent=1) + "\n"
+    place, text = user_path("path", path), json.dumps(write_game(game, players=players), indent=1) + "\n"
     if not place.parent.is_dir():
         raise InputError(f"{place}: there is no folder {str(place.parent)!r}; make it first, or give another place")
     try:
@@ -92,11 +93,12 @@ def load_players(path: str | Path) -> tuple[str, ...]:
 
 
 def _load(path: str | Path, reader: Callable[[Any], T]) -> T:
+    place = user_path("path", path)
     try:
-        data = json.loads(read_regular_text(Path(path), follow=True), object_pairs_hook=_once)
+        data = json.loads(read_regular_text(place, follow=True), object_pairs_hook=_once)
         return reader(data)
     except OSError as error:
-        folder = Path(path).parent
+        folder = place.parent
         missing = "" if folder.is_dir() else f"; there is no folder {str(folder)!r}"
         raise InputError(f"{path}: {error.strerror}{missing}") from error
     except InputError as error:

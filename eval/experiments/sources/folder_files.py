@@ -12,6 +12,7 @@ from typing import Any
 from sparring.agents.run.folder import LOCK
 from sparring.agents.run.logger import METRICS
 from sparring.configs.core.locks import OWNER
+from sparring.configs.core.paths import holds
 from sparring.configs.core.regular_file import open_regular, read_regular_text
 
 CONFIG = "config.yaml"
@@ -19,7 +20,7 @@ CONFIG = "config.yaml"
 
 def is_run_folder(path: Path) -> bool:
     """Return True for a folder with a configuration or metrics."""
-    return path.is_dir() and ((path / CONFIG).is_file() or (path / METRICS).is_file())
+    return holds(path.is_dir) and ((path / CONFIG).is_file() or (path / METRICS).is_file())
 
 
 def in_run_folder(path: Path, root: Path) -> bool:

@@ -9,8 +9,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from sparring.agents.opponents.players import holds
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.paths import holds
 from sparring.configs.core.status import COMPILING, said_if_long
 from sparring.eval.command import make_folders, use_machine
 from sparring.eval.playing.connection import free_path

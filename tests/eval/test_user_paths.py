@@ -1,0 +1,61 @@
+"""Paths that no file can have are refused in one line with the key and the value, wherever a user gives one."""
+
+import pytest
+
+import sparring
+from sparring.agents.policies.policy import Policy
+from sparring.configs.core.errors import ConfigError, InputError
+from sparring.configs.core.paths import user_path
+from sparring.configs.load import load_named
+from sparring.envs.diplomacy.records import saved_game
+
+RELEASED = "released/dogfight_quickstart"
+CALLS = {
+    "path": Policy.load,
+    "path ": saved_game.load,
+    "path  ": lambda path: saved_game.save(path, []),
+    "path   ": lambda path: sparring.record(RELEASED, path),
+    "--out": lambda path: sparring.evaluate(RELEASED, opponents=["ace"], games=2, out=path),
+    "--out ": lambda path: sparring.export(RELEASED, path),
+    "--out  ": lambda path: sparring.exploit(RELEASED, out=path),
+    "--replay": lambda path: sparring.evaluate(RELEASED, opponents=["ace"], games=2, replay=path),
+    "--log": lambda path: sparring.diplomacy_replay(log=path),
+    "--static": lambda path: sparring.play(RELEASED, static=path),
+}
+TEXTS = {
+    "--opponents": lambda text: sparring.evaluate(RELEASED, opponents=[text], games=2),
+    "runs": lambda text: sparring.seeds([text, text]),
+    "init_from": lambda text: load_named("quickstart", {"init_from": text}),
+    "against": lambda text: load_named("quickstart", {"against": text}),
+    "checkpoint_dir": lambda text: load_named("quickstart", {"checkpoint_dir": text}),
+}
+WRONG = {"a\0b": "holds the character NUL, which no path can; remove it", "a\ud800": "is no text in UTF-8"}
+
+
+@pytest.mark.parametrize("name", [*CALLS, *TEXTS])
+@pytest.mark.parametrize("text", WRONG)
+def test_a_path_that_no_file_can_have_is_named(name, text):
+    with pytest.raises(ConfigError) as caught:
+        (CALLS | TEXTS)[name](text)
+    shown = str(caught.value)
+    assert shown.replace("'", "").startswith(f"{name.strip()}={text.encode('unicode_escape').decode()}: {WRONG[text]}")
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("text", ["x" * 256, "/tmp/" + "é" * 128, "y/" * 2049])
+def test_a_path_that_is_too_long_is_refused(name, text):
+    with pytest.raises(ConfigError, match=rf"^{name.strip()}='.*is too long for a path: at most 255 bytes a name"):
+        CALLS[name](text)
+
+
+@pytest.mark.parametrize("option", ["against", "init_from"])
+def test_a_name_that_is_too_long_for_a_file_names_no_opponent(option, tmp_path):
+    with pytest.raises(InputError, match=f"{option}=xxx.*(choose from|is neither)"):
+        sparring.train("quickstart", {option: "x" * 300, "checkpoint_dir": tmp_path, "name": "a"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_of_the_longest_name_is_taken(tmp_path):
+    path = user_path("out", str(tmp_path / ("é" * 127)))
+    path.write_text("")
+    assert path.exists()
