@@ -26,7 +26,8 @@ BEFORE = ".before"
 """Suffix of the league file of an earlier start with other options."""
 LEFT = ("config.yaml", ORIGIN, LOCK, EVENTS, WANDB_ID, WANDB, file.FILE, OLD_LOCK, file.FILE + BEFORE, "adapters")
 EMPTY = (METRICS, "pool", "state")
-"""Created before the first update, and empty until then."""
+"""Created before the first update, and empty until then, but for the index of a pool without snapshots."""
+INDEX = "index.json"
 
 
 def is_fresh(folder: RunFolder) -> bool:
@@ -57,5 +58,5 @@ def put_league_aside(folder: RunFolder) -> None:
 
 def _is_left_by_a_start(path: Path) -> bool:
     if path.name in EMPTY:
-        return not (any(path.iterdir()) if path.is_dir() else path.stat().st_size)
+        return not (any(each.name != INDEX for each in path.iterdir()) if path.is_dir() else path.stat().st_size)
     return path.name in LEFT or path.name.startswith(TENSORBOARD)

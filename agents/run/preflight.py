@@ -15,6 +15,7 @@ from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.files import naming_files
+from sparring.configs.core.manifest import STATE, refuse_training_state
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
 from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
@@ -134,11 +135,13 @@ def check_sources(config: GRPORunConfig) -> None:
 def initial_policy(config: PPORunConfig) -> Path:
     """Return the file of `init_from`: a path, `released/NAME`, or the final policy of the run with that name.
 
-    `.pt` may be left out. Raises `ConfigError` if there is none.
+    `.pt` may be left out. Raises `ConfigError` if there is none, `ManifestError` for a training state.
     """
     text, runs = config.init_from, ROOT / config.checkpoint_dir
     files = (Path(text), ROOT / text, runs / text / FINAL)
     for path in (*files, *(place / f"{text}.pt" for place in (Path(), ROOT, runs, CHECKPOINTS, SHIPPED))):
+        if holds(path.is_file) or holds((path / STATE).is_file):
+            refuse_training_state(path, f"init_from={text}")
         if holds(path.is_file):
             return path
     known = sorted(path.parent.name for path in runs.glob(f"*/{FINAL}"))

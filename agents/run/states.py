@@ -20,14 +20,14 @@ from typing_extensions import TypedDict
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import discard, publish_folder, remove_leftovers
+from sparring.configs.core.manifest import MANIFEST, STATE, STATE_FORMAT
 from sparring.configs.core.regular_file import IrregularFileError, make_folder, read_regular
 from sparring.configs.core.tensor_file import TensorFileError, pack, sha256, unpack
 from sparring.configs.core.typed import ContentError, Count, Digest, Flag, Positive, Text, naming, read
 
-FORMAT = "sparring-training-state"
 FORMAT_VERSION = 2
 """Incremented with every change of a state's content. 1: before the dogfight had a league; no longer read."""
-STATE, MANIFEST, PREFIX, DAMAGED, AGAIN = "state.pt", "manifest.json", "update_", ".damaged", ".again"
+PREFIX, DAMAGED, AGAIN = "update_", ".damaged", ".again"
 
 
 class StateSummary(TypedDict):
@@ -87,7 +87,8 @@ class StateFolder:
         """
         make_folder(self.folder)
         data = pack(content)
-        manifest = {"format": FORMAT, "format_version": FORMAT_VERSION, "sha256": sha256(data), "bytes": len(data)}
+        version = {"format": STATE_FORMAT, "format_version": FORMAT_VERSION}
+        manifest = version | {"sha256": sha256(data), "bytes": len(data)}
         plain = json.loads(json.dumps(dict(summary)))
         text = json.dumps(manifest | {"summary": plain, "summary_sha256": _fingerprint(plain)}, indent=1) + "\n"
         path = self.folder / f"{PREFIX}{update:06d}"
@@ -226,7 +227,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _check_version(path: Path, manifest: dict[str, Any]) -> None:
     """Check the format first, since the manifest of another format may have other keys."""
     version = manifest["format_version"]
-    if manifest["format"] != FORMAT or type(version) is not int or version < 1:
+    if manifest["format"] != STATE_FORMAT or type(version) is not int or version < 1:
         raise DamagedStateError(f"{path / MANIFEST}: is not the manifest of a training state")
     if version > FORMAT_VERSION:
         raise StateError(f"{path}: has format {version}, this Sparring reads {FORMAT_VERSION}; update it")

@@ -20,6 +20,10 @@ from sparring.configs.core.tensor_file import sha256
 from sparring.configs.core.typed import Count, Digest, read
 
 MANIFEST, DAMAGED = "manifest.json", ".damaged"
+STATE, STATE_FORMAT = "state.pt", "sparring-training-state"
+"""A training state's file, and the format in the manifest beside it."""
+POLICIES = ("final.pt", "best.pt")
+"""A run's policies that can always be named."""
 
 
 class ListedFile(TypedDict):
@@ -31,6 +35,10 @@ class ListedFile(TypedDict):
 
 class ManifestError(InputError):
     """A file that is not the listed one, or a damaged manifest; the message is one line with the file."""
+
+
+class TrainingStateError(ManifestError):
+    """A training state in place of a policy."""
 
 
 class UnreadableManifestError(ManifestError):
@@ -52,9 +60,11 @@ def write_listed(path: Path, data: bytes) -> None:
 def read_listed(path: Path, *, follow: bool = False) -> bytes:
     """Return the content of `path`, verified if the manifest lists it; `follow` as in `open_regular`.
 
-    Raises `OSError` if the file cannot be read, `ManifestError` if it differs or the manifest is damaged.
+    Raises `OSError` if the file cannot be read, `ManifestError` if it differs, for a damaged manifest, and for a
+    training state.
     """
     data = read_regular(path, follow=follow)
+    refuse_training_state(path, str(path))
     entry = _read(path.parent / MANIFEST, follow=follow).get(path.name)
     if entry is None:
         return data
@@ -91,6 +101,21 @@ def repair_manifest(folder: Path, known: Mapping[str, str]) -> str:
     manifest.replace(aside)
     _write(manifest, kept)
     return f"{manifest}: is damaged; it is kept as {aside.name} and rebuilt with {len(kept)} of {len(known)} policies"
+
+
+def refuse_training_state(path: Path, given: str) -> None:
+    """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `given` is how the user named it."""
+    folder = path.parent if path.name == STATE else path
+    try:
+        found = json.loads(read_regular_text(folder / MANIFEST, follow=True))
+    except (OSError, ValueError, RecursionError):
+        return
+    if not isinstance(found, dict) or found.get("format") != STATE_FORMAT:
+        return
+    run = folder.resolve().parent.parent
+    there = [name for name in POLICIES if (run / name).is_file()] or sorted(path.name for path in run.glob("*.pt"))[-2:]
+    instead = f"give {' or '.join(str(run / name) for name in there)}" if there else "its run has saved no policy yet"
+    raise TrainingStateError(f"{given}: is a training state, not a policy; {instead}")
 
 
 def _entry(data: bytes) -> dict[str, Any]:

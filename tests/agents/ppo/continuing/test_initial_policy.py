@@ -1,12 +1,13 @@
 """A new run that begins with a policy: its weights and statistics, everything else new; what does not match refused."""
 
+import shutil
 from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
 
-from sparring.agents.policies.checkpoint import load_checkpoint
+from sparring.agents.policies.checkpoint import CheckpointError, load_checkpoint
 from sparring.agents.ppo.trainer import derive_seeds
 from sparring.agents.run.preflight import initial_policy
 from sparring.agents.run.states import read_state
@@ -81,6 +82,38 @@ def test_what_does_not_match_is_refused_in_one_line(trained, tmp_path, options, 
     with pytest.raises(InputError, match=words) as error:
         train(config(tmp_path, **({"init_from": str(trained)} | options)))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("place", ["state/update_000003/state.pt", "state/update_000003"])
+def test_a_training_state_is_called_so_and_the_policies_of_its_run_are_named(trained, tmp_path, place):
+    run = tmp_path / "first"
+    shutil.copytree(trained.parent, run)
+    given = str(run / place)
+
+    def refused(words):
+        with pytest.raises(InputError) as error:
+            train(config(tmp_path / "second", init_from=given))
+        assert str(error.value) == f"init_from={given}: is a training state, not a policy; {words}"
+
+    refused(f"give {run / 'final.pt'}")
+    (run / "best.pt").write_bytes(b"")
+    refused(f"give {run / 'final.pt'} or {run / 'best.pt'}")
+    for policy in run.glob("*.pt"):
+        policy.unlink()
+    refused("its run has saved no policy yet")
+    assert not (tmp_path / "second" / "small").exists()
+    if place.endswith(".pt"):
+        with pytest.raises(CheckpointError, match="is a training state, not a policy; its run has saved no policy yet"):
+            load_checkpoint(run / place)
+
+
+def test_a_policy_refused_twice_leaves_a_folder_for_the_right_one(trained, tmp_path):
+    """Each start after the first empties the pool, which writes its index."""
+    wrong = NetworkConfig(hidden=32)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"network\.hidden=16, this run has 32"):
+            train(config(tmp_path, init_from=str(trained), network=wrong))
+    assert train(config(tmp_path, init_from=str(trained), phases=PHASES[:1])).exists()
 
 
 def test_other_bounds_of_exploration_hold_at_once(trained, tmp_path):
