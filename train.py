@@ -6,7 +6,8 @@ configuration, then calls `agents.trainers.train`. `+sweep=stability_ablation` t
 `resume=NAME` continues a run; `torchrun --nproc-per-node 2 train.py +run=quickstart` trains in two processes.
 Without arguments it names five things to try.
 Exit codes: 0 done, 1 the guard ended the run (reason in `guard_report.json`), 2 bad input or a missing package (one
-line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost.
+line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of several processes was lost,
+143 with SIGTERM where trainer=sb3, which cannot resume.
 """
 
 from __future__ import annotations

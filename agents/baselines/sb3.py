@@ -29,7 +29,7 @@ from sparring.agents.ppo.trainer import PPOTrainer, anneal
 from sparring.agents.run.fit import progress_of
 from sparring.agents.run.progress import counted
 from sparring.agents.run.session import RunSession
-from sparring.agents.run.signals import Stopped
+from sparring.agents.run.signals import FINAL_CODES, Stopped
 from sparring.agents.run.timer import Timer
 from sparring.configs.schema import EventConfig, PPOConfig
 from sparring.envs.game import load
@@ -157,10 +157,11 @@ class Curriculum(BaseCallback):
 def fit(trainer: PPOTrainer, session: RunSession) -> Path:
     """Train with SB3 on the matches and the schedule of `trainer`; return the path of the final checkpoint.
 
-    On Ctrl-C or SIGTERM the update in progress is finished and the policy saved, then `Stopped` is raised.
+    On Ctrl-C or SIGTERM the update in progress is finished and the policy saved, then `Stopped` is raised, with codes
+    that do not ask for a restart: the same command would be refused.
     """
-    session.hint = "trainer=sb3 cannot resume"
-    session.stop.kept = f"the policies saved before are whole; {session.hint}"
+    session.hint = "trainer=sb3 cannot resume; begin another run with another name="
+    session.stop.kept, session.stop.codes = f"the policies saved before are whole; {session.hint}", FINAL_CODES
     with session.starting():
         trainer.restore_or_init(session)
     session.report_resume(trainer.updates_done, trainer.summary())
@@ -176,6 +177,8 @@ def fit(trainer: PPOTrainer, session: RunSession) -> Path:
         raise session.callbacks.error
     done = counted(trainer.updates_done, "update")
     session.say(f"{'interrupted' if stopped else 'done'} after {done}: {trainer.final}")
+    if stopped:
+        session.say(session.hint)
     if session.stop.exit_code:
         raise Stopped(session.stop.exit_code)
     return trainer.final

@@ -18,6 +18,8 @@ REQUESTED = 1
 """Stands for the signal where the program itself asks for a stop; below those of the signals, which replace it."""
 EXIT_CODES = {REQUESTED: 0, signal.SIGINT: 130, signal.SIGTERM: 75}
 """130 is the shell convention for Ctrl-C; 75 (EX_TEMPFAIL) requests a restart of the run."""
+FINAL_CODES = {**EXIT_CODES, signal.SIGTERM: 143}
+"""Of a run that cannot be resumed: 143 is the shell convention for SIGTERM, and requests nothing."""
 
 
 class Stopped(SystemExit):
@@ -27,11 +29,12 @@ class Stopped(SystemExit):
 class StopRequest:
     """Within this context the first SIGINT or SIGTERM sets `signal`; a second, or `grace` seconds, raise `Stopped`.
 
-    Outside the main thread signals cannot be handled, and it does nothing. `kept` says what a stop at once leaves.
+    Outside the main thread signals cannot be handled, and it does nothing. `kept` says what a stop at once leaves, and
+    `codes` are the exit codes by signal.
     """
 
     def __init__(self, grace: float, kept: str = "the last training state is whole") -> None:
-        self.grace, self.kept = grace, kept
+        self.grace, self.kept, self.codes = grace, kept, EXIT_CODES
         self.signal = 0
         self._main = threading.current_thread() is threading.main_thread()
 
@@ -53,7 +56,7 @@ class StopRequest:
     @property
     def exit_code(self) -> int:
         """The process's exit code for this signal, 0 without one."""
-        return EXIT_CODES[self.signal] if self.asked else 0
+        return self.codes[self.signal] if self.asked else 0
 
     def __enter__(self) -> StopRequest:
         if self._main:
@@ -70,7 +73,7 @@ class StopRequest:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked and self.signal != REQUESTED:
             _tell(f"stopped at once; {self.kept}")
-            raise Stopped(EXIT_CODES[signal.Signals(number)])
+            raise Stopped(self.codes[signal.Signals(number)])
         self.signal = number
         signal.setitimer(signal.ITIMER_REAL, self.grace)
         _tell("stopping after this update; once more (Ctrl-C) to stop at once")

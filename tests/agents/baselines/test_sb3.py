@@ -89,25 +89,30 @@ def test_an_exception_of_a_callback_ends_it_with_its_policy_saved(tmp_path):
     assert load_checkpoint(tmp_path / "small" / "final.pt").training["update"] == 1
 
 
-def test_a_signal_finishes_the_update_and_saves_the_policy(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_signal_finishes_the_update_and_saves_the_policy(tmp_path, monkeypatch, capfd, number, code):
+    """The code does not ask a scheduler to start the run again, which would be refused."""
     steps = []
 
     def signalled(env, step=sb3.LearnerVecEnv.step_wait):
         steps.append(1)
         if len(steps) == 5:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(number)
         return step(env)
 
     monkeypatch.setattr(sb3.LearnerVecEnv, "step_wait", signalled)
     with pytest.raises(SystemExit) as stopped:
         train(bots_only(tmp_path))
-    assert stopped.value.code == 75
+    assert stopped.value.code == code
     assert len(metrics(tmp_path)) == 1
     training = load_checkpoint(tmp_path / "small" / "final.pt").training
     assert (training["update"], training["interrupted"]) == (1, True)
     said = "".join(capfd.readouterr())
     assert "interrupted after 1 update: " in said
+    assert "trainer=sb3 cannot resume; begin another run with another name=" in said
     assert "resume=" not in said
+    with pytest.raises(ConfigError, match="name=small: was started, and trainer=sb3 cannot resume"):
+        train(bots_only(tmp_path))
 
 
 def test_a_full_disk_at_its_end_is_one_line_that_promises_no_resuming(tmp_path, monkeypatch):
@@ -115,7 +120,7 @@ def test_a_full_disk_at_its_end_is_one_line_that_promises_no_resuming(tmp_path, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(sb3.Curriculum, "save", full)
-    with pytest.raises(InputError, match=r"final\.pt: cannot be written .*; trainer=sb3 cannot resume$"):
+    with pytest.raises(InputError, match=r"final\.pt: cannot be written .*; trainer=sb3 cannot resume; begin another"):
         train(bots_only(tmp_path))
 
 
