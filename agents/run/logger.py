@@ -252,9 +252,11 @@ class LinesFile:
             )
 
     def write(self, line: bytes) -> None:
-        """Append a line. Raises `OSError` if it does not fit; the next line then overwrites the part written."""
+        """Append a line. Raises `OSError` if it does not fit; the part written is removed, or overwritten later."""
         self._file.seek(self.size)
         if self._file.write(line) < len(line):
+            with suppress(OSError):
+                self._file.truncate(self.size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._file.truncate()
         self.size += len(line)

@@ -28,7 +28,7 @@ NUMBERS = itertools.count()
 class EventFile:
     """An event file in `folder` that hides rows from `first_step` on in earlier files and begins with `summaries`.
 
-    It is made by the first `write`. A record that does not fit is overwritten by the next.
+    It is made by the first `write`. Records that do not fit are removed, or overwritten by the next.
     """
 
     def __init__(self, folder: Path, first_step: int, summaries: Sequence[Any] = ()) -> None:
@@ -51,17 +51,16 @@ class EventFile:
             self._file = cast(BinaryIO, os.fdopen(open_regular(self._path, os.O_RDWR | os.O_CREAT), "r+b", buffering=0))
         self._file.seek(self._size)
         if self._file.write(data) < len(data):
+            with suppress(OSError):
+                self._file.truncate(self._size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         self._file.truncate()
         self._size, self._head = self._size + len(data), b""
 
     def close(self) -> None:
-        """Remove the part of a record that did not fit, and close the file."""
-        if self._file is None:
-            return
-        with suppress(OSError):
-            self._file.truncate(self._size)
-        self._file.close()
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
 
 
 def _records(events: Iterable[Any]) -> bytes:

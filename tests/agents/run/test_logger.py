@@ -231,6 +231,7 @@ def test_a_full_disk_costs_one_warning_and_leaves_whole_lines(tmp_path, capsys):
     with files_up_to((tmp_path / "metrics.jsonl").stat().st_size + 10):
         lines.log(2, {"a": 2.0})
         lines.log(3, {"a": 3.0})
+        assert (tmp_path / "metrics.jsonl").read_text() == '{"a": 1.0, "env_steps": 1}\n'
     warning = "warning: metrics.jsonl cannot be written (No space left on device); training goes on\n"
     assert capsys.readouterr().err == warning
     lines.log(4, {"a": 4.0})
