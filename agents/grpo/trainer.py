@@ -25,7 +25,14 @@ from sparring.agents.grpo.rollouts.rollout import RolloutBatch
 from sparring.agents.grpo.rollouts.rollout_workers import InProcess, Workers
 from sparring.agents.grpo.rollouts.worker import RolloutJob
 from sparring.agents.grpo.step import check_batch, league_results, learn_from, step_metrics
-from sparring.agents.grpo.training_state import GRPOState, check_base, read_jobs, write_jobs
+from sparring.agents.grpo.training_state import (
+    GRPOState,
+    check_base,
+    lost_checkpoints,
+    meets,
+    read_jobs,
+    write_jobs,
+)
 from sparring.agents.llm.decoding.output_layer import check_finite
 from sparring.agents.llm.models.adapter_file import load_adapter, save_adapter
 from sparring.agents.llm.models.adapters import BASE, AdapterError, Adapters
@@ -49,7 +56,7 @@ from sparring.configs.schema import GRPORunConfig
 from sparring.configs.stored.resume_changes import moving_shares
 from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.inheritance import inherit
-from sparring.curriculum.league.league import League, enter_checkpoint, is_due, new_league, record
+from sparring.curriculum.league.league import League, enter_checkpoint, is_due, leave, new_league, record
 from sparring.curriculum.league.matchmaking import draw_opponents
 from sparring.curriculum.league.serialization import read_league, write_league
 from sparring.envs.game import game_with_id, text_game
@@ -229,7 +236,10 @@ class GRPOTrainer:
         }
 
     def load_state_dict(self, state: TrainingState) -> None:
-        """Continue from `state` with new workers; a league file that cannot be read is put aside and replaced."""
+        """Continue from `state` with new workers; a league file that cannot be read is put aside and replaced.
+
+        Checkpoints of the league whose files are lost leave it.
+        """
         found = read(GRPOState, state.content)
         check_base(state, self.adapters.model, self.config.model.name)
         damaged = self.league_file.put_aside_damaged()
@@ -251,10 +261,14 @@ class GRPOTrainer:
             parameters=self.adapters.parameters(),
         )
         self.updates_done, self.decisions, self.years = found["done"], found["decisions"], found["years"]
+        lost = lost_checkpoints(self.league, self.session.folder.path, self.adapters.model)
+        for name, reason in lost.items():
+            self.session.alert(f"{reason}; {name} leaves the league, and training goes on without it")
+        self.league = leave(self.league, lost)
         self.league_file.restore(self.league)
         players = self._open_players()
         for job in jobs:
-            players.submit(job)
+            players.submit(self._planned_again(job) if meets(job.plan, lost) else job)
 
     def summary(self) -> dict[str, Any]:
         """Return plain data for the manifest of a state."""
@@ -297,6 +311,11 @@ class GRPOTrainer:
         planned = self.updates_done + len(self.players.tasks)
         for step in range(planned, min(self.updates_done + self.grpo.buffer_depth + 1, self.grpo.steps)):
             self.players.submit(RolloutJob(self._plan(step), pack(self.adapters.weights())))
+
+    def _planned_again(self, job: RolloutJob) -> RolloutJob:
+        """Return an unfinished job with other opponents."""
+        plan = self._plan(job.plan.step)
+        return replace(job, plan=replace(plan, policy_version=job.plan.policy_version))
 
     def _plan(self, step: int) -> RolloutPlan:
         """Return the plan of a step; in an overfit check every step has the groups of the first."""

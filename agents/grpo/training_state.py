@@ -1,8 +1,9 @@
-"""Parts of a GRPO training state: unfinished rollouts, and the hash of the base model."""
+"""Parts of a GRPO training state: unfinished rollouts, the hash of the base model, and checkpoints of the league."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NotRequired
 
 import numpy as np
@@ -12,12 +13,15 @@ from typing_extensions import TypedDict
 
 from sparring.agents.grpo.rollouts.plan_io import read_plan, write_plan
 from sparring.agents.grpo.rollouts.worker import RolloutJob
+from sparring.agents.llm.models.adapter_file import load_adapter
+from sparring.agents.llm.models.adapters import AdapterError
 from sparring.agents.llm.models.identity import identity_like
 from sparring.agents.run.states import StateError, TrainingState
 from sparring.configs.core.tensor_checks import AnyTensor, check_tensor, check_tensors
 from sparring.configs.core.tensor_file import TensorFileError, unpack
 from sparring.configs.core.typed import ContentError, Count, NotNegative, Text, read, require, within
 from sparring.configs.language import GRPOConfig
+from sparring.curriculum.league.file import weights_path
 from sparring.curriculum.league.league import League
 from sparring.envs.text import RolloutPlan
 
@@ -107,6 +111,27 @@ def check_base(found: TrainingState, model: Any, name: str) -> None:
             f"{found.path}: was trained on the base model {before}, but model.name={name} is now {now}; "
             "put that model back, or begin a new run under another name="
         )
+
+
+def lost_checkpoints(league: League, folder: Path, model: Any) -> dict[str, str]:
+    """Return the checkpoints whose adapters are missing, damaged or of another base than `model`, with the reasons.
+
+    Raises `AdapterError` for a file that the disk does not give: it may be whole.
+    """
+    lost = {}
+    for agent in league.of_kind("checkpoint"):
+        try:
+            load_adapter(weights_path(folder, agent.path), model)
+        except AdapterError as error:
+            if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            lost[agent.name] = str(error)
+    return lost
+
+
+def meets(plan: RolloutPlan, names: Container[str]) -> bool:
+    """Return whether one of `names` plays in a plan."""
+    return any(name in names for group in plan.groups for name in group.players)
 
 
 def _bytes(data: bytes) -> torch.Tensor:

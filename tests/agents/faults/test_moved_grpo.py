@@ -120,3 +120,25 @@ def test_adapters_are_in_the_manifest_and_verified(started, tmp_path):
     shutil.copy(tmp_path / "small" / "step_000001.pt", tmp_path / "small" / "final.pt")
     with pytest.raises(AdapterError, match=r"final\.pt: is damaged or was replaced"):
         load_adapter(tmp_path / "small" / "final.pt")
+
+
+def test_checkpoints_that_are_lost_leave_the_league_and_unfinished_plans(toy, started, tmp_path, capsys):
+    """Before, every game against them failed, and a step of such games alone ended the run, again at each start."""
+    shutil.copytree(started, tmp_path / "small")
+    damaged, missing = (tmp_path / "small" / f"step_00000{step}.pt" for step in (1, 2))
+    plans = [job["plan"] for job in newest(started).content["tasks"]]
+    assert any("checkpoint_000001" in group["players"] for plan in plans for group in plan["groups"])
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(bytes(data))
+    missing.unlink()
+    final = run(toy, tmp_path, "small", *OPTIONS)
+    first, second = (line for line in capsys.readouterr().out.splitlines() if "alert: " in line)
+    leaves = "leaves the league, and training goes on without it"
+    assert first.startswith(f"alert: {damaged}: is damaged or was replaced: ")
+    assert first.endswith(f"; checkpoint_000001 {leaves}")
+    assert second == f"alert: {missing}: cannot be read (No such file or directory); checkpoint_000002 {leaves}"
+    assert len(rows(final)) == 4
+    agents = LeagueFile(final.parent).read().agents
+    assert {"checkpoint_000001", "checkpoint_000002"}.isdisjoint(agents)
+    assert "checkpoint_000003" in agents
