@@ -109,6 +109,11 @@ class RunFolder:
             check_contents(folder.path)
         if folder.config.name in names or _is_unfinished(names):
             return folder
+        if folder.state.name in names and folder.state.is_dir():
+            raise RunFolderError(
+                f"{folder.config}: is missing; restore it (every policy of the run holds a copy), or choose another "
+                "name="
+            )
         raise RunFolderError(f"name={name!r}: {folder.path} exists and is no run's folder; choose another name")
 
     @classmethod

@@ -7,6 +7,7 @@ metrics) was trained, and continues with its own options.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from sparring.agents.run.fidelity.origin import ORIGIN
 from sparring.agents.run.folder import LOCK, RunFolder
 from sparring.agents.run.logger import EVENTS, METRICS, WANDB_ID
 from sparring.configs.core.errors import ConfigError
+from sparring.configs.core.manifest import MANIFEST
+from sparring.configs.core.regular_file import read_regular_text
 from sparring.configs.core.run_contents import OLD_LOCK
 from sparring.configs.schema import RunConfig
 from sparring.configs.stored.migrations import from_stored
@@ -46,7 +49,29 @@ def changes(folder: RunFolder, config: RunConfig) -> dict[str, tuple[Any, Any]]:
         return differences(before, config)
     if is_retired(before.env.id):
         raise ConfigError(run_message(folder.path, before.env.id))
-    return drift(before, config)
+    try:
+        return drift(before, config)
+    except ConfigError as error:
+        if _noted_fingerprint(folder) not in ("", folder.fingerprint()):  # the file differs, not what is typed
+            raise ConfigError(changed_config(folder)) from error
+        raise
+
+
+def changed_config(folder: RunFolder) -> str:
+    """Describe a config.yaml that is not the one that the training states noted."""
+    return (
+        f"{folder.config}: is not what the run was started with; restore it (every policy of the run holds a copy), "
+        "and give what you want to change as options"
+    )
+
+
+def _noted_fingerprint(folder: RunFolder) -> str:
+    """Return the fingerprint of config.yaml in the newest training state; empty where none can be read."""
+    newest = max(folder.state.glob("update_??????"), default=folder.state)
+    try:
+        return str(json.loads(read_regular_text(newest / MANIFEST))["summary"]["config_sha256"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 def put_league_aside(folder: RunFolder) -> None:

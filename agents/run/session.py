@@ -18,7 +18,7 @@ from sparring.agents.callbacks import Callback, CallbackDispatcher
 from sparring.agents.distributed.processes import ALONE, Processes
 from sparring.agents.run.fidelity.comparison import inexact
 from sparring.agents.run.folder import RunFolder, RunLock
-from sparring.agents.run.fresh_run import put_league_aside
+from sparring.agents.run.fresh_run import changed_config, put_league_aside
 from sparring.agents.run.guard import Guard, Guarded, GuardVerdict, LearningFailed
 from sparring.agents.run.logger import open_logger, silent_logger
 from sparring.agents.run.logs.videos import VideoThreads
@@ -120,10 +120,7 @@ class RunSession:
             folder.write_config(to_plain(self.config))
         self.fingerprint = folder.fingerprint()
         if found and found.summary.get("config_sha256", self.fingerprint) != self.fingerprint:
-            raise ConfigError(
-                f"{folder.config}: is not what the run was started with; restore it (every policy of the run holds "
-                "a copy), and give what you want to change as options"
-            )
+            raise ConfigError(changed_config(folder))
         repaired = repair_manifest(folder.path, _policies(found))
         return OpenedFolder(folder, claim.existed, found, changed, [*alerts, repaired] if repaired else alerts)
 

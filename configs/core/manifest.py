@@ -85,13 +85,12 @@ def repair_manifest(folder: Path, known: Mapping[str, str]) -> str:
     """Rebuild a manifest that cannot be read from the hashes `known`, by file name; return what was done, or "".
 
     The damaged one is kept beside it. Files that are not as `known` are not listed, so only their own checksums are
-    verified when they are read. Raises `OSError` if the manifest cannot be replaced, `UnreadableManifestError` if the
-    disk does not give it.
+    verified when they are read. Entries that differ from `known` are corrected where the file is as known. Raises
+    `OSError` if the manifest cannot be replaced, `UnreadableManifestError` if the disk does not give it.
     """
     manifest = folder / MANIFEST
     try:
-        _read(manifest)
-        return ""
+        return _correct(manifest, _read(manifest), known)
     except UnreadableManifestError:
         raise
     except ManifestError:
@@ -101,6 +100,25 @@ def repair_manifest(folder: Path, known: Mapping[str, str]) -> str:
     manifest.replace(aside)
     _write(manifest, kept)
     return f"{manifest}: is damaged; it is kept as {aside.name} and rebuilt with {len(kept)} of {len(known)} policies"
+
+
+def _correct(manifest: Path, entries: dict[str, dict[str, Any]], known: Mapping[str, str]) -> str:
+    """Correct entries that differ from the hashes `known` of unchanged files; return what was done, or ""."""
+    corrected = {}
+    for name in known.keys() & entries.keys():
+        path, entry = manifest.parent / name, entries[name]
+        size = path.stat().st_size if path.is_file() else -1
+        if size < 0 or (entry["sha256"], entry.get("bytes", size)) == (known[name], size):
+            continue
+        data = read_regular(path)
+        if sha256(data) == known[name]:
+            corrected[name] = _entry(data)
+    if not corrected:
+        return ""
+    _write(manifest, entries | corrected)
+    return (
+        f"{manifest}: was changed; corrected for {', '.join(sorted(corrected))}, as the training state knows the files"
+    )
 
 
 def refuse_training_state(path: Path, given: str) -> None:

@@ -203,6 +203,22 @@ def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
     train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
 
 
+def test_a_shortened_or_missing_configuration_is_named_not_the_options_that_differ(started, tmp_path):
+    """Half of the file is a configuration, too, whose other options would have their defaults."""
+    shutil.copytree(started / "small", tmp_path / "small")
+    stored = tmp_path / "small" / "config.yaml"
+    text, now = stored.read_text(), load(["resume=small", f"checkpoint_dir={started}"])
+    now.checkpoint_dir, now.resume = str(tmp_path), ""
+    stored.write_text(text[: text.index("ppo:")])
+    with pytest.raises(ConfigError, match=r"config\.yaml: is not what the run was started with; restore it"):
+        train(now)
+    stored.unlink()
+    with pytest.raises(
+        InputError, match=r"config\.yaml: is missing; restore it \(every policy of the run holds a copy\)"
+    ):
+        train(now)
+
+
 def test_every_state_says_how_many_matches_it_holds_and_a_flipped_digit_is_noticed(started, tmp_path):
     """With another number of matches they would restart, and the run would continue differently without a message."""
     shutil.copytree(started / "small", tmp_path / "small")

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from sparring.configs.core.manifest import MANIFEST, ManifestError, read_listed, write_listed
+from sparring.configs.core.manifest import MANIFEST, ManifestError, listed, read_listed, repair_manifest, write_listed
 
 
 def test_an_entry_has_size_and_hash(tmp_path):
@@ -45,3 +45,22 @@ def test_a_damaged_manifest_is_named_and_nothing_is_written(tmp_path, text):
     with pytest.raises(ManifestError, match=r"manifest\.json: is not a manifest \(.*\); remove it"):
         write_listed(tmp_path / "final.pt", b"weights")
     assert not (tmp_path / "final.pt").exists()
+
+
+@pytest.mark.parametrize(("key", "value"), [("sha256", "0" * 64), ("bytes", 8)])
+def test_a_changed_entry_is_corrected_where_the_file_is_as_known(tmp_path, key, value):
+    for name in ("final.pt", "best.pt"):
+        write_listed(tmp_path / name, b"weights")
+    known = listed(tmp_path, unless={})
+    assert repair_manifest(tmp_path, known) == ""
+    entries = json.loads((tmp_path / MANIFEST).read_text())
+    for entry in entries.values():
+        entry[key] = value
+    (tmp_path / MANIFEST).write_text(json.dumps(entries))
+    (tmp_path / "best.pt").write_bytes(b"another")
+    assert repair_manifest(tmp_path, known).endswith(
+        "was changed; corrected for final.pt, as the training state knows the files"
+    )
+    assert read_listed(tmp_path / "final.pt") == b"weights"
+    with pytest.raises(ManifestError, match="is damaged or was replaced"):
+        read_listed(tmp_path / "best.pt")
