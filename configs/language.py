@@ -76,7 +76,7 @@ class LanguageModelConfig:
     show_map_windows: bool = False
     """Show for each unit its neighbours and its threats in the prompt."""
     show_action_counts: bool = False
-    """Show for each unit its number of legal orders in the prompt."""
+    """Show for each unit its number of legal orders in the prompt, and in full prompts their kinds."""
     temperature: float = option(0.8, "(0, 10]")
     """Sampling temperature in training."""
     max_prompt_tokens: int = option(2048, "[64, 1000000]")
@@ -255,7 +255,7 @@ class GRPOConfig:
     winner_threshold_sc: int = option(5, "[1, 34]")
     """Centres of a sole leader for the bonus without position scoring, and for `game/win_bonus_rate`."""
     solo_victory_sc: int = option(18, "[1, 34]")
-    """Centres of a sole leader for the bonus with position scoring."""
+    """Centres for the bonus with position scoring."""
     reward_discount_gamma: float = option(0.0, PROBABILITY)
     """Discount of later step scores; 0 counts only the next."""
     reward_discount_per: str = option("phase", DISCOUNTS)

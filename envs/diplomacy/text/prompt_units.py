@@ -19,6 +19,9 @@ from sparring.envs.diplomacy.orders.notation import write_unit
 from sparring.envs.diplomacy.text.neighbourhoods import window_words, windows
 from sparring.envs.text import Option
 
+KINDS = {"H": "hold", "-": "move", "S": "support", "C": "convoy", "R": "retreat", "D": "disband", "B": "build"}
+"""Kinds of orders by the third word of their text."""
+
 
 def asked(row: Mapping[str, np.ndarray], choices: Choices, *, compact: bool) -> str:
     """Return a power's task: short, such as "builds 2", if compact, else a sentence."""
@@ -36,8 +39,10 @@ def unit_lines(
     """Return a line for each slot of the choices: its name, number of orders, surroundings, and orders."""
     lines = unit_names(row, choices)
     if counts:
-        form = "{} {}" if compact else "{} [{}]"
-        lines = [form.format(line, len(options)) for line, options in zip(lines, choices.options, strict=True)]
+        lines = [
+            f"{line} {len(options)}" if compact else f"{line} [{len(options)}: {_kinds(options)}]"
+            for line, options in zip(lines, choices.options, strict=True)
+        ]
     if near and choices.winter <= 0:  # a build has no unit with surroundings yet
         seen = [window_words(window, compact=compact) for window in windows(row, choices.power)]
         lines = [f"{line}{' ' if compact else ': '}{words}" for line, words in zip(lines, seen, strict=True)]
@@ -52,6 +57,12 @@ def unit_names(row: Mapping[str, np.ndarray], choices: Choices) -> list[str]:
         return [location_name(place) for place in choices.provinces]
     units = row["dislodged" if int(row["phase"]) in RETREATS else "units"]
     return [write_unit(int(units[place]), place) for place in choices.provinces]
+
+
+def _kinds(options: tuple[Option, ...]) -> str:
+    """Return the kinds of orders among the options, each once: "hold, move, support"."""
+    words = [option.text.split() for option in options]
+    return ", ".join(dict.fromkeys(KINDS[word[2]] if len(word) > 2 else "waive" for word in words))
 
 
 def _texts(options: tuple[Option, ...]) -> str:

@@ -39,7 +39,7 @@ Write one order a line for each unit that is listed, in the same sequence, then 
 WINDOW_NOTE = (
     "After each unit: the places next to it, with the owner of a centre and the unit there, and who threatens it.\n"
 )
-COUNT_NOTE = "After each unit, in brackets: how many orders are legal.\n"
+COUNT_NOTE = "After each unit, in brackets: how many orders are legal, and their kinds.\n"
 MOVES_NOTE = "After each unit: its legal orders.\n"
 
 
@@ -52,7 +52,7 @@ class PromptRules:
         show_valid_moves: every legal order of each unit.
         show_board_context: centres and units of all powers; without it only the power's own.
         show_map_windows: for each unit the places next to it and the units that threaten it.
-        show_action_counts: number of legal orders of each unit.
+        show_action_counts: number of legal orders of each unit, and in full prompts their kinds.
 
     """
 

@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from sparring.configs.core.errors import InputError
+from sparring.configs.load import load
 from sparring.configs.serialization import options
 from sparring.configs.sweeps.expand import read_sweep
 from sparring.configs.sweeps.file import parse_sweep, read_sweep_file, sweep_files
@@ -38,6 +39,8 @@ def test_every_file_composes_and_says_what_it_is_for(name):
     [
         ("stability_ablation", 20, "ABCDEFGH", ""), ("mlp_ablation", 75, "AB", ""), ("mlp_stability", 30, "ABCD", ""),
         ("reward_structure", 100, "AB", "BA"), ("grpo_grouping", 30, "ABCD", "DBCA"),
+        ("reward_discount", 100, "ABC", "BCA"), ("signal_noise", 100, "ABC", "CBA"),
+        ("horizon_scoring", 100, "ABCD", "DCBA"),
     ],
 )  # fmt: skip
 def test_the_sweeps_of_the_original_log(name, steps, letters, expected):
@@ -46,6 +49,12 @@ def test_the_sweeps_of_the_original_log(name, steps, letters, expected):
     assert "".join(file.runs) == letters
     assert "".join(file.expected) == expected
     assert {run.grpo.steps for run in plan.runs} == {steps}
+
+
+def test_the_experiments_take_one_optimizer_step_for_all_samples_of_a_step():
+    """As the original: it accumulates gradients over all chunks of a step before one step of AdamW."""
+    runs = [load([f"+run=diplomacy_exp{number}"]) for number in (1, 3, 4, 5, 6, 7, 8)]
+    assert {run.grpo.minibatch_samples for run in [*runs, *read_sweep(["+sweep=mlp_ablation"]).runs]} == {1_000_000}
 
 
 def test_one_change_a_run_in_the_ablation():

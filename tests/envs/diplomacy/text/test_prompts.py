@@ -77,6 +77,20 @@ def test_windows_and_counts_stand_behind_each_unit():
     assert body(MOVES, "FRANCE", rules) == BOARD + WINDOWS.replace("13", str(counts[0])).replace("7", str(counts[1]))
 
 
+def test_counts_of_full_prompts_name_the_kinds_of_orders():
+    rules = replace(FULL, show_action_counts=True)
+    fleet, army = (len(options) for options in ask(MOVES, "FRANCE").options)
+    assert body(MOVES, "FRANCE", rules).splitlines()[-3:-1] == [
+        f"F BRE [{fleet}: hold, move, support]", f"A PAR [{army}: hold, move, support]",
+    ]  # fmt: skip
+    at_sea = scene({"england": "F NTH, A LON"}, phase=codes.SPRING)
+    lines = body(at_sea, "ENGLAND", rules).splitlines()
+    assert ["convoy" in line for line in lines if line.startswith(("F NTH [", "A LON ["))] == [False, True]
+    winter = scene({"france": "A BUR", "germany": "A MUN, A BER, F KIE, F DEN"}, phase=codes.WINTER)
+    assert "BRE [2: build]\nMAR [2: build]\nPAR [1: build]\n" in body(winter, "FRANCE", rules)
+    assert "A BER [1: disband]" in body(winter, "GERMANY", rules)
+
+
 def test_without_the_board_there_is_what_one_owns():
     rules = replace(COMPACT, show_board_context=False)
     assert body(MOVES, "FRANCE", rules) == (
