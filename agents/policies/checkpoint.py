@@ -22,6 +22,7 @@ from sparring.agents.policies.networks import build_network, check_shape, check_
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
 from sparring.configs.core.paths import user_path
+from sparring.configs.core.run_contents import TrainingStateError
 from sparring.configs.core.tensor_checks import Tensors
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.core.typed import (
@@ -153,7 +154,7 @@ def _read(path: Path, device: str | torch.device) -> dict[str, Any]:
         raise CheckpointError(f"{path}: no such checkpoint") from error
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from error
-    except ManifestError as error:
+    except (ManifestError, TrainingStateError) as error:
         raise CheckpointError(str(error)) from error
     try:
         return unpack(data, device)

@@ -15,9 +15,8 @@ from sparring.agents.run.fidelity.origin import ORIGIN
 from sparring.agents.run.folder import LOCK, RunFolder
 from sparring.agents.run.logger import EVENTS, METRICS, WANDB_ID
 from sparring.configs.core.errors import ConfigError
-from sparring.configs.core.manifest import MANIFEST
 from sparring.configs.core.regular_file import read_regular_text
-from sparring.configs.core.run_contents import OLD_LOCK
+from sparring.configs.core.run_contents import MANIFEST, OLD_LOCK
 from sparring.configs.schema import RunConfig
 from sparring.configs.stored.migrations import from_stored
 from sparring.configs.stored.resume_changes import differences, drift

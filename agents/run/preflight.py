@@ -15,8 +15,8 @@ from sparring.agents.run.folder import FINAL, RunExistsError, RunFolder, RunLock
 from sparring.agents.run.fresh_run import changes, is_fresh
 from sparring.configs.core.errors import ConfigError, suggestion
 from sparring.configs.core.files import naming_files
-from sparring.configs.core.manifest import STATE, refuse_training_state
 from sparring.configs.core.paths import CHECKPOINTS, ROOT, SHIPPED, holds
+from sparring.configs.core.run_contents import STATE, refuse_training_state
 from sparring.configs.language import GIVE_ADAPTER
 from sparring.configs.schema import DIPLOMACY, DOGFIGHT, GRPORunConfig, PPORunConfig, RunConfig
 from sparring.configs.serialization import to_plain
@@ -135,7 +135,7 @@ def check_sources(config: GRPORunConfig) -> None:
 def initial_policy(config: PPORunConfig) -> Path:
     """Return the file of `init_from`: a path, `released/NAME`, or the final policy of the run with that name.
 
-    `.pt` may be left out. Raises `ConfigError` if there is none, `ManifestError` for a training state.
+    `.pt` may be left out. Raises `ConfigError` if there is none, `TrainingStateError` for a training state.
     """
     text, runs = config.init_from, ROOT / config.checkpoint_dir
     files = (Path(text), ROOT / text, runs / text / FINAL)

@@ -13,17 +13,14 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from sparring.configs.core import run_contents
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.files import write_atomically
 from sparring.configs.core.regular_file import read_regular, read_regular_text
 from sparring.configs.core.tensor_file import sha256
 from sparring.configs.core.typed import Count, Digest, read
 
-MANIFEST, DAMAGED = "manifest.json", ".damaged"
-STATE, STATE_FORMAT = "state.pt", "sparring-training-state"
-"""A training state's file, and the format in the manifest beside it."""
-POLICIES = ("final.pt", "best.pt")
-"""A run's policies that can always be named."""
+MANIFEST, DAMAGED = run_contents.MANIFEST, ".damaged"
 
 
 class ListedFile(TypedDict):
@@ -35,10 +32,6 @@ class ListedFile(TypedDict):
 
 class ManifestError(InputError):
     """A file that is not the listed one, or a damaged manifest; the message is one line with the file."""
-
-
-class TrainingStateError(ManifestError):
-    """A training state in place of a policy."""
 
 
 class UnreadableManifestError(ManifestError):
@@ -60,11 +53,11 @@ def write_listed(path: Path, data: bytes) -> None:
 def read_listed(path: Path, *, follow: bool = False) -> bytes:
     """Return the content of `path`, verified if the manifest lists it; `follow` as in `open_regular`.
 
-    Raises `OSError` if the file cannot be read, `ManifestError` if it differs, for a damaged manifest, and for a
-    training state.
+    Raises `OSError` if the file cannot be read, `ManifestError` if it differs and for a damaged manifest,
+    `TrainingStateError` for a training state.
     """
     data = read_regular(path, follow=follow)
-    refuse_training_state(path, str(path))
+    run_contents.refuse_training_state(path, str(path))
     entry = _read(path.parent / MANIFEST, follow=follow).get(path.name)
     if entry is None:
         return data
@@ -119,21 +112,6 @@ def _correct(manifest: Path, entries: dict[str, dict[str, Any]], known: Mapping[
     return (
         f"{manifest}: was changed; corrected for {', '.join(sorted(corrected))}, as the training state knows the files"
     )
-
-
-def refuse_training_state(path: Path, given: str) -> None:
-    """Raise `TrainingStateError` if the file or folder `path` is a state of a run; `given` is how the user named it."""
-    folder = path.parent if path.name == STATE else path
-    try:
-        found = json.loads(read_regular_text(folder / MANIFEST, follow=True))
-    except (OSError, ValueError, RecursionError):
-        return
-    if not isinstance(found, dict) or found.get("format") != STATE_FORMAT:
-        return
-    run = folder.resolve().parent.parent
-    there = [name for name in POLICIES if (run / name).is_file()] or sorted(path.name for path in run.glob("*.pt"))[-2:]
-    instead = f"give {' or '.join(str(run / name) for name in there)}" if there else "its run has saved no policy yet"
-    raise TrainingStateError(f"{given}: is a training state, not a policy; {instead}")
 
 
 def _entry(data: bytes) -> dict[str, Any]:

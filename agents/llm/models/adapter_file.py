@@ -18,6 +18,7 @@ from sparring.agents.llm.models.adapters import AdapterError
 from sparring.agents.llm.models.identity import base_identity, identity_like
 from sparring.agents.llm.models.lora import LoraShape
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
+from sparring.configs.core.run_contents import TrainingStateError
 from sparring.configs.core.tensor_checks import Tensors, check_tensor
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.core.typed import Count, NotNegative, Plain, Positive, Text, naming, read, require, shown
@@ -86,7 +87,7 @@ def load_adapter(path: Path, model: Any = None) -> AdapterFile:
         content = unpack(read_listed(path))
     except OSError as error:
         raise AdapterError(f"{path}: cannot be read ({error.strerror})") from error
-    except ManifestError as error:
+    except (ManifestError, TrainingStateError) as error:
         raise AdapterError(str(error)) from error
     except TensorFileError as error:
         raise AdapterError(f"{path}: {error}") from error
