@@ -39,7 +39,7 @@ Write one order a line for each unit that is listed, in the same sequence, then 
 WINDOW_NOTE = (
     "After each unit: the places next to it, with the owner of a centre and the unit there, and who threatens it.\n"
 )
-COUNT_NOTE = "After each unit, in brackets: how many orders are legal, and their kinds.\n"
+COUNT_NOTE = "After each unit, in brackets: how many orders are legal.\n"
 MOVES_NOTE = "After each unit: its legal orders.\n"
 
 
