@@ -312,7 +312,7 @@ class RunConfig:
     deterministic: bool = False
     """Bitwise reproducible runs on accelerators too, at some cost in speed; a CPU always is."""
     threads: int = option(0, "[0, 4096]")
-    """CPU threads; 0 is every core this process may use. In PPO the simulator uses all, actor and critic half each."""
+    """CPU threads; 0 is every usable core. In PPO the simulator uses all, actor and critic half each."""
     resume: str = option("", FOLDER)
     """Continue the run of this name, with its own configuration; an existing `name` is continued too."""
     checkpoint_every: int = option(50, POSITIVE)
