@@ -239,7 +239,8 @@ $("#submit").addEventListener("click", submit);
 // A game that is not over asks for a second click; the first one is forgotten after a few seconds.
 $("#new").addEventListener("click", () => {
   const button = $("#new"), label = "New game", sure = "End this game?";
-  if (turn && turn.state !== "over" && button.textContent === label) { button.textContent = sure; setTimeout(() => { button.textContent = label; }, 4000); }
+  const over = turn && turn.state === "over";
+  if (!over && button.textContent === label) { button.textContent = sure; setTimeout(() => { button.textContent = label; }, 4000); }
   else send("new");
 });
 $("#back").addEventListener("click", () => seek(at - 1));

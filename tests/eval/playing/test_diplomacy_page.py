@@ -224,8 +224,9 @@ def go_on(me):
 
 def begin_again(page):
     """The button asks for a second click; the new game has its own file, and the page shows its opening."""
+    page.until("!play.state().running")
     page.mouse("#new")
-    assert page.value("document.querySelector('#new').textContent") == "End this game?"
+    page.until("document.querySelector('#new').textContent === 'End this game?'")
     page.mouse("#new")
     page.until("window.play && play.state().turn && play.state().turn.phase === 'S1901M'")
     page.until("document.querySelector('#file').textContent.endsWith('diplomacy-1.json')")
