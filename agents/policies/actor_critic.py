@@ -29,7 +29,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": partial(nn.ReLU, inpl
 
 
 class BlankLinear(nn.Linear):
-    """Linear layer with uninitialized weights; torch's own draw from the global generator."""
+    """Linear layer with uninitialized weights; torch's own layer draws them from the global generator."""
 
     def reset_parameters(self) -> None:
         """Do nothing. `nn.utils.skip_init` would import SymPy, a quarter of a second."""
