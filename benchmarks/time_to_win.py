@@ -48,7 +48,7 @@ def main() -> int:
     args = parse()
     found = []
     for seed in range(1, args.seeds + 1):
-        for trainer in TRAINERS:
+        for trainer in args.trainers:
             train(trainer, seed, args)
             found.append(measure(trainer, seed, args))
             print(row(found[-1]), file=sys.stderr, flush=True)
@@ -60,6 +60,7 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--trainers", nargs="+", choices=TRAINERS, default=[*TRAINERS], help="which of the two")
     parser.add_argument("--seeds", type=int, default=3, help="runs per trainer, seeds 1 to N")
     parser.add_argument("--share", type=float, default=0.95, help="share of the games to be won against each bot")
     parser.add_argument("--games", type=int, default=200, help="games per bot and policy")
@@ -141,12 +142,12 @@ def row(one: Reached) -> list[str]:
 def verdict(found: list[Reached]) -> str:
     """Return each trainer's median minutes, if more than half of its runs succeeded."""
     parts = []
-    for trainer, name in TRAINERS.items():
+    for trainer in dict.fromkeys(one.trainer for one in found):
         runs = [one for one in found if one.trainer == trainer]
         minutes = statistics.median(one.minutes if one.enough else float("inf") for one in runs)
         there = sum(one.enough for one in runs)
         median = f", median {minutes:.1f} minutes" if there * 2 > len(runs) else ""
-        parts.append(f"{name}: {there} of {len(runs)} runs{median}")
+        parts.append(f"{TRAINERS[trainer]}: {there} of {len(runs)} runs{median}")
     return "; ".join(parts) + "."
 
 

@@ -2,12 +2,14 @@
 
 The update stops at the first minibatch whose KL estimate exceeds `target_kl`; that minibatch is not applied. Reading
 the KL is the only device synchronization per minibatch; statistics stay on the device until the end. Actor and critic
-share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel. With
-several processes, each computes its part of the gradient, and one all-reduce per minibatch sums the parts.
+share no weights, so each has its own half of the loss, and on a CPU with a spare core they run in parallel; the
+critic's thread, which has less to do, also gathers the next minibatch. With several processes, each computes its part
+of the gradient, and one all-reduce per minibatch sums the parts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from inspect import unwrap
 from typing import Any
@@ -92,11 +94,13 @@ class PPOLearner:
         rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
         share, processes = self._share, self._processes
         joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
-        for batch in minibatches(samples, self.config, self.shuffle, joint):
+        batches = minibatches(samples, self.config, self.shuffle, joint)
+        following = next(batches, None)
+        while (batch := following) is not None:
             self.optimizer.zero_grad(set_to_none=True)
-            policy, loss_v = self._halves.both(
+            policy, (loss_v, following) = self._halves.both(
                 partial(self._policy_gradient, batch, number, entropy_coefficient),
-                partial(self._value_gradient, batch, number),
+                partial(self._value_gradient, batch, number, batches),
             )
             loss, *others = policy
             measured = torch.stack([loss, loss_v, *others])
@@ -167,13 +171,15 @@ class PPOLearner:
         self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
         return loss.detach(), *measured, mean_entropy.detach()
 
-    def _value_gradient(self, batch: Minibatch, number: int) -> Tensor:
-        """Add the critic's gradient of a minibatch; return its loss."""
+    def _value_gradient(
+        self, batch: Minibatch, number: int, batches: Iterator[Minibatch]
+    ) -> tuple[Tensor, Minibatch | None]:
+        """Add the critic's gradient of a minibatch; return its loss, and the next minibatch: the actor takes longer."""
         with self.autocast.context(number):
             value = self.network.value(batch.obs)
         loss = value_loss(value, batch.value, batch.returns, self.config.value_clip, batch.size)
         self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
-        return loss.detach()
+        return loss.detach(), next(batches, None)
 
     def _add_up(self, measured: Tensor) -> Tensor:
         """Sum gradients and `measured` (partial means) over all processes in one flat all-reduce."""

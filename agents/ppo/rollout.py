@@ -30,7 +30,7 @@ class BatchEnv(Protocol):
 
     @property
     def final_obs(self) -> Tensor:
-        """Last observations [N, D] of the episodes that just finished; other rows are undefined."""
+        """Last observations [N, D] of the episodes that were just truncated; other rows are undefined."""
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Take actions [N, A]; return obs [N, D], reward [N], terminated [N], truncated [N]."""
