@@ -14,11 +14,19 @@ LEAST_UNDER_FULL = {"do_nothing": 0.75, "brawler": 0.93}
 """Lowest lower bound of the win rate under full randomization, for the others 0.95; measured 0.848 and 0.970."""
 
 
+@pytest.mark.parametrize("name", ["dogfight_quickstart", "dogfight_strong"])
 @pytest.mark.parametrize("bot", BOTS)
-def test_the_released_policy_beats(bot):
-    results = play(Policy.load(RELEASED / "dogfight_quickstart.pt"), bot, games=400, seed=20)
+def test_the_released_policy_beats(name, bot):
+    results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=400, seed=20)
     low, _ = wilson(results.wins, results.games)
     assert low >= 0.95, f"{results.wins} wins, {results.draws} draws, {results.losses} losses against {bot}"
+
+
+def test_the_strong_one_beats_the_one_that_it_began_with():
+    strong, first = (Policy.load(RELEASED / f"dogfight_{name}.pt") for name in ("strong", "quickstart"))
+    results = play(strong, first, games=400, seed=20)
+    low, _ = wilson(results.wins, results.games)
+    assert low >= 0.95, f"{results.wins} wins, {results.draws} draws, {results.losses} losses"
 
 
 @pytest.mark.parametrize("bot", BOTS)
