@@ -2,7 +2,7 @@
 
 Messages of a page: order (text), drop (place), undo, clear, submit (phase, so that a late click cannot submit the next
 one), new. Messages to all pages: phases (those from a number on), turn (what can be ordered, the drafts and their
-marks), thinking (what is being waited for), notes, and begin: another game has begun, which a page shows when loaded.
+marks), thinking (what is being waited for), notes, and begin: another game has started, which a page shows when loaded.
 """
 
 from __future__ import annotations
