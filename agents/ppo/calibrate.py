@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -59,7 +60,8 @@ class _Trial:
         start = time.perf_counter()
         with self.autocast.context(0):
             self.rollout.collect(self.task.env, self.network, self.generator)
-            self.rollout.finish(self.network, self.config.gamma, self.config.gae_lambda)
+        critic = partial(self.learner.values, number=0)
+        self.rollout.finish(critic, self.config.gamma, self.config.gae_lambda)
         collected = time.perf_counter()
         self.learner.update(self.rollout.flat(), number=0, learning_rate=0.0, entropy_coefficient=0.0)
         samples = self.rollout.steps * self.rollout.num_envs

@@ -9,7 +9,7 @@ of the gradient, and one all-reduce per minibatch sums the parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from inspect import unwrap
 from typing import Any
@@ -34,6 +34,8 @@ from sparring.configs.schema import PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
+VALUE_CHUNK = 8192
+"""Observations per critic forward: few enough for the caches and to limit the memory of activations."""
 
 
 class LearnerState(TypedDict):
@@ -79,6 +81,14 @@ class PPOLearner:
         self.optimizer = adam(network, config.learning_rate)
         self.shuffle = torch.Generator(device).manual_seed(seed)
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
+
+    def values(self, obs: Tensor, number: int) -> Tensor:
+        """Return V(s) [T, N] of obs [T, N, D] in the precision of update `number`, half of it in the second thread."""
+        chunks = obs.flatten(0, 1).split(VALUE_CHUNK)
+        middle = len(chunks) // 2
+        halves = [partial(self._values, part, number) for part in (chunks[:middle], chunks[middle:])]
+        first, second = self._halves.both(*halves)
+        return torch.cat(first + second).view(obs.shape[:2])
 
     def update(
         self, samples: Samples, *, number: int, learning_rate: float, entropy_coefficient: float
@@ -161,6 +171,11 @@ class PPOLearner:
     def close(self) -> None:
         """End the learner's thread."""
         self._halves.close()
+
+    @torch.no_grad()
+    def _values(self, chunks: Sequence[Tensor], number: int) -> list[Tensor]:
+        with self.autocast.context(number):
+            return [self.network.value(chunk) for chunk in chunks]
 
     def _policy_gradient(self, batch: Minibatch, number: int, entropy_coefficient: float) -> tuple[Tensor, ...]:
         """Add the actor's gradient of a minibatch; return the policy's entries of `STATISTICS`."""

@@ -7,6 +7,7 @@ environment are kept, and each step stores its row index. On an accelerator that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -16,9 +17,6 @@ from torch import Tensor
 from sparring.agents.distributed.shards import ShardedGenerator
 from sparring.agents.policies.actor_critic import ActorCritic
 from sparring.agents.ppo.gae import gae
-
-VALUE_CHUNK = 8192
-"""Observations per critic forward: few enough for the caches and to limit the memory of activations."""
 
 
 class BatchEnv(Protocol):
@@ -127,10 +125,10 @@ class Rollout:
             )
 
     @torch.no_grad()
-    def finish(self, network: ActorCritic, gamma: float, lam: float) -> None:
-        """Compute `value`, `advantage` and `returns` of the collected steps with `network`'s critic."""
-        values = _values(network, self.obs)
-        final_values = _values(network, self.final_obs)
+    def finish(self, critic: Callable[[Tensor], Tensor], gamma: float, lam: float) -> None:
+        """Compute `value`, `advantage` and `returns`; `critic` gives V(s) [T, N] of observations [T, N, D]."""
+        values = critic(self.obs)
+        final_values = critic(self.final_obs)
         self.value.copy_(values[:-1])
         advantage, returns = gae(
             self.reward,
@@ -149,9 +147,3 @@ class Rollout:
         """Return all T * N samples, in the order of steps, as views of the storage."""
         tensors = (self.obs[:-1], self.actions, self.log_prob, self.value, self.advantage, self.returns)
         return Samples(*(tensor.flatten(0, 1) for tensor in tensors))
-
-
-def _values(network: ActorCritic, obs: Tensor) -> Tensor:
-    """Compute V(s) [T, N] of obs [T, N, D]."""
-    chunks = obs.flatten(0, 1).split(VALUE_CHUNK)
-    return torch.cat([network.value(chunk) for chunk in chunks]).view(obs.shape[:2])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -356,7 +357,8 @@ class PPOTrainer:
         hold = (ppo.gsde_every or ppo.rollout_steps) if self.config.network.gsde else 0
         with self.autocast.context(self.plan.update):
             self.rollout.collect(self.task.env, self.network, self.noise, hold=hold)
-            self.rollout.finish(self.network, ppo.gamma, ppo.gae_lambda)
+        critic = partial(self.learner.values, number=self.plan.update)
+        self.rollout.finish(critic, ppo.gamma, ppo.gae_lambda)
         return self.task.env.simulator_seconds
 
     def _learn(self, position: SchedulePosition) -> dict[str, float]:

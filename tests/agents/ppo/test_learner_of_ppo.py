@@ -231,6 +231,18 @@ def test_the_same_seed_twice_gives_the_same_bytes():
     assert not torch.equal(weights(nets[0]), weights(nets[2]))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_of_several_chunks_are_the_critics_in_the_precision_of_the_update(threads):
+    net, obs = network(), torch.randn(3, 7000, 2, generator=torch.Generator().manual_seed(1))
+    halves = PPOLearner(net, PPOConfig(), Autocast("bf16", "cpu", warmup_updates=5), seed=0, threads=threads)
+    full, lower = halves.values(obs, 4), halves.values(obs, 5)
+    halves.close()
+    expected = net.value(obs.flatten(0, 1)).view(3, 7000)
+    torch.testing.assert_close(full, expected, rtol=0, atol=1e-6)
+    assert not full.requires_grad
+    assert 1e-4 < (lower - expected).abs().max() < 0.05  # bf16 has eight bits
+
+
 def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_other():
     metrics, nets = [], [network() for _ in range(2)]
     for net, threads in zip(nets, (1, 2), strict=True):
@@ -300,7 +312,7 @@ def train(seed, updates=15):
     rewards = []
     for number in range(updates):
         rollout.collect(env, net, generator)
-        rollout.finish(net, 0.99, 0.95)
+        rollout.finish(net.value, 0.99, 0.95)
         learner.update(rollout.flat(), number=number, learning_rate=1e-2, entropy_coefficient=0.0)
         rewards.append(rollout.reward.mean().item())
     return rewards, net

@@ -69,7 +69,7 @@ def test_what_was_seen_and_done_is_stored_step_by_step():
 def test_advantages_use_the_value_of_each_final_observation():
     env = ClockEnv([2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"])
     rollout, net = collected(env, steps=7, max_truncations=3), network()
-    rollout.finish(net, 0.9, 0.8)
+    rollout.finish(net.value, 0.9, 0.8)
     values = net.value(rollout.obs).detach()
     truncation_value = torch.full((7, 4), float("nan"))
     for t, n in rollout.truncated.nonzero().tolist():
@@ -88,11 +88,11 @@ def test_the_path_without_reading_back_gives_the_same():
     """On an accelerator every step scatters; pretend to be one."""
     limits, endings = [2, 3, 3, 100], ["truncated", "truncated", "terminated", "truncated"]
     plain = collected(ClockEnv(limits, endings), steps=7, max_truncations=3)
-    plain.finish(network(), 0.9, 0.8)
+    plain.finish(network().value, 0.9, 0.8)
     other = Rollout(7, 4, D, 2, device="cpu", max_truncations=3)
     other.device = torch.device("meta")
     other.collect(ClockEnv(limits, endings), network(), torch.Generator().manual_seed(0))
-    other.finish(network(), 0.9, 0.8)
+    other.finish(network().value, 0.9, 0.8)
     assert torch.equal(other.advantage, plain.advantage)
 
 
@@ -109,14 +109,14 @@ def test_a_second_rollout_starts_where_the_first_ended_and_forgets_it():
     rollout.collect(env, network(), torch.Generator().manual_seed(1))
     assert rollout.obs[:, 0].tolist() == [[0, 1, 1], [0, 1, 2], [0, 2, 0], [0, 2, 1], [0, 2, 2]]
     assert rollout.truncations.tolist() == [1]
-    rollout.finish(network(), 0.9, 0.8)
+    rollout.finish(network().value, 0.9, 0.8)
     delta = rollout.reward[1] + 0.9 * network().value(torch.tensor([[0.0, 1, 3]])) - rollout.value[1]
     torch.testing.assert_close(rollout.advantage[1], delta.detach())
 
 
 def test_flat_gives_views_in_step_order():
     rollout = collected(ClockEnv([3, 10], ["terminated", "truncated"]), steps=5, max_truncations=1)
-    rollout.finish(network(), 0.9, 0.8)
+    rollout.finish(network().value, 0.9, 0.8)
     samples = rollout.flat()
     assert [len(tensor) for tensor in samples] == [10] * 6
     assert samples.obs[3].tolist() == [1, 0, 1]  # step 1 of environment 1
