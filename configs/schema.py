@@ -181,7 +181,7 @@ class EventConfig:
 
 @dataclass
 class PhaseConfig:
-    """A stretch of training: curriculum, transition or selfplay."""
+    """A stretch of training, such as the curriculum or self-play."""
 
     name: str = option("curriculum", LABEL)
     """Name of the phase in logs and on the bar."""

@@ -120,10 +120,17 @@ def test_a_run_has_its_sizes(run):
     assert (network.log_std_init, network.log_std_min, network.log_std_max) == (-1.0, -2.0, 0.0)
 
 
-@pytest.mark.parametrize(("run", "start", "end"), [("unified_dr_gpu_v2", 0.2, 0.2), ("unified_dr_gpu_v3", 0.2, 0.2)])
-def test_the_transition_ramps_down_and_self_play_goes_on_from_there(run, start, end):
+@pytest.mark.parametrize(
+    ("run", "ramps"),
+    [
+        ("unified_dr_gpu_v2", [("transition", 1.0, 0.2), ("selfplay", 0.2, 0.2)]),
+        ("unified_dr_gpu_v3", [("transition", 1.0, 0.2), ("selfplay", 0.2, 0.2)]),
+        ("unified_dr_cpu", [("selfplay", 0.5, 0.5), ("finish", 0.5, 1.0)]),
+    ],
+)
+def test_the_share_of_the_bots_ramps_and_goes_on_from_there(run, ramps):
     plan = plans_of(run)
-    for phase, first, last in (("transition", 1.0, start), ("selfplay", start, end)):
+    for phase, first, last in ramps:
         ramp = [step.scripted_share for step in plan if step.phase == phase]
         differences = {round(after - before, 12) for before, after in itertools.pairwise(ramp)}
         assert (ramp[0], ramp[-1]) == (first, pytest.approx(last))

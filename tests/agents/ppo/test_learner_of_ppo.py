@@ -234,9 +234,9 @@ def test_the_same_seed_twice_gives_the_same_bytes():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_values_of_several_chunks_are_the_critics_in_the_precision_of_the_update(threads):
     net, obs = network(), torch.randn(3, 7000, 2, generator=torch.Generator().manual_seed(1))
-    halves = PPOLearner(net, PPOConfig(), Autocast("bf16", "cpu", warmup_updates=5), seed=0, threads=threads)
-    full, lower = halves.values(obs, 4), halves.values(obs, 5)
-    halves.close()
+    ppo = PPOLearner(net, PPOConfig(), Autocast("bf16", "cpu", warmup_updates=5), seed=0, threads=threads)
+    full, lower = ppo.values(obs, 4), ppo.values(obs, 5)
+    ppo.close()
     expected = net.value(obs.flatten(0, 1)).view(3, 7000)
     torch.testing.assert_close(full, expected, rtol=0, atol=1e-6)
     assert not full.requires_grad
