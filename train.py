@@ -12,6 +12,7 @@ line on stderr), 130 stopped with Ctrl-C, 75 with SIGTERM or because one of seve
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -23,7 +24,11 @@ from types import ModuleType
 from typing import Any
 
 if __name__ == "__main__":  # Run as a script, maybe before installation.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))  # during the imports; `main` does the rest
+    # During the imports; `main` does the rest. An exception could be lost in the code that imports.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    # Last of all: to free what was loaded takes a second, without a handler, and the run is over.
+    atexit.register(signal.signal, signal.SIGTERM, signal.SIG_IGN)
     run_path(str(Path(__file__).parent / "configs" / "installed.py"))["check_installed"]("train.py")
 
 import yaml
@@ -123,6 +128,7 @@ def _first() -> bool:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())
 else:
     sys.modules[__name__].__class__ = CallableTrain

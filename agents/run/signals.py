@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 STDERR = 2
 REQUESTED = 1
@@ -86,9 +87,10 @@ class StopRequest:
 
 @contextmanager
 def stopping_at_once() -> Iterator[None]:
-    """Within this context SIGTERM raises `Stopped` with code 75, while a run starts or ends and has nothing to save.
+    """Within this context SIGTERM ends the process with code 75, while a run starts or ends and has nothing to save.
 
-    `StopRequest` replaces this during training. Outside the main thread it does nothing.
+    Nothing is cleaned up, as after SIGKILL: an exception raised here could be lost in the interrupted library,
+    or come out as another. `StopRequest` replaces this during training. Outside the main thread it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -100,9 +102,9 @@ def stopping_at_once() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _stop_at_once(number: int, frame: FrameType | None) -> None:
+def _stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
     _tell("stopped by SIGTERM; the same command starts or continues the run")
-    raise Stopped(EXIT_CODES[signal.Signals(number)])
+    os._exit(EXIT_CODES[signal.Signals(number)])
 
 
 def _tell(text: str) -> None:

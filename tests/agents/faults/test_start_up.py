@@ -1,10 +1,12 @@
-"""SIGTERM while a run starts, or just after: exit code 75 at any moment, and no traceback."""
+"""SIGTERM while a run starts, or just after: exit code 75 at any moment, and no traceback; Ctrl-C in the imports."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -22,5 +24,44 @@ def test_a_run_asked_to_stop_while_it_starts_ends_with_75(tmp_path, seconds):
     time.sleep(seconds)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=120)
-    assert process.returncode == 75
+    assert process.returncode == 75, said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4, 0.6])
+def test_a_signal_after_the_end_leaves_0_or_asks_for_a_start_that_has_nothing_to_do(tmp_path, seconds):
+    run = [*command(tmp_path), "max_updates=1"]
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    assert any(line.startswith("done after 1 update") for line in process.stdout)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=120) in (0, 75)
+
+
+SWALLOWS = """
+import os
+try:
+    os.kill(os.getpid(), {number})
+    for _ in range(1000):  # the handler runs between two instructions
+        pass
+except BaseException:
+    pass
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
+def test_a_library_that_is_being_imported_cannot_swallow_it(tmp_path, number, code):
+    (tmp_path / "yaml.py").write_text(SWALLOWS.format(number=int(number)), encoding="utf-8")  # train.py's first import
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    run = [*command(tmp_path), "max_updates=1"]
+    process = subprocess.run(run, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=120)
+    assert (process.returncode, process.stderr) == (code, "")
+
+
+def test_a_library_called_by_the_start_cannot_swallow_it():
+    lines = indent(SWALLOWS.format(number=int(signal.SIGTERM)), "    ")
+    code = f"from sparring.agents.run.signals import stopping_at_once\nwith stopping_at_once():{lines}"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert process.returncode == 75
+    assert process.stderr.strip() == "stopped by SIGTERM; the same command starts or continues the run"
