@@ -198,11 +198,13 @@ class NumpyBatch:
 
         Their matches ended in the last step.
         """
-        seats = torch.from_numpy(rows).to(self.batch.device)
-        self._final_rows[seats // 2] = seats
+        matches = rows // 2
+        device = self.batch.device
+        at = torch.from_numpy(matches).to(device)
+        self._final_rows.index_copy_(0, at, torch.from_numpy(rows).to(device))
         self._read_final()
-        found = self._final_obs[seats // 2].cpu().numpy()
-        cut = self._was_cut[rows // 2]
+        found = self._final_obs.index_select(0, at).cpu().numpy()
+        cut = self._was_cut[matches]
         if cut.any():
             found[cut] = self._cut_obs[rows[cut]]
         return found
