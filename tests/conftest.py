@@ -1,7 +1,8 @@
-"""No test reaches the network: any connection off loopback fails, and so does a look-up of a foreign name.
+"""No test reaches the network or leaves a registered opponent behind.
 
-W&B's own service is a separate process; it is pointed at an address of loopback where nothing listens, unless a test
-starts a server there. Processes that tests start inherit these variables.
+Any connection off loopback fails, and so does a look-up of a foreign name. W&B's own service is a separate process; it
+is pointed at an address of loopback where nothing listens, unless a test starts a server there. Processes that tests
+start inherit these variables.
 """
 
 import ipaddress
@@ -9,6 +10,8 @@ import os
 import socket
 
 import pytest
+
+from sparring.configs import opponents
 
 NOWHERE = "http://127.0.0.1:9"
 LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost", socket.gethostname(), "", None}
@@ -66,3 +69,12 @@ def no_network():
             patch.delenv(name)
     yield
     patch.undo()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_opponent_left_behind():
+    """Forget what a file's tests registered: error messages list those names, in whatever order the files run."""
+    before = dict(opponents._registered)
+    yield
+    opponents._registered.clear()
+    opponents._registered.update(before)

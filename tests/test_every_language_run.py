@@ -16,14 +16,14 @@ from sparring.curriculum.league.file import LeagueFile
 from sparring.curriculum.league.league import CHALLENGER
 from tests.agents.grpo.toy_folder import toy_folder
 from tests.agents.llm.toys import llama, word_tokenizer
+from tests.configs.run_configs import run_config
 
 SMALL = (
     *("device=cpu", "threads=1", "logger.progress=false", "env.last_year=1901"),
     *("grpo.steps=1", "grpo.groups=2", "grpo.samples_per_group=2", "grpo.buffer_depth=0", "grpo.minibatch_samples=64"),
     *("grpo.rollout_horizon_years=1", "grpo.rollout_long_horizon_years=1", "grpo.rollout_warmup_phases=0"),
 )
-CONFIGS = {run: load([f"+run={run}"]) for run in runs()}
-GRPO = [run for run, config in CONFIGS.items() if config.trainer == "grpo" and config.env.id == DIPLOMACY]
+GRPO = [run for run in runs() if run_config(run).trainer == "grpo" and run_config(run).env.id == DIPLOMACY]
 """Those of chess begin with a model that has to be trained first; tests/envs/chess trains a small one."""
 FROM_AN_ADAPTER = ("diplomacy_exp2", "diplomacy_exp2_quick")
 

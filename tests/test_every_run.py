@@ -11,22 +11,22 @@ import pytest
 from sparring import train as command
 from sparring.agents.policies.checkpoint import load_checkpoint
 from sparring.agents.trainers import train
-from sparring.configs.load import load, runs
+from sparring.configs.load import load
 from sparring.configs.schema import DOGFIGHT
 from sparring.curriculum.schedule import Schedule, SchedulePosition
 from sparring.envs.dogfight.rules import REGIMES
 from sparring.eval import run as eval_run
+from tests.configs.run_configs import PPO, run_config
 
 SMALL = (
     *("device=cpu", "threads=1", "max_updates=2", "logger.progress=false"),
     *("env.num_envs=14", "ppo.rollout_steps=4", "ppo.minibatch_size=56", "ppo.epochs=1"),
 )
-PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
-"""The others have tests of their own, such as tests/agents/llm/cloning/test_clone.py."""
+# Runs of other trainers have tests of their own, such as tests/agents/llm/cloning/test_clone.py.
 PACKAGES = {"lunar_lander": "Box2D", "half_cheetah": "mujoco", "inverted_pendulum": "mujoco"}
 """Runs that need an extra which `dev` does not include."""
 # A hundredth of best_response is one update; tests/eval/test_exploit.py trains it.
-THREE_PHASES = [run for run in PPO if len(load([f"+run={run}"]).phases) == 3]
+THREE_PHASES = [run for run in PPO if len(run_config(run).phases) == 3]
 
 
 def need_packages(run):
@@ -81,7 +81,7 @@ def rows_with(rows, key):
 def check_dogfight(run, config, folder, rows):
     """Phases, stages and events as the whole run has them; evaluations, snapshots and ratings."""
     met = in_order((row["curriculum/phase"], row["curriculum/stage"]) for row in rows)
-    assert met == in_order((plan.phase_index, plan.stage) for plan in plans(load([f"+run={run}"])))
+    assert met == in_order((plan.phase_index, plan.stage) for plan in plans(run_config(run)))
     moved = sum(row["rollout/matches"] for row in rows) > 0
     assert (rows[-1]["league/elo"] != START) == moved
     wanted = config.evaluation

@@ -18,8 +18,8 @@ from sparring.configs.serialization import from_plain, options, to_plain
 from sparring.configs.stored.resume_changes import drift
 from sparring.configs.validate import validate
 from sparring.curriculum.schedule import Schedule, SchedulePosition
+from tests.configs.run_configs import PPO, run_config
 
-PPO = [run for run in runs() if load([f"+run={run}"]).trainer == "ppo"]
 IN_PHASES = {"updates", "stages.at", "randomization.at", "randomization.over", "randomization.steps", "events.at"}
 LEFT = {
     *("seed", "threads", "keep_states", "env.last_year", "env.action_repeat", "network.hidden", "network.blocks"),
@@ -64,18 +64,18 @@ def test_every_whole_number_is_scaled_or_left_on_purpose():
 
 @pytest.mark.parametrize("run", runs())
 def test_nothing_else_changes_and_one_changes_nothing(run):
-    whole, small = options(load([f"+run={run}"])), options(load([f"+run={run}", "scale=0.1"]))
+    whole, small = options(run_config(run)), options(load([f"+run={run}", "scale=0.1"]))
     assert whole.keys() == small.keys()
     changed = {bare(key) for key in whole if whole[key] != small[key]}
     assert changed - {"scale"} <= SCALED
     assert {"grpo.steps", "clone.updates", "phases.updates"} & changed
-    assert load([f"+run={run}", "scale=1"]) == load([f"+run={run}"])
+    assert load([f"+run={run}", "scale=1"]) == run_config(run)
 
 
 @pytest.mark.parametrize("scale", [0.5, 0.1, 0.01, 0.0001])
 @pytest.mark.parametrize("run", PPO)
 def test_everything_still_happens_in_its_order(run, scale):
-    whole, small = load([f"+run={run}"]), load([f"+run={run}", f"scale={scale}"])
+    whole, small = run_config(run), load([f"+run={run}", f"scale={scale}"])
     assert course(small) == course(whole)
     assert sum(phase.updates for phase in small.phases) < sum(phase.updates for phase in whole.phases)
     updates = [min(sum(phase.updates for phase in one.phases), one.max_updates or 10**7) for one in (whole, small)]

@@ -1,5 +1,7 @@
 """The chess tasks for language models: prompts, rewards, schedule, evaluation, imitation and the dry run."""
 
+from functools import cache
+
 import chess
 import numpy as np
 import pytest
@@ -50,6 +52,12 @@ def grpo(*options):
     return load(["+run=rookworld_overfit_r1", *DATA, "grpo.steps=10", "overfit.enabled=false", *options])
 
 
+@cache
+def overfit_env():
+    """The game's options; they are composed once, as Hypothesis asks for them at every example."""
+    return grpo().env
+
+
 def plan(step, groups, samples=2):
     made = [GroupPlan(("challenger",), (0,), (), (0.0,), 0, 1, 11 * number + step) for number in range(groups)]
     return RolloutPlan(step, 0, samples, tuple(made))
@@ -57,7 +65,7 @@ def plan(step, groups, samples=2):
 
 def rules(prompt):
     """The right answer to any prompt of these positions."""
-    env = grpo().env
+    env = overfit_env()
     for record in (record for split in SPLITS for record in positions_of(env).positions[split]):
         sample = arbiter_sample(record)
         if sample.prompt == prompt:
@@ -112,16 +120,17 @@ def test_hostile_answers_get_the_floor_and_never_raise(text):
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=200))
 def test_no_text_raises(text):
-    record = positions_of(grpo().env).positions["train"][0]
+    env = overfit_env()
+    record = positions_of(env).positions["train"][0]
     for prompt in (arbiter_sample(record).prompt, f"P: {record.fen}"):
-        assert -1 <= reward_of((prompt[0], prompt, text), engine_of(grpo().env)) <= 1
+        assert -1 <= reward_of((prompt[0], prompt, text), engine_of(env)) <= 1
     assert 0 <= arbiter_facts(arbiter_sample(record).prompt, text)["arbiter_similarity"] <= 1
 
 
 @pytest.mark.parametrize("placement", range(8))
 def test_trap_25_reward_and_evaluation_agree_on_what_is_right(placement):
     """The right answer with one of its fields changed, with more spaces, or with a field after the sixth."""
-    sample = arbiter_sample(positions_of(grpo().env).positions["train"][placement])
+    sample = arbiter_sample(positions_of(overfit_env()).positions["train"][placement])
     fen, *results = sample.answer.split("+")
     fields = fen.split()
     wrong = [[*fields[:place], "x", *fields[place + 1 :]] for place in range(6)]
@@ -190,7 +199,7 @@ def test_one_pass_shows_every_position_once():
 def test_the_pieces_of_the_tokenizer_lose_nothing():
     import regex
 
-    record = positions_of(grpo().env).positions["held_out"][0]
+    record = positions_of(overfit_env()).positions["held_out"][0]
     for text in (arbiter_sample(record).prompt, arbiter_sample(record).answer, f"P: {chess.STARTING_FEN}   "):
         assert "".join(regex.findall(PIECES, text)) == text
 
