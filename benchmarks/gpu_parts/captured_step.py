@@ -24,7 +24,7 @@ class UncapturedBatch(DogfightBatch):
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Play one step."""
-        self._actions.copy_(actions)
+        self.actions.copy_(actions)
         inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
         self._launcher.run(step_kernel, inputs)
         return self.obs, self.reward, self.terminated, self.truncated

@@ -203,7 +203,7 @@ class DogfightBatch:
         """Bytes of all buffers, observations included."""
         arrays = [getattr(self._world, name) for name in _STRUCTS]
         arrays += [getattr(self._ends, name) for name in (*_SHOWN, "older_frames")]
-        tensors = [*(getattr(self, name) for name in RESULTS), self.bots, self.match_id, self._actions]
+        tensors = [*(getattr(self, name) for name in RESULTS), self.bots, self.match_id, self.actions]
         return sum(a.capacity for a in arrays) + sum(t.nbytes for t in tensors)
 
     def reset(self, seed: int | None = None) -> torch.Tensor:
@@ -222,12 +222,14 @@ class DogfightBatch:
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Play one step; `actions` float [N, 2, 3] (turn, throttle, shoot), ignored where a bot plays.
 
+        A caller that fills the batch's own tensor `actions` and passes that saves a copy.
         Returns (reward, terminated, truncated, outcome), the batch's own tensors; observations are in `obs`.
         """
-        if actions.shape != self._actions.shape:
-            expected = tuple(self._actions.shape)
-            raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {expected} (match, seat, action)")
-        self._actions.copy_(actions)
+        if actions is not self.actions:
+            if actions.shape != self.actions.shape:
+                wanted = tuple(self.actions.shape)
+                raise ValueError(f"actions have shape {tuple(actions.shape)}, expected {wanted} (match, seat, action)")
+            self.actions.copy_(actions)
         inputs = [self._world, self._results, self._ends, self._wp_actions, self._weights, self._settings]
         if self.device.type == "cuda":
             self._replay_graph(inputs)
@@ -339,7 +341,7 @@ class DogfightBatch:
         self.bots = torch.full((n, 2), game.ACTIONS, dtype=torch.int32, device=self.device)
         self.match_id = torch.arange(n, dtype=torch.int32, device=self.device)
         self.ranges = new(len(game.PARAMETERS), 2)
-        self._actions = new(n, 2, ACTION_SIZE)
+        self.actions = new(n, 2, ACTION_SIZE)
         self._restart = new(n, dtype=torch.bool)
         self._bind()
 
@@ -374,7 +376,7 @@ class DogfightBatch:
         for name in RESULTS:
             tensor = getattr(self, name)
             setattr(self._results, name, wp.from_torch(tensor.flatten(0, 1) if name == "obs" else tensor))
-        self._wp_actions = wp.from_torch(self._actions, dtype=wp.vec3)
+        self._wp_actions = wp.from_torch(self.actions, dtype=wp.vec3)
         self._wp_restart = wp.from_torch(self._restart)
 
     def _replay_graph(self, inputs: list[Any]) -> None:

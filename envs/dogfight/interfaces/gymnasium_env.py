@@ -232,7 +232,6 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._opponent = opponent
         self._batch = NumpyBatch(1, options, rendered=1)
         self._row = np.array([self._seat])
-        self._actions = np.zeros((1, 2, 3), dtype=np.float32)
         self._set_opponent(opponent)
         self._over = True
         self.render_mode = options.render_mode
@@ -255,8 +254,8 @@ class DogfightEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         """Play one decision; `action` [3]. Raises `ValueError` for an invalid action, `ResetNeeded` without a match."""
         if self._over:
             raise ResetNeeded("no match is running: call reset() before step()")
-        self._actions[0, self._seat] = check_actions(action, (3,), whose="action")
-        step = self._batch.step(self._actions)
+        self._batch.actions[0, self._seat] = check_actions(action, (3,), whose="action")
+        step = self._batch.step()
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         self._over = terminated or truncated
         # The batch has already started the next match; a Gymnasium caller expects the end of this one.

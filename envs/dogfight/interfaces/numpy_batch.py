@@ -121,6 +121,9 @@ class NumpyBatch:
         self.set_regime(None)
         on_cpu = self.batch.device.type == "cpu"
         self._views = {name: getattr(self.batch, name).numpy() for name in RESULTS} if on_cpu else {}
+        self._given = self.batch.actions if on_cpu else torch.zeros(num_envs, 2, 3)
+        self.actions: np.ndarray = self._given.numpy()
+        """Actions of both seats, float32 [N, 2, 3], which the next `step` plays."""
         self._decisions = np.zeros(num_envs, dtype=np.int64)
         self._ended = np.zeros(num_envs, dtype=bool)
         self._fresh = True
@@ -174,13 +177,13 @@ class NumpyBatch:
         self._show()
         return self._result("obs")
 
-    def step(self, actions: np.ndarray) -> Step:
-        """Play one decision of every match; `actions` float32 [N, 2, 3], already checked (`spaces.check_actions`)."""
+    def step(self) -> Step:
+        """Play one decision of every match with `actions`, which are already checked (`spaces.check_actions`)."""
         self._fresh = False
         self._remember_max_hp()
-        self._act_players(actions)
+        self._act_players()
         start = time.perf_counter()
-        self.batch.step(torch.from_numpy(actions))
+        self.batch.step(self._given)
         self._kernel_seconds += time.perf_counter() - start
         self._decisions[self._ended] = 0
         self._decisions += 1
@@ -204,8 +207,8 @@ class NumpyBatch:
         self._final_rows.index_copy_(0, at, torch.from_numpy(rows).to(device))
         self._read_final()
         found = self._final_obs.index_select(0, at).cpu().numpy()
-        cut = self._was_cut[matches]
-        if cut.any():
+        if self.options.max_episode_steps is not None:
+            cut = self._was_cut[matches]
             found[cut] = self._cut_obs[rows[cut]]
         return found
 
@@ -248,11 +251,11 @@ class NumpyBatch:
             self._open[key] = (player, opponent)  # the object is kept, so that its id stays its own
         return self._open[key][0]
 
-    def _act_players(self, actions: np.ndarray) -> None:
-        """Write the actions of the players that are no bots into `actions` [N, 2, 3], each in one call."""
+    def _act_players(self) -> None:
+        """Write the actions of the players that are no bots into `actions`, each in one call."""
         if not self._players:
             return
-        start, flat, obs = time.perf_counter(), actions.reshape(-1, 3), self.batch.obs.flatten(0, 1)
+        start, flat, obs = time.perf_counter(), self.actions.reshape(-1, 3), self.batch.obs.flatten(0, 1)
         for player, rows in self._players:
             seen = obs.index_select(0, torch.from_numpy(rows).to(obs.device))
             flat[rows] = player.act(seen).cpu().numpy()

@@ -92,7 +92,8 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         """Play one decision of both players. Raises `ValueError` for a missing agent or an invalid action."""
         if not self.agents:
             raise ResetNeeded("no match is running: call reset() before step()")
-        step = self._batch.step(self._both(actions))
+        self._give(actions)
+        step = self._batch.step()
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         over = terminated or truncated
         obs = [self._batch.last_obs(np.array([seat]))[0] if over else step.obs[0, seat] for seat in range(2)]
@@ -114,11 +115,9 @@ class DogfightParallelEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
         """Release the simulator."""
         self._batch.close()
 
-    def _both(self, actions: dict[str, np.ndarray]) -> np.ndarray:
-        """Return the agents' actions [1, 2, 3], each checked under its agent's name; zeros for an opponent."""
+    def _give(self, actions: dict[str, np.ndarray]) -> None:
+        """Pass on the agents' actions, each checked under its agent's name."""
         if set(actions) != set(self._seated):
             raise ValueError(f"actions for {sorted(actions)}: give one for each of {', '.join(self._seated)}")
-        both = np.zeros((1, 2, 3), dtype=np.float32)
         for seat, agent in enumerate(self._seated):
-            both[0, seat] = check_actions(actions[agent], (3,), whose=agent)
-        return both
+            self._batch.actions[0, seat] = check_actions(actions[agent], (3,), whose=agent)

@@ -49,7 +49,7 @@ def check_actions(actions: Any, shape: tuple[int, ...], whose: str = "actions") 
     if array.shape != shape:
         raise ValueError(f"{whose}: shape {array.shape} is not {shape}; give {', '.join(ACTION_NAMES)}")
     finite = np.isfinite(array)
-    if not finite.all():
+    if np.count_nonzero(finite) < finite.size:  # `all` takes twice the time
         where = tuple(int(index) for index in np.argwhere(~finite)[0])
         name, low, high = ACTION_NAMES[where[-1]], ACTION_LOW[where[-1]], ACTION_HIGH[where[-1]]
         raise ValueError(f"{whose}{list(where)} ({name}) = {array[where]} is not finite; give [{low:g}, {high:g}]")

@@ -69,7 +69,6 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._seat = choose("seat", str(seat), SEATS)
         self._default_opponent = opponent
         self._returns = np.zeros(num_envs, dtype=np.float64)
-        self._actions = np.zeros((num_envs, 2, 3), dtype=np.float32)
         self._assign_opponents(opponent)
 
     def reset(
@@ -85,12 +84,11 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one decision in every match; `actions` [N, 3]. Raises `ValueError` for an invalid shape or value."""
-        # Written for both seats: bots ignore theirs, and other opponents overwrite it.
-        self._actions[:] = check_actions(actions, (self.num_envs, 3))[:, None]
-        step = self._batch.step(self._actions)
+        self._batch.actions.reshape(-1, 3)[self._rows] = check_actions(actions, (self.num_envs, 3))
+        step = self._batch.step()
         reward = self._own(step.reward)
         self._returns += reward
-        infos = self._infos(step, step.terminated | step.truncated)
+        infos = self._infos(step)
         return self._own(step.obs), reward, step.terminated.copy(), step.truncated.copy(), infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -121,11 +119,12 @@ class DogfightVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         """Return a copy [N, ...] of the learner's rows of `seats` [N, 2, ...]."""
         return seats.reshape(2 * self.num_envs, *seats.shape[2:]).take(self._rows, axis=0)
 
-    def _infos(self, step: Step, done: np.ndarray) -> dict[str, Any]:
+    def _infos(self, step: Step) -> dict[str, Any]:
         """Return the infos of SAME_STEP autoreset, each key with its mask; empty unless a match finished."""
-        if not done.any():
-            return {}
+        done = step.terminated | step.truncated
         ended = done.nonzero()[0]
+        if not len(ended):
+            return {}
         final_obs = np.empty(self.num_envs, dtype=object)  # of None
         for match, obs in zip(ended, self._batch.last_obs(self._rows[ended]), strict=True):
             final_obs[match] = obs
