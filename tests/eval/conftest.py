@@ -37,7 +37,11 @@ def make_checkpoint(checkpoints):
 
     def make(name="pupil/final.pt", *, hidden=8, blocks=0, seed=1, gain=100.0, **contract):
         agreed = CONTRACT | contract
-        network = ActorCritic(agreed["obs_dim"], 2, 1, NetworkConfig(hidden=hidden, blocks=blocks), seed=seed)
+        network = ActorCritic(
+            *(agreed[size] for size in ("obs_dim", "continuous", "binary")),
+            NetworkConfig(hidden=hidden, blocks=blocks),
+            seed=seed,
+        )
         with torch.no_grad():
             network.actor[-1].weight.mul_(gain)
         path = checkpoints / name
