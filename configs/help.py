@@ -42,7 +42,7 @@ usage: python train.py +run=NAME [key=value ...]
 
 Trains the run NAME and writes a folder under checkpoints/. Every option below can be set, in a run file or here:
   python train.py +run=quickstart seed=3 env.num_envs=64
-  python train.py +run=unified_dr_cpu phases.0.updates=20 phases.1.updates=10
+  python train.py +run=unified_dr_cpu phases.0.updates=20 phases.1.updates=10 phases.2.updates=10
   python train.py env=gymnasium env.id=CartPole-v1
   python train.py +run=unified_dr_gpu_v3 scale=0.01
 

@@ -22,7 +22,7 @@ from sparring.agents.policies.checkpoint import load_checkpoint  # noqa: E402
 
 PAGE = ROOT / "docs" / "model_zoo.md"
 RELEASED = ROOT / "checkpoints" / "released"
-UNKNOWN = "not measured yet"
+UNKNOWN = "none: `eval/exploit.py` takes players of the dogfight only"
 HEAD = """\
 <!-- Written by docs/generate_zoo_page.py from checkpoints/released/: edit the cards there. -->
 

@@ -35,6 +35,14 @@ def test_a_cut_run_goes_on_bit_for_bit(whole, tmp_path, cut):
         assert flat(weights[0]) == flat(weights[1])
 
 
+def test_on_two_threads_it_ends_with_the_bits_of_one(whole, tmp_path):
+    """Cut in half there, too: matches, actor and critic are spread over the threads, and no sum is split."""
+    for updates in (4, 0):
+        train(long(tmp_path, threads=2, max_updates=updates))
+    assert state_of(tmp_path) == state_of(whole)
+    assert untimed(metrics(tmp_path)) == untimed(metrics(whole))
+
+
 def test_an_evicted_snapshot_stays_as_long_as_a_state_needs_it(whole, tmp_path):
     train(replace(long(tmp_path), checkpoint_every=1))
     folder = tmp_path / "small"
