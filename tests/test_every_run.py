@@ -151,9 +151,12 @@ def check_pool(config, folder, rows):
 
 
 def test_promotion_is_tested_at_a_hundredth(tmp_path):
-    """The learner has hardly learned, so that a test of few games may refuse it; nothing else may keep it out."""
+    """The learner has hardly learned, so that a test of few games may refuse it; nothing else may keep it out.
+
+    Half of the hundredth has tests enough.
+    """
     sizes = ("env.num_envs=26", "ppo.rollout_steps=128")
-    config, folder, rows = rehearse("unified_dr_cpu", tmp_path, "self_play.promotion=sprt", *sizes)
+    config, folder, rows = rehearse("unified_dr_cpu", tmp_path, "self_play.promotion=sprt", "max_updates=30", *sizes)
     _, updates = due_updates(config, rows)
     tests = len(updates) - 1
     promoted = len(list((folder / "pool").glob("*.pt"))) - 1
