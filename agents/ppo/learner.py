@@ -9,6 +9,7 @@ of the gradient, and one all-reduce per minibatch sums the parts.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from inspect import unwrap
@@ -34,8 +35,11 @@ from sparring.configs.schema import PPOConfig
 
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
+POLICY_STATISTICS = tuple(name for name in STATISTICS if name not in ("value_loss", "grad_norm"))
 VALUE_CHUNK = 8192
 """Observations per critic forward: few enough for the caches and to limit the memory of activations."""
+PIECE_BYTES = 2 << 20
+"""Most bytes of a layer's activations, in fp32, learning on a CPU: in the caches ReLU and biases are cheap."""
 
 
 class LearnerState(TypedDict):
@@ -81,6 +85,7 @@ class PPOLearner:
         self.optimizer = adam(network, config.learning_rate)
         self.shuffle = torch.Generator(device).manual_seed(seed)
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
+        self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
 
     def values(self, obs: Tensor, number: int) -> Tensor:
         """Return V(s) [T, N] of obs [T, N, D] in the precision of update `number`, half of it in the second thread."""
@@ -178,23 +183,29 @@ class PPOLearner:
             return [self.network.value(chunk) for chunk in chunks]
 
     def _policy_gradient(self, batch: Minibatch, number: int, entropy_coefficient: float) -> tuple[Tensor, ...]:
-        """Add the actor's gradient of a minibatch; return the policy's entries of `STATISTICS`."""
-        with self.autocast.context(number):
-            log_prob, entropy = self.network.evaluate(batch.obs, batch.actions)
-        loss, measured = surrogate(log_prob, batch, self.config, batch.size)
-        mean_entropy = batch.mean(entropy)
-        self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
-        return loss.detach(), *measured, mean_entropy.detach()
+        """Add the actor's gradient of a minibatch; return `POLICY_STATISTICS`."""
+        measured = []
+        for piece in batch.pieces(self._piece):
+            with self.autocast.context(number):
+                log_prob, entropy = self.network.evaluate(piece.obs, piece.actions)
+            loss, others = surrogate(log_prob, piece, self.config, piece.size)
+            mean_entropy = piece.mean(entropy)
+            self.autocast.scaler.scale(loss - entropy_coefficient * mean_entropy).backward()
+            measured.append((loss.detach(), *others, mean_entropy.detach()))
+        return joined_statistics(measured)
 
     def _value_gradient(
         self, batch: Minibatch, number: int, batches: Iterator[Minibatch]
     ) -> tuple[Tensor, Minibatch | None]:
         """Add the critic's gradient of a minibatch; return its loss, and the next minibatch: the actor takes longer."""
-        with self.autocast.context(number):
-            value = self.network.value(batch.obs)
-        loss = value_loss(value, batch.value, batch.returns, self.config.value_clip, batch.size)
-        self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
-        return loss.detach(), next(batches, None)
+        losses = []
+        for piece in batch.pieces(self._piece):
+            with self.autocast.context(number):
+                value = self.network.value(piece.obs)
+            loss = value_loss(value, piece.value, piece.returns, self.config.value_clip, piece.size)
+            self.autocast.scaler.scale(self.config.value_coefficient * loss).backward()
+            losses.append(loss.detach())
+        return sum(losses[1:], losses[0]), next(batches, None)
 
     def _add_up(self, measured: Tensor) -> Tensor:
         """Sum gradients and `measured` (partial means) over all processes in one flat all-reduce."""
@@ -222,6 +233,15 @@ class PPOLearner:
         self.autocast.scaler.step(self.optimizer)
         self.autocast.scaler.update()
         self.network.clamp_log_std()
+
+
+def joined_statistics(pieces: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Return the `POLICY_STATISTICS` of a minibatch from those of its pieces: sums, of `ratio_max` the largest."""
+    if len(pieces) == 1:
+        return pieces[0]
+    columns = map(torch.stack, zip(*pieces, strict=True))
+    named = zip(POLICY_STATISTICS, columns, strict=True)
+    return tuple(column.max() if name == "ratio_max" else column.sum() for name, column in named)
 
 
 class EagerAdam(torch.optim.Adam):

@@ -38,6 +38,11 @@ class Minibatch(NamedTuple):
         """Return this process's part of the mean of x over the minibatch; the mean itself in a single process."""
         return x.mean() if len(x) == self.size else x.sum() / self.size
 
+    def pieces(self, rows: int) -> Iterator[Minibatch]:
+        """Yield the minibatch in pieces of at most `rows` samples, whose gradients and means add up to its own."""
+        for first in range(0, max(1, len(self.obs)), rows):
+            yield Minibatch(*Samples(*(tensor[first : first + rows] for tensor in self[:-1])), self.size)
+
 
 class Joint(NamedTuple):
     """Tensors [T * N] over the samples of all processes, in the order of steps."""

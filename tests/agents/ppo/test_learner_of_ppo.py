@@ -243,6 +243,17 @@ def test_values_of_several_chunks_are_the_critics_in_the_precision_of_the_update
     assert 1e-4 < (lower - expected).abs().max() < 0.05  # bf16 has eight bits
 
 
+def test_a_minibatch_in_pieces_gives_the_same_update(monkeypatch):
+    """Minibatches of 16 in pieces of 5, 5, 5 and 1: the sums are added in another order, nothing else."""
+    samples, whole, cut = some_samples(), network(seed=1), network(seed=1)
+    options = {"entropy": 0.01, "value_clip": 0.2, "learning_rate": 1e-2}
+    expected = run(whole, samples, **options)
+    monkeypatch.setattr(learner, "PIECE_BYTES", 5 * 8 * 4)
+    assert run(cut, samples, **options) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert expected["train/clip_fraction"] > 0.05
+    assert (weights(whole) - weights(cut)).abs().max() < 1e-6
+
+
 def test_actor_and_critic_side_by_side_give_the_same_bytes_as_one_after_the_other():
     metrics, nets = [], [network() for _ in range(2)]
     for net, threads in zip(nets, (1, 2), strict=True):
