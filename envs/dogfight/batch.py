@@ -29,6 +29,7 @@ from sparring.envs.dogfight.kernels.state import (
     Fighter,
     MatchClock,
     Physics,
+    Repeat,
     RewardWeights,
     Settings,
 )
@@ -41,7 +42,7 @@ from sparring.envs.dogfight.kernels.step import (
     restart_kernel,
     step_kernel,
 )
-from sparring.envs.dogfight.validation import check_bots, check_ranges, check_rewards, check_whole
+from sparring.envs.dogfight.validation import check_bots, check_number, check_ranges, check_rewards, check_whole
 from sparring.envs.launcher import Launcher
 
 ACTION_SIZE = 3
@@ -79,6 +80,7 @@ _STRUCTS: dict[str, Any] = {
     "memory": BotMemory,
     "physics": Physics,
     "clock": MatchClock,
+    "repeats": Repeat,
 }
 _SHOWN = ("fighters", "bullets", "physics", "clock")
 """Those that observations depend on."""
@@ -114,6 +116,8 @@ class DogfightBatch:
         bot_rate: "tick" (bots decide 120 times a second) or "agent" (once a step, as actions do). Under challenge
             rules it is always "agent", whichever of the two is given.
         spawn: "random" or "fixed".
+        repeat_unwon: probability, 0 to 1, that a match has the physics of the last one of its row that a policy did not
+            win against a bot; fighters start elsewhere. Otherwise they are drawn from the ranges.
         observe_physics: whether the 13 parameters are observed (classic rules).
         reward: reward weights.
         gamma: discount per step, used by the shaping term only.
@@ -139,6 +143,7 @@ class DogfightBatch:
         action_repeat: int = game.ACTION_REPEAT,
         bot_rate: str = "tick",
         spawn: str = "random",
+        repeat_unwon: float = 0.0,
         observe_physics: bool = True,
         reward: RewardConfig | None = None,
         gamma: float = 0.999,
@@ -151,6 +156,7 @@ class DogfightBatch:
         check_whole(threads=threads, trace=trace, seed=seed)
         reward = reward or RewardConfig()
         check_rewards(reward, gamma)
+        check_number("repeat_unwon", repeat_unwon, "[0, 1]")
         self.num_envs = num_envs
         self.rules = choose("rules", rules, game.RULES)
         choose("bot_rate", bot_rate, game.BOT_RATES)
@@ -169,6 +175,7 @@ class DogfightBatch:
         self._settings.observe_physics = observe_physics
         self._settings.ticks_per_step = action_repeat
         self._settings.max_ticks = max_ticks
+        self._settings.repeat_unwon = repeat_unwon
         self._settings.seed = seed
         self._weights = _weights(reward, gamma)
         self._allocate(min(trace, num_envs))
@@ -214,6 +221,7 @@ class DogfightBatch:
             self._recorded = []  # The seed is part of the recorded step.
             with self._launcher.stream():
                 self._world.clock.zero_()
+                self._world.repeats.zero_()
         self.invalid_actions.zero_()
         self._restart.fill_(True)
         self._launcher.run(restart_kernel, [self._world, self._results, self._wp_restart, self._settings])
@@ -282,10 +290,12 @@ class DogfightBatch:
     def snapshot(self) -> dict[str, np.ndarray]:
         """Return host copies of the state, as structured arrays.
 
-        Keys: fighters [N, 2], bullets [N, 4], memory [N, 2], physics [N], clock [N] (fields as in `state.py`).
+        Keys: fighters [N, 2], bullets [N, 4], memory [N, 2], physics [N], clock [N] (fields as in `state.py`), and
+        with `repeat_unwon` repeats [N].
         """
         with self._launcher.stream():
-            return {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
+            arrays = {name: np.array(getattr(self._world, name).numpy()) for name in _STRUCTS}
+        return {name: rows for name, rows in arrays.items() if len(rows)}
 
     def load(self, state: dict[str, np.ndarray]) -> None:
         """Set the state (any of the arrays of `snapshot`) and update the observations."""
@@ -311,7 +321,7 @@ class DogfightBatch:
             check_bots(found["bots"])
         with within("ranges"):
             check_ranges(found["ranges"].numpy())
-        rows = {name: arrays[name].numpy().view(kind.numpy_dtype()) for name, kind in _STRUCTS.items()}
+        rows = {name: array.numpy().view(_STRUCTS[name].numpy_dtype()) for name, array in arrays.items()}
         for name, structs in rows.items():
             for field in structs.dtype.names:
                 require(bool(np.isfinite(structs[field]).all()), f"arrays.{name}: {field} holds NaN or infinity")
@@ -360,6 +370,7 @@ class DogfightBatch:
             "memory": (n, 2),
             "physics": (n,),
             "clock": (n,),
+            "repeats": (n if self._settings.repeat_unwon > 0.0 else 0,),
         }
         self._ends = MatchEnds()
         with self._launcher.stream():

@@ -38,9 +38,9 @@ def check_whole(**values: Any) -> None:
 
 def check_rewards(reward: RewardConfig, gamma: float) -> None:
     """Refuse weights outside the ranges of `RewardConfig`, and a discount outside [0, 1]."""
-    _check_number("gamma", gamma, "[0, 1]")
+    check_number("gamma", gamma, "[0, 1]")
     for term in fields(RewardConfig):
-        _check_number(f"reward.{term.name}", getattr(reward, term.name), term.metadata["allowed"])
+        check_number(f"reward.{term.name}", getattr(reward, term.name), term.metadata["allowed"])
 
 
 def check_bots(bots: torch.Tensor) -> None:
@@ -75,7 +75,8 @@ def _check_range(parameter: game.Parameter, low: float, high: float) -> None:
         raise ConfigError(f"{said}: both must be whole numbers from 1 up")
 
 
-def _check_number(key: str, value: Any, allowed: str) -> None:
+def check_number(key: str, value: Any, allowed: str) -> None:
+    """Refuse a value that is no number within `allowed`."""
     wrong = complaint(value, allowed) if isinstance(value, Real) else f"must be a number in {allowed}"
     if wrong:
         raise ConfigError(f"{key}={value}: {wrong}")

@@ -228,6 +228,7 @@ def make_batch(
         action_repeat=env.action_repeat,
         bot_rate=env.bot_rate,
         spawn=env.spawn,
+        repeat_unwon=env.repeat_unwon,
         observe_physics=env.observe_physics,
         reward=env.reward,
         gamma=config.ppo.gamma,

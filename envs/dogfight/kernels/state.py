@@ -68,6 +68,16 @@ class MatchClock:
 
 
 @wp.struct
+class Repeat:
+    """Which physics a row of the batch repeats (`Settings.repeat_unwon`). Its matches are counted from 0."""
+
+    drawn: int
+    """The match for which the present physics were drawn; an earlier one if they are repeated."""
+    unwon: int
+    """1 + `drawn` of the last match that a policy played against a bot and did not win, 0 before the first."""
+
+
+@wp.struct
 class Physics:
     """The 13 randomizable parameters of one match, in the order of `rules.PARAMETERS`."""
 
@@ -115,3 +125,4 @@ class Settings:
     ticks_per_step: int
     max_ticks: int
     seed: int
+    repeat_unwon: float
