@@ -148,15 +148,17 @@ def _check_scale_stays(stored: RunConfig, config: RunConfig) -> None:
         )
 
 
-def _check_opponents_are_known(stored: RunConfig, name: str, folder: str) -> None:
-    """Refuse to continue a run whose opponents only another script can register."""
+def _check_opponents_are_known(stored: RunConfig, path: Path, folder: str) -> None:
+    """Refuse to continue a run whose opponents only another script can register. `path` is its configuration."""
     if missing := missing_opponents(stored):
+        name = path.parent.name
         call = resume_call(
             [f"resume={name}", *([f"checkpoint_dir={folder}"] if folder != RunConfig.checkpoint_dir else [])]
         )
         raise UnregisteredOpponentError(
             f"resume={name}: its opponent {missing[0]} is neither a run nor registered here; call {call} in the script "
-            f"that calls register_opponent({missing[0]!r})"
+            f"that calls register_opponent({missing[0]!r}); if none does, restore {path} (every policy of the run "
+            "holds a copy)"
         )
 
 
@@ -257,7 +259,7 @@ def _stored(parsed: Sequence[Override]) -> RunConfig | None:
     path = root / choose("run to resume", given["resume"], names) / "config.yaml"
     try:
         stored = from_stored(read_yaml(read_regular_text(path)))
-        _check_opponents_are_known(stored, given["resume"], _checkpoint_dir(parsed))
+        _check_opponents_are_known(stored, path, _checkpoint_dir(parsed))
         if not is_retired(stored.env.id):
             validate(stored, started=True)
     except (IrregularFileError, UnregisteredOpponentError):

@@ -203,6 +203,17 @@ def test_a_run_is_not_continued_with_another_configuration(started, tmp_path):
     train(load(["resume=small", f"checkpoint_dir={tmp_path}", "max_updates=2"]))
 
 
+def test_half_of_an_opponents_name_is_said_to_stand_in_the_file(started, tmp_path):
+    """It could be the name of a Python object, which the script that began the run registers."""
+    shutil.copytree(started / "small", tmp_path / "small")
+    stored = tmp_path / "small" / "config.yaml"
+    text = stored.read_text()
+    stored.write_text(text[: text.index("do_nothing") + len("do_n")])
+    said = rf"its opponent do_n is neither a run nor registered here; .*; if none does, restore {stored} \(every policy"
+    with pytest.raises(InputError, match=said):
+        load(["resume=small", f"checkpoint_dir={tmp_path}"])
+
+
 def test_a_shortened_or_missing_configuration_is_named_not_the_options_that_differ(started, tmp_path):
     """Half of the file is a configuration, too, whose other options would have their defaults."""
     shutil.copytree(started / "small", tmp_path / "small")

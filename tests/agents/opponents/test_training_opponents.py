@@ -201,7 +201,8 @@ def test_a_run_with_a_registered_opponent_says_that_its_script_continues_it(tmp_
     assert sparring.train.main(["resume=hawk", f"checkpoint_dir={tmp_path}"]) == 2
     why = "its opponent mine is neither a run nor registered here"
     fix = f"call {call} in the script that calls register_opponent('mine')"
-    assert capsys.readouterr().err == f"train.py: resume=hawk: {why}; {fix}\n"
+    file = f"restore {tmp_path / 'hawk' / 'config.yaml'} (every policy of the run holds a copy)"
+    assert capsys.readouterr().err == f"train.py: resume=hawk: {why}; {fix}; if none does, {file}\n"
     sparring.register_opponent("mine")(players.Diver)
     assert eval(call).is_file()
     rows = [json.loads(line) for line in (tmp_path / "hawk" / "metrics.jsonl").read_text().splitlines()]

@@ -25,6 +25,17 @@ CODES = {
 PATIENCE = 120
 """Seconds until a condition of a page counts as failed, on a machine with other load."""
 
+STILL = """async (element) => {
+  for (let last = [];;) {
+    element.scrollIntoView({block: 'center', behavior: 'instant'});
+    const {x, y, width, height} = element.getBoundingClientRect(), middle = [x + width / 2, y + height / 2];
+    if (middle.join() === last.join()) return middle;
+    last = middle;
+    await new Promise((done) => setTimeout(done, 30));
+  }
+}"""
+"""Middle of an element, once a smooth scroll that a page began has ended."""
+
 
 class Page:
     """One tab; `console` collects errors of scripts, console messages and refused loads."""
@@ -74,10 +85,8 @@ class Page:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number, **text)
 
     def mouse(self, selector, *kinds):
-        """Click in the middle of an element, or only mousePressed or mouseReleased."""
-        middle = "({x, y, width, height}) => [x + width / 2, y + height / 2]"
-        self.value(f"{element(selector)}.scrollIntoView({{block: 'center'}})")
-        self.mouse_at(self.value(f"({middle})({element(selector)}.getBoundingClientRect())"), *kinds)
+        """Click in the middle of an element once it stands still, or only mousePressed or mouseReleased."""
+        self.mouse_at(self.value(f"({STILL})({element(selector)})"), *kinds)
 
     def mouse_at(self, point, *kinds):
         """Click at a point of the window, or only some of mousePressed, mouseMoved and mouseReleased."""
