@@ -114,7 +114,7 @@ def test_three_phases_at_a_hundredth(run, tmp_path, capsys):
 
     A small entropy bonus leaves it there.
     """
-    sizes = ("env.num_envs=26", "ppo.rollout_steps=256")
+    sizes = ("env.num_envs=26", "ppo.rollout_steps=128")
     options = (*sizes, "network.log_std_init=-0.5", "ppo.entropy_coefficient=0.003")
     config, folder, rows = rehearse(run, tmp_path, *options)
     check_dogfight(run, config, folder, rows)
