@@ -70,7 +70,7 @@ class DogfightEnvConfig(EnvConfig):
     """Positions at the start of a match: drawn for each, or always the same."""
     repeat_unwon: float = option(0.0, PROBABILITY)
     """Chance that a match repeats the physics of the last one in its row that was not won against a bot, so that hard
-    physics are drawn more often."""
+    physics are drawn more often. The draw is repeated; changed ranges scale it."""
     observe_physics: bool = True
     """Append the 13 parameters of the match's physics to the observation."""
     mirror: bool = False

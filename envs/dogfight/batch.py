@@ -117,7 +117,7 @@ class DogfightBatch:
             rules it is always "agent", whichever of the two is given.
         spawn: "random" or "fixed".
         repeat_unwon: probability, 0 to 1, that a match has the physics of the last one of its row that a policy did not
-            win against a bot; fighters start elsewhere. Otherwise they are drawn from the ranges.
+            win against a bot (the same draw, scaled to the present ranges). Otherwise they are drawn from the ranges.
         observe_physics: whether the 13 parameters are observed (classic rules).
         reward: reward weights.
         gamma: discount per step, used by the shaping term only.

@@ -125,7 +125,7 @@ def test_a_run_has_its_sizes(run):
     [
         ("unified_dr_gpu_v2", [("transition", 1.0, 0.2), ("selfplay", 0.2, 0.2)]),
         ("unified_dr_gpu_v3", [("transition", 1.0, 0.2), ("selfplay", 0.2, 0.2)]),
-        ("unified_dr_cpu", [("selfplay", 0.5, 0.5), ("finish", 0.5, 1.0)]),
+        ("unified_dr_cpu", [("selfplay", 0.25, 0.25), ("finish", 0.25, 1.0)]),
     ],
 )
 def test_the_share_of_the_bots_ramps_and_goes_on_from_there(run, ramps):

@@ -78,7 +78,7 @@ def _resumed(name: str, run: str, cut: int, *options: str) -> Part:
 _PPO = "env.num_envs=16 env.action_repeat=120 ppo.minibatch_size=128 ppo.epochs=2 network.hidden=16 checkpoint_every=2"
 _SHORT = "scale=0.01 ppo.rollout_steps=24"
 _FP32 = "ppo.precision=fp32"
-# Three phases in 57 updates: curriculum, events, snapshots, league, ratings, widening physics. Many draws from a pool
+# Three phases in 77 updates: curriculum, events, snapshots, league, ratings, widening physics. Many draws from a pool
 # with many results, so that another formula for them draws others.
 _SELF_PLAY = (
     f"{_PPO} {_FP32} scale=0.01 ppo.rollout_steps=48 self_play.pool_size=8 self_play.snapshot_every=1 "
