@@ -133,7 +133,7 @@ class PPOConfig:
     log_ratio_clamp: float = option(20.0, "(0, 80]")
     """Bound on |log pi - log pi_old|, so that the ratio stays finite."""
     precision: str = option("auto", PRECISIONS)
-    """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 if native on the device, else fp32."""
+    """fp32, fp16 (CUDA, with a gradient scaler), bf16, or auto: bf16 where the device is faster with it, else fp32."""
     warmup_updates: int = option(10, COUNT)
     """Updates in full precision before autocast starts."""
     gsde_every: int = option(0, COUNT)

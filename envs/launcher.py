@@ -11,6 +11,7 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -80,6 +81,7 @@ class Launcher:
             self._workers.shutdown()
 
 
+@cache
 def _start_warp() -> None:
     """Initialize Warp without its banner and, if torch finds no GPU, without the warning about that."""
     wp.config.log_level = wp.LOG_ERROR

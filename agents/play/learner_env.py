@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -41,6 +41,9 @@ class SeatView(Protocol):
 
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the transformed observations [..., D], and the side [...] for `back`."""
+
+    def reader(self, obs: Tensor, rows: Tensor, shown: Tensor, side: Tensor) -> Callable[[], object]:
+        """Return a function that writes rows [N] of obs [R, D], as `show` gives them, to shown [N, D] and side [N]."""
 
     def back(self, actions: Tensor, side: Tensor) -> Tensor:
         """Transform actions [..., A] for the transformed observations into actions for the match."""
@@ -144,10 +147,10 @@ class LearnerEnv:
             raise ValueError(f"players={list(players)}: play two-seat games only, this one has {self._seats} seats")
         for player in self._players:
             player.check(batch.contract)
-        match = torch.arange(n, device=device)
+        self._match = match = torch.arange(n, device=device)
         seat = (self.share.first + match) % self._seats
         self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
-        self._write_final_obs = batch.final_reader(self._mine, self.final_obs)
+        self._write_obs, self._write_final_obs = self._readers()
         self._bit = torch.ones_like(seat) << seat
         rows, size = self._seats * n, batch.action_size
         self._flat_actions = torch.zeros(rows + 1, size, device=device)  # one more row, for padding
@@ -174,7 +177,7 @@ class LearnerEnv:
         start = time.perf_counter()
         self.batch.step(self._actions)
         self.simulator_seconds += time.perf_counter() - start
-        self._observe()
+        self._write_obs()
         self._read_final_obs()
         reward = self.batch.reward.flatten().index_select(0, self._mine)
         reward = self._quarantine(reward)
@@ -251,7 +254,7 @@ class LearnerEnv:
         self.quarantined.copy_(state["quarantined"])
         with within("batch"):
             self.batch.load_state_dict(found["batch"])
-        self._observe()
+        self._write_obs()
 
     def close(self) -> None:
         """End the batch's threads."""
@@ -280,18 +283,21 @@ class LearnerEnv:
                 self._flat_actions.index_copy_(0, rows, player.act(obs.index_select(0, rows)))
         self.player_seconds += time.perf_counter() - start
 
-    def _observe(self) -> None:
-        torch.index_select(self.batch.obs.flatten(0, 1), 0, self._mine, out=self.obs)
-        if self._view:
-            shown, self._side = self._view.show(self.obs)
-            self.obs.copy_(shown)
+    def _readers(self) -> tuple[Callable[[], object], Callable[[], object]]:
+        """Return functions that write the learner's observations to `obs`, and the last ones to `final_obs`."""
+        if self._view is None:
+            gather = lambda: torch.index_select(self.batch.obs.flatten(0, 1), 0, self._mine, out=self.obs)  # noqa: E731
+            return gather, self.batch.final_reader(self._mine, self.final_obs)
+        raw = torch.zeros_like(self.obs)
+        write_raw = self.batch.final_reader(self._mine, raw)
+        write = self._view.reader(raw, self._match, self.final_obs, torch.ones_like(self._side))
+        read = self._view.reader(self.batch.obs.flatten(0, 1), self._mine, self.obs, self._side)
+        return read, lambda: (write_raw(), write())
 
     def _read_final_obs(self) -> None:
         if self.device.type == "cpu" and not self.batch.truncated.any():  # elsewhere the test would synchronize
             return
         self._write_final_obs()
-        if self._view:
-            self.final_obs.copy_(self._view.show(self.final_obs)[0])
 
     def _quarantine(self, reward: Tensor) -> Tensor:
         """Restart matches that are not finite; their step ends the episode with reward 0 and without a result."""
@@ -306,7 +312,7 @@ class LearnerEnv:
         self.batch.terminated.logical_or_(bad)
         self.batch.truncated.logical_and_(~bad)
         self._return.masked_fill_(bad, 0.0)
-        self._observe()
+        self._write_obs()
         return reward.masked_fill(bad, 0.0)
 
     def _sum_is_finite(self, reward: Tensor) -> bool:
@@ -318,15 +324,19 @@ class LearnerEnv:
 
     def _count(self, reward: Tensor) -> None:
         """Add finished matches to their opponents' sums."""
-        outcome = self.batch.outcome
-        ended = outcome >= 0
-        won = outcome == self._bit
-        drawn = ended & ~won & ((outcome == 0) | (outcome & self._bit > 0))
-        result = torch.stack([won, drawn, ended & ~won & ~drawn], dim=1).double()
         self._return += reward
-        stats = self.batch.seat_stats(self._mine)
-        values = torch.cat([stats, self._return.unsqueeze(1)], dim=1) * ended.unsqueeze(1)
-        self._sums.index_add_(0, self._opponent, torch.cat([result, values], dim=1))
+        ended = self.batch.outcome >= 0
+        # On a CPU the few matches that ended; elsewhere reading which they are would synchronize.
+        match = ended.nonzero().squeeze(1) if self.device.type == "cpu" else self._match
+        if not len(match):
+            return
+        outcome, bit = self.batch.outcome[match], self._bit[match]
+        won = outcome == bit
+        lost = ~won & (outcome & bit == 0) & (outcome != 0)
+        result = torch.stack([won, ~won & ~lost, lost], dim=1).double()
+        stats, returns = self.batch.seat_stats(self._mine[match]), self._return[match].unsqueeze(1)
+        values = torch.cat([result, stats, returns], dim=1) * ended[match].unsqueeze(1)
+        self._sums.index_add_(0, self._opponent[match], values)
         self._return.masked_fill_(ended, 0.0)
 
     def _seat_opponents(self, restart: np.ndarray) -> None:
@@ -342,7 +352,7 @@ class LearnerEnv:
         self._return.masked_fill_(again, 0.0)
         self._playing = list(self._seated(opponents))
         self._group()
-        self._observe()
+        self._write_obs()
 
     def _seated(self, opponents: np.ndarray) -> Iterator[tuple[NamedPlayer, Tensor]]:
         """Yield the named players with matches among these opponents [N], and their rows of the [2N] seats."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import get_total_norm
 from typing_extensions import TypedDict
 
 from sparring.agents.distributed.generator_state import restore_generator
@@ -36,6 +36,8 @@ from sparring.configs.schema import PPOConfig
 STATISTICS = ("policy_loss", "value_loss", "approx_kl", "clip_fraction", "ratio_max", "entropy", "grad_norm")
 KL, LARGEST = STATISTICS.index("approx_kl"), STATISTICS.index("ratio_max")
 POLICY_STATISTICS = tuple(name for name in STATISTICS if name not in ("value_loss", "grad_norm"))
+CLIP_EPSILON = 1e-6
+"""Added to the norm by which a gradient is divided, as torch does."""
 VALUE_CHUNK = 8192
 """Observations per critic forward: few enough for the caches and to limit the memory of activations."""
 PIECE_BYTES = 2 << 20
@@ -83,6 +85,11 @@ class PPOLearner:
         self._processes, self._share = processes, share
         self.network, self.config, self.autocast = network, config, autocast
         self.optimizer = adam(network, config.learning_rate)
+        # All gradients in one tensor, of which the parameters' are views: norm, clip and sum take one operation each.
+        sizes = [parameter.numel() for parameter in network.parameters()]
+        self._gradient = torch.zeros(sum(sizes), device=device)
+        parts = zip(network.parameters(), self._gradient.split(sizes), strict=True)
+        self._views = [(parameter, part.view_as(parameter)) for parameter, part in parts]
         self.shuffle = torch.Generator(device).manual_seed(seed)
         self._halves = ParallelHalves(parallel=threads > 1 and device.type == "cpu")
         self._piece = max(1, PIECE_BYTES // (4 * network.config.hidden)) if device.type == "cpu" else sys.maxsize
@@ -106,13 +113,15 @@ class PPOLearner:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
+        for parameter, view in self._views:
+            parameter.grad = view
         rows, steps, skipped, kl_stop, kl_max = [], 0, 0, False, 0.0
         share, processes = self._share, self._processes
         joint = None if share is None or share.whole else Joint.gather(samples, share, processes)
         batches = minibatches(samples, self.config, self.shuffle, joint)
         following = next(batches, None)
         while (batch := following) is not None:
-            self.optimizer.zero_grad(set_to_none=True)
+            self._gradient.zero_()
             policy, (loss_v, following) = self._halves.both(
                 partial(self._policy_gradient, batch, number, entropy_coefficient),
                 partial(self._value_gradient, batch, number, batches),
@@ -209,27 +218,23 @@ class PPOLearner:
 
     def _add_up(self, measured: Tensor) -> Tensor:
         """Sum gradients and `measured` (partial means) over all processes in one flat all-reduce."""
-        gradients = self._gradients()
         largest = measured.new_zeros(self._processes.size)  # a gather by summation: one element per rank
         largest[self._processes.rank] = measured[LARGEST]
-        tensors = [*gradients, measured, largest]
-        flat = self._processes.add_up(torch.cat([tensor.flatten() for tensor in tensors]))
-        for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
-            tensor.copy_(part.view_as(tensor))
+        tensors = [self._gradient, measured, largest]
+        flat = self._processes.add_up(torch.cat(tensors))
+        for tensor, part in zip(tensors, flat.split([len(tensor) for tensor in tensors]), strict=True):
+            tensor.copy_(part)
         measured[LARGEST] = largest.max()
         return measured
-
-    def _gradients(self) -> list[Tensor]:
-        return [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
 
     def _gradient_norm(self) -> Tensor:
         """Return the norm of the gradient of both halves, before clipping."""
         self.autocast.scaler.unscale_(self.optimizer)
-        return get_total_norm(self._gradients())
+        return torch.linalg.vector_norm(self._gradient)
 
     def _step(self, norm: Tensor) -> None:
         """Clip the gradient of both halves, whose norm is `norm`, and take one optimizer step."""
-        clip_grads_with_norm_(self.network.parameters(), self.config.max_grad_norm, norm)
+        self._gradient.mul_((self.config.max_grad_norm / (norm + CLIP_EPSILON)).clamp(max=1.0))
         self.autocast.scaler.step(self.optimizer)
         self.autocast.scaler.update()
         self.network.clamp_log_std()

@@ -1,9 +1,9 @@
 """Precision of the networks: float32, or lower precision in the matrix products after some warm-up updates.
 
-`auto` means bf16 if the device computes it natively: CUDA devices that support it, and CPUs with AVX512-BF16 or
-AMX-BF16; float32 otherwise, since emulated bf16 is many times slower. Only the networks run under the context;
-densities, losses and the KL stay in float32. Collect under the same context as the update; otherwise the first ratios
-are not equal to 1.
+`auto` means bf16 if the device multiplies it faster than float32: CUDA devices that support it, CPUs with AMX-BF16, and
+AMD CPUs with AVX512-BF16. Intel cores have that too, but half as fast as float32 (docs/results/speed.md), and emulated
+bf16 is many times slower. Only the networks run under the context; densities, losses and the KL stay in float32.
+Collect under the same context as the update; otherwise the first ratios are not equal to 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Autocast:
     """Full precision for the first `warmup_updates`, then `precision` (one of `PRECISIONS`) on `device`.
 
     `dtype` is the lower precision, or None. `scaler` scales the loss for fp16 and is disabled otherwise. fp16 on a CPU
-    is treated as `auto`; bf16 on a device without it runs slowly. `note` then holds a warning, else it is empty.
+    is treated as `auto`; bf16 where it is slow runs slowly. `note` then holds a warning, else it is empty.
     """
 
     def __init__(self, precision: str, device: torch.device | str, *, warmup_updates: int = 0) -> None:
@@ -46,28 +46,30 @@ def resolve(precision: str, device: torch.device) -> torch.dtype | None:
     """Return the lower precision for `precision` on `device`, None for float32; raise on unknown names."""
     choose("ppo.precision", precision, PRECISIONS)
     if precision == "auto" or (precision == "fp16" and device.type != "cuda"):
-        precision = "bf16" if native_bf16(device) else "fp32"
+        precision = "bf16" if fast_bf16(device) else "fp32"
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
 def note(precision: str, device: torch.device) -> str:
     """Return a one-line warning about `precision` on `device`; empty if it is used as configured."""
     if precision == "fp16" and device.type != "cuda":
-        instead = "bf16" if native_bf16(device) else "fp32"
+        instead = "bf16" if fast_bf16(device) else "fp32"
         return f"ppo.precision=fp16 is made for CUDA; this device is {device.type}, and trains in {instead} instead"
-    if precision == "bf16" and not native_bf16(device):
-        return f"ppo.precision=bf16 is emulated by this {device.type}; fp32 or auto is faster"
+    if precision == "bf16" and not fast_bf16(device):
+        return f"ppo.precision=bf16 is slower than fp32 on this {device.type}; fp32 or auto is faster"
     return ""
 
 
-def native_bf16(device: torch.device) -> bool:
-    """Return True if `device` multiplies bf16 matrices in hardware."""
+def fast_bf16(device: torch.device) -> bool:
+    """Return True if `device` multiplies bf16 matrices faster than float32 ones."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    return device.type == "cpu" and not cpu_flags().isdisjoint({"avx512_bf16", "amx_bf16"})
+    flags, vendor = cpu_info("flags"), cpu_info("vendor_id")
+    return device.type == "cpu" and ("amx_bf16" in flags or ("avx512_bf16" in flags and "AuthenticAMD" in vendor))
 
 
-def cpu_flags() -> set[str]:
-    """Return the feature flags of the first CPU as Linux names them; empty if unavailable."""
+def cpu_info(key: str) -> set[str]:
+    """Return the words that Linux reports for the first CPU under `key`, such as flags; empty if unavailable."""
     lines = CPU_INFO.read_text().splitlines() if CPU_INFO.exists() else []
-    return set(next((line for line in lines if line.startswith("flags")), "").split())
+    found = (words for name, _, words in (line.partition(":") for line in lines) if name.strip() == key)
+    return set(next(found, "").split())

@@ -8,10 +8,16 @@ Observations are [..., D] float32 of either rule set, with or without physics pa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
+import warp as wp
 from torch import Tensor
 
 from sparring.envs.dogfight import rules
+from sparring.envs.dogfight.kernels import mirroring
+from sparring.envs.launcher import Launcher
 
 OPPONENT_X = {"classic": 6, "challenge": 8}
 """Column of the opponent's relative x; of the four challenge frames the newest one decides for all."""
@@ -27,29 +33,30 @@ class Mirror:
     def __init__(self, rule_set: str, obs_dim: int, device: torch.device | str = "cpu") -> None:
         frames = rules.CHALLENGE_FRAMES if rule_set == "challenge" else 1
         first, beyond = _BULLETS[rule_set], _BULLETS[rule_set] + _BULLET_SIZE * rules.OBSERVED_BULLETS
-        self.frame_shape = (frames, obs_dim // frames)
         self.opponent_x = OPPONENT_X[rule_set]
-        # Slices of a frame: indexing by columns takes several times as long, in every step of a rollout.
-        self._x, self._angle = slice(first, beyond, _BULLET_SIZE), slice(first + 3, beyond, _BULLET_SIZE)
-        columns = torch.arange(obs_dim, device=device).view(self.frame_shape)
-        self.bullet_x, self.bearing = (columns[:, inside].flatten() for inside in (self._x, self._angle))
+        columns = torch.arange(obs_dim, device=device).view(frames, -1)
+        self.bullet_x = columns[:, first:beyond:_BULLET_SIZE].flatten()
+        self.bearing = columns[:, first + 3 : beyond : _BULLET_SIZE].flatten()
         negated = columns[:, list(_NEGATED[rule_set])].flatten()
         self.sign = torch.ones(obs_dim, device=device)
         self.sign[torch.cat([negated, self.bullet_x, self.bearing])] = -1.0
+        Launcher(self.sign.device, 1, 1).load(mirroring)
 
     def show(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Return observations with the opponent on the right, and side [...]: -1.0 where they were mirrored, else 1."""
-        swapped = obs[..., self.opponent_x] < 0.0
-        frames, image = self._by_frame(obs), obs * self.sign
-        bearing = frames[..., self._angle]
-        ahead = (bearing == 0.0) & (frames[..., self._x] > 0.0)
-        # A bearing b, in units of pi, becomes 1 - b, or -1 - b if negative. A free slot (b = 0 and x = 0) stays 0.
-        self._by_frame(image)[..., self._angle] += bearing.sign() + ahead
-        return torch.where(swapped.unsqueeze(-1), image, obs), 1.0 - 2.0 * swapped.float()
+        flat = obs.reshape(-1, obs.shape[-1]).contiguous()
+        shown, side = torch.empty_like(flat), flat.new_empty(len(flat))
+        if len(flat):
+            self.reader(flat, torch.arange(len(flat), device=flat.device), shown, side)()
+        return shown.view(obs.shape), side.view(obs.shape[:-1])
 
-    def _by_frame(self, obs: Tensor) -> Tensor:
-        """Return a view [..., frames, D / frames] of observations [..., D]."""
-        return obs.unflatten(-1, self.frame_shape)
+    def reader(self, obs: Tensor, rows: Tensor, shown: Tensor, side: Tensor) -> Callable[[], None]:
+        """Return a function that writes rows [N] of obs [R, D], as `show` gives them, to shown [N, D] and side [N]."""
+        columns = (self.sign, self.bearing, self.bullet_x)
+        inputs = [wp.from_torch(obs), wp.from_torch(rows), self.opponent_x, *map(wp.from_torch, columns)]
+        launcher = Launcher(obs.device, len(rows), 1)
+        outputs = [wp.from_torch(shown), wp.from_torch(side)]
+        return partial(launcher.launch, launcher.record(mirroring.show_kernel, [*inputs, *outputs]))
 
     @staticmethod
     def back(actions: Tensor, side: Tensor) -> Tensor:

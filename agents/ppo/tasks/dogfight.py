@@ -70,7 +70,8 @@ class DogfightTask:
         shown = config.logger.progress and processes.first
         with said_if_long(COMPILING, shown=shown), processes.one_before_the_others():  # all use the compiled kernels
             self.batch = make_batch(config, device, threads, seed=seeds["env"], share=share)
-        contract, mirror = self.batch.contract, config.env.mirror
+            view = Mirror(self.batch.rules, self.batch.obs_dim, device) if config.env.mirror else None
+        contract = self.batch.contract
         self._shape = shape_for(contract, config.network)
         self.opponents = open_opponents(config, device)
         self.env = LearnerEnv(
@@ -80,9 +81,9 @@ class DogfightTask:
             slots=config.self_play.slots,
             network_shape=self._shape,
             seed=seeds["opponents"],
-            view=Mirror(self.batch.rules, self.batch.obs_dim, device) if mirror else None,
+            view=view,
             share=share,
-            contract=contract | {"mirror": mirror},
+            contract=contract | {"mirror": config.env.mirror},
         )
         self._setting = match_settings(config, device, threads)
         self._win_rates: dict[str, float] = {}  # broadcast by process 0, in the others

@@ -220,8 +220,9 @@ HP = [[5, 1], [2, 4], [3, 0], [0, 3]]
 REWARD = [[1.0, -1.0], [0.5, 2.0], [0.25, 8.0], [16.0, 4.0]]
 
 
-def test_results_are_counted_by_opponent_from_the_learners_seat():
-    """Matches 0 and 2 have the learner on seat 0, matches 1 and 3 on seat 1."""
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_results_are_counted_by_opponent_from_the_learners_seat(device):
+    """Matches 0 and 2 have the learner on seat 0, 1 and 3 on seat 1. "meta": as on a GPU, without reading back."""
     env = script_env(
         [
             (OPEN, [99] * 4, HP, REWARD),
@@ -230,6 +231,7 @@ def test_results_are_counted_by_opponent_from_the_learners_seat():
         ]
     )
     env.assign(np.array([1, 1, FIRST_SLOT, 4]))
+    env.device = torch.device(device)
     for _ in range(3):
         env.step(torch.zeros(4, 3))
     tally = env.harvest()

@@ -12,20 +12,28 @@ from sparring.configs.core.errors import UnknownNameError
 def cpu(monkeypatch, tmp_path):
     """A machine whose CPU reports the given flags."""
 
-    def report(*flags):
+    def report(*flags, vendor="AuthenticAMD"):
         info = tmp_path / "cpuinfo"
-        info.write_text(f"processor\t: 0\nflags\t\t: {' '.join(('fpu', 'avx2', *flags))}\n\n")
+        flags = " ".join(("fpu", "avx2", *flags))
+        first = f"processor\t: 0\nvendor_id\t: {vendor}\nflags\t\t: {flags}\n\n"
+        info.write_text(f"{first}processor\t: 1\nvendor_id\t: other\nflags\t\t: fpu\n\n")
         monkeypatch.setattr(precision, "CPU_INFO", info)
 
     return report
 
 
 @pytest.mark.parametrize(
-    ("flags", "dtype"),
-    [((), None), (("avx512f",), None), (("avx512_bf16",), torch.bfloat16), (("amx_bf16",), torch.bfloat16)],
+    ("flags", "vendor", "dtype"),
+    [
+        ((), "AuthenticAMD", None),
+        (("avx512f",), "AuthenticAMD", None),
+        (("avx512_bf16",), "AuthenticAMD", torch.bfloat16),
+        (("avx512_bf16",), "GenuineIntel", None),
+        (("avx512_bf16", "amx_bf16"), "GenuineIntel", torch.bfloat16),
+    ],
 )
-def test_auto_is_bf16_only_where_the_cpu_has_it(cpu, flags, dtype):
-    cpu(*flags)
+def test_auto_is_bf16_only_where_the_cpu_is_faster_with_it(cpu, flags, vendor, dtype):
+    cpu(*flags, vendor=vendor)
     assert Autocast("auto", "cpu").dtype == dtype
 
 
@@ -49,11 +57,12 @@ def test_fp16_without_cuda_does_what_auto_would_and_says_so(cpu, flags, dtype, n
     assert autocast.note == (f"ppo.precision=fp16 is made for CUDA; this device is cpu, and trains in {name} instead")
 
 
-def test_emulated_bf16_is_granted_with_a_note(cpu):
-    cpu()
+@pytest.mark.parametrize("flags", [(), ("avx512_bf16",)])
+def test_slow_bf16_is_granted_with_a_note(cpu, flags):
+    cpu(*flags, vendor="GenuineIntel")
     autocast = Autocast("bf16", "cpu")
     assert autocast.dtype == torch.bfloat16
-    assert autocast.note == "ppo.precision=bf16 is emulated by this cpu; fp32 or auto is faster"
+    assert autocast.note == "ppo.precision=bf16 is slower than fp32 on this cpu; fp32 or auto is faster"
 
 
 @pytest.mark.parametrize("wish", ["fp32", "auto", "bf16"])

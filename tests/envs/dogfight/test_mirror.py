@@ -71,3 +71,24 @@ def test_many_rows_at_once(rule_set):
     one_by_one = [mirror.show(row) for row in flat]
     assert torch.equal(seen.flatten(0, 1), torch.stack([row for row, _ in one_by_one]))
     assert torch.equal(side.flatten(), torch.stack([side for _, side in one_by_one]))
+
+
+@pytest.mark.parametrize("rule_set", rules.RULES)
+def test_a_reader_writes_the_rows_that_it_was_made_for_as_they_are_then(rule_set):
+    batch = DogfightBatch(6, rules=rule_set, seed=1, threads=1)
+    mirror, flat = Mirror(rule_set, batch.obs_dim), batch.obs.flatten(0, 1)
+    rows = torch.tensor([11, 0, 5, 5])
+    shown, side = torch.zeros(4, batch.obs_dim), torch.zeros(4)
+    read = mirror.reader(flat, rows, shown, side)
+    for _ in range(3):
+        batch.step(torch.ones(6, 2, 3))
+        read()
+        expected, sides = mirror.show(flat[rows])
+        assert torch.equal(shown, expected)
+        assert torch.equal(side, sides)
+    assert {float(value) for value in mirror.show(flat)[1]} == {-1.0, 1.0}
+
+
+def test_no_rows_are_none():
+    seen, side = Mirror("classic", 59).show(torch.zeros(2, 0, 59))
+    assert (seen.shape, side.shape) == ((2, 0, 59), (2, 0))
