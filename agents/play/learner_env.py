@@ -150,7 +150,8 @@ class LearnerEnv:
         self._match = match = torch.arange(n, device=device)
         seat = (self.share.first + match) % self._seats
         self._mine = self._seats * match + seat  # the learner's rows among the [N * S] seats of the batch
-        self._write_obs, self._write_final_obs = self._readers()
+        self._write_obs = self._reader(self._mine, self.obs, self._side)
+        self._write_final_obs = self._final_reader()
         self._bit = torch.ones_like(seat) << seat
         rows, size = self._seats * n, batch.action_size
         self._flat_actions = torch.zeros(rows + 1, size, device=device)  # one more row, for padding
@@ -171,7 +172,7 @@ class LearnerEnv:
         if self._view:
             actions = self._view.back(actions, self._side)
         self._flat_actions.index_copy_(0, self._mine, actions)
-        if self._gather.shape[1] > 0:
+        if self._scatter.numel():
             self._act_snapshots()
         self._act_players()
         start = time.perf_counter()
@@ -263,13 +264,10 @@ class LearnerEnv:
     def _act_snapshots(self) -> None:
         """Compute the actions of all snapshots in one forward."""
         assert self._actors is not None
-        slots, rows = self._gather.shape
-        obs = self.batch.obs.flatten(0, 1).index_select(0, self._gather.flatten()).view(slots, rows, -1)
+        self._write_snapshot_obs()
+        actions = self._actors.act(self._snapshot_obs, generator=self._noise)
         if self._view:
-            obs, side = self._view.show(obs)
-        actions = self._actors.act(obs, generator=self._noise)
-        if self._view:
-            actions = self._view.back(actions, side)
+            actions = self._view.back(actions, self._snapshot_side)
         self._flat_actions.index_copy_(0, self._scatter.flatten(), actions.flatten(0, 1))
 
     @torch.no_grad()
@@ -283,16 +281,20 @@ class LearnerEnv:
                 self._flat_actions.index_copy_(0, rows, player.act(obs.index_select(0, rows)))
         self.player_seconds += time.perf_counter() - start
 
-    def _readers(self) -> tuple[Callable[[], object], Callable[[], object]]:
-        """Return functions that write the learner's observations to `obs`, and the last ones to `final_obs`."""
+    def _reader(self, rows: Tensor, out: Tensor, side: Tensor) -> Callable[[], object]:
+        """Return a function that writes observations of seats `rows` [R] to `out` [R, D], their side to `side` [R]."""
         if self._view is None:
-            gather = lambda: torch.index_select(self.batch.obs.flatten(0, 1), 0, self._mine, out=self.obs)  # noqa: E731
-            return gather, self.batch.final_reader(self._mine, self.final_obs)
+            return lambda: torch.index_select(self.batch.obs.flatten(0, 1), 0, rows, out=out)
+        return self._view.reader(self.batch.obs.flatten(0, 1), rows, out, side)
+
+    def _final_reader(self) -> Callable[[], object]:
+        """Return a function that writes the learner's last observations to `final_obs`."""
+        if self._view is None:
+            return self.batch.final_reader(self._mine, self.final_obs)
         raw = torch.zeros_like(self.obs)
-        write_raw = self.batch.final_reader(self._mine, raw)
-        write = self._view.reader(raw, self._match, self.final_obs, torch.ones_like(self._side))
-        read = self._view.reader(self.batch.obs.flatten(0, 1), self._mine, self.obs, self._side)
-        return read, lambda: (write_raw(), write())
+        write = self.batch.final_reader(self._mine, raw)
+        show = self._view.reader(raw, self._match, self.final_obs, torch.ones_like(self._side))
+        return lambda: (write(), show())
 
     def _read_final_obs(self) -> None:
         if self.device.type == "cpu" and not self.batch.truncated.any():  # elsewhere the test would synchronize
@@ -378,7 +380,11 @@ class LearnerEnv:
         for slot, group in enumerate(own):
             gather[slot, : len(group)] = scatter[slot, : len(group)] = 2 * (group - first) + 1 - group % 2
             place[slot, : len(group)] = slot * longest + begins[slot] + np.arange(len(group))
-        self._gather = torch.from_numpy(gather).to(self.device)
+        self._snapshot_obs = torch.zeros(self.slots, rows, self.obs.shape[-1], device=self.device)
+        self._snapshot_side = torch.ones(self.slots, rows, device=self.device)
+        if rows:
+            seats, shown = torch.from_numpy(gather).to(self.device).flatten(), self._snapshot_obs.flatten(0, 1)
+            self._write_snapshot_obs = self._reader(seats, shown, self._snapshot_side.flatten())
         self._scatter = torch.from_numpy(scatter).to(self.device)
         index = torch.from_numpy(place).to(self.device)
         self._noise = (
