@@ -39,7 +39,8 @@ def test_the_strong_one_beats_the_one_that_it_began_with():
 @pytest.mark.parametrize("bot", BOTS)
 def test_the_released_policy_of_random_physics_beats(name, bot):
     setting = MatchSettings(ranges=ranges("full"))
-    results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=400, seed=20, setting=setting)
+    # 400 games are too few here: on another CPU, whose sums round differently, all of them take another course.
+    results = play(Policy.load(RELEASED / f"{name}.pt"), bot, games=1200, seed=20, setting=setting)
     low, _ = wilson(results.wins, results.games)
     least = LEAST_UNDER_FULL[name].get(bot, 0.95)
     assert low >= least, f"{results.wins} wins, {results.draws} draws, {results.losses} losses against {bot}"
