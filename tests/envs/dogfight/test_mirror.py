@@ -1,5 +1,8 @@
 """Seen in the mirror, a match is another legal match: the same game, and the same actions with the turn reversed."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -87,6 +90,19 @@ def test_a_reader_writes_the_rows_that_it_was_made_for_as_they_are_then(rule_set
         assert torch.equal(shown, expected)
         assert torch.equal(side, sides)
     assert {float(value) for value in mirror.show(flat)[1]} == {-1.0, 1.0}
+
+
+def test_a_reader_holds_its_tensors_and_nothing_else_does():
+    """The kernel gets plain addresses: memory that was freed would be read without an error."""
+    rows = torch.tensor([1, 0])
+    held = weakref.ref(rows)
+    read = Mirror("classic", 59).reader(torch.zeros(2, 59), rows, torch.zeros(2, 59), torch.zeros(2))
+    del rows
+    gc.collect()
+    assert held() is not None
+    del read
+    gc.collect()
+    assert held() is None
 
 
 def test_no_rows_are_none():
