@@ -106,6 +106,8 @@ class EndpointConfig:
     structured: str = option("tokens", STRUCTURED)
     """Constraint on answers: a grammar of token ids (vLLM with guidance), a choice for each line, a regex for all of
     them, or none."""
+    max_tokens: int = option(0, "[0, 1000000]")
+    """Most tokens of an answer, reasoning included; 0 allows what the longest orders need."""
     logprobs: int = option(20, "[1, 10000]")
     """Alternatives requested per token; vLLM's --max-logprobs bounds it."""
     concurrency: int = option(16, "[1, 1024]")

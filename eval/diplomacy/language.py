@@ -8,7 +8,7 @@ the same random draws in every pair, whatever the rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from sparring.agents.llm.endpoint.backend import EndpointBackend
+from sparring.agents.llm.endpoint.meter import fallbacks_of
 from sparring.agents.llm.transformers_backend import TransformersBackend
 from sparring.configs.core.errors import InputError
 from sparring.envs.diplomacy.batch import DiplomacyBatch
@@ -59,6 +60,7 @@ def play_language(options: DiplomacyOptions, player: LanguagePlayer, device: str
     ends: list[Ends] = []
     try:
         for end in _rounds(options, player, cells, played, (device, threads)):
+            refuse_fallbacks(served(player).get("endpoint", {}))
             ends.append(end)
     except (InputError, KeyboardInterrupt) as error:
         played.cut = error
@@ -124,6 +126,12 @@ def served(player: LanguagePlayer) -> dict[str, dict[str, float]]:
         if isinstance(backend, EndpointBackend):
             metrics |= backend.metrics()
     return {"endpoint": metrics} if metrics else {}
+
+
+def refuse_fallbacks(metrics: Mapping[str, float]) -> None:
+    """Raise `InputError` if none of a server's decisions is its own: such games say nothing about its model."""
+    if metrics and 0 < metrics["endpoint/decisions"] == metrics["endpoint/fallbacks"]:
+        raise InputError(f"endpoint: {fallbacks_of(metrics)}; the games are not the model's")
 
 
 def _ends(batch: DiplomacyBatch, cells: int) -> Ends:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from sparring.agents.llm.endpoint.meter import fallbacks_of
 from sparring.curriculum.league.reference_players import reference_table
 from sparring.envs.diplomacy.board.board import POWERS
 from sparring.envs.diplomacy.board.codes import NUM_POWERS
@@ -112,8 +113,7 @@ def _served(metrics: Mapping[str, float]) -> str:
     """Return how often the fallback replaced a server."""
     if not metrics:
         return ""
-    decisions, fallbacks = (int(metrics[f"endpoint/{name}"]) for name in ("decisions", "fallbacks"))
-    return f" {fallbacks} of {decisions} decisions were not the server's but the fallback: hold, or WAIVE."
+    return f" {fallbacks_of(metrics)}."
 
 
 def _sides(rows: Sequence[tuple[str, str, Side]]) -> list[str]:

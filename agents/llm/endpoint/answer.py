@@ -8,15 +8,23 @@ vLLM adds token ids (`return_token_ids`) and names the alternatives of every tok
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sparring.agents.llm.endpoint.failure import EndpointError
+from sparring.envs.text import without_reasoning
 
 FORBIDDEN = -9000.0
 """Log-probabilities below this are minus infinity."""
+DONE = "[DONE]"
+"""Last event of a streamed answer."""
 CUT = "length"
+CUT_NAMES = (CUT, "max_tokens", "MAX_TOKENS")
+"""Names of the same reason in servers of other makers."""
+QUOTED = 300
+"""Characters of a server's message that are quoted in errors."""
 LARGEST_ID = 1 << 31
 Hide = Callable[[str], str]
 
@@ -25,9 +33,9 @@ Hide = Callable[[str], str]
 class Answer:
     """One completion.
 
-    Attributes: `text`, without the key; `finish`, `CUT` or empty; `prompt_ids` and `token_ids`, if returned;
-    `alternatives`, for every token the possible ids and their log-probabilities, if returned; `prompt_tokens`,
-    `completion_tokens` and `cached_tokens`, 0 if not returned.
+    Attributes: `text`, without the key and without reasoning; `finish`, empty or `CUT`, also for reasoning without an
+    end; `prompt_ids` and `token_ids`, if returned; `alternatives`, for every token the possible ids and their
+    log-probabilities, if returned; `prompt_tokens`, `completion_tokens` and `cached_tokens`, 0 if not returned.
 
     """
 
@@ -46,14 +54,15 @@ def read_answer(data: Mapping[str, Any], hide: Hide) -> Answer:
     choices = data.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, Mapping):
+        if data.get("error"):
+            said = hide(json.dumps(data["error"], ensure_ascii=False))[:QUOTED]
+            raise EndpointError("malformed", f"the answer is an error: {said}")
         raise EndpointError("malformed", f"the answer has no choices, only {', '.join(map(str, data))[:100]}")
-    text = _of(choice, "message", "content") if "message" in choice else choice.get("text")
-    if not isinstance(text, str | None):
-        raise EndpointError("malformed", f"the answer's text is of type {type(text).__name__}")
+    text, unfinished = without_reasoning(_text(choice))
     tokens = _ids(choice.get("token_ids"))
     return Answer(
-        hide(text or ""),
-        CUT if choice.get("finish_reason") == CUT else "",
+        hide(text),
+        CUT if unfinished or choice.get("finish_reason") in CUT_NAMES else "",
         _ids(choice.get("prompt_token_ids")),
         tokens,
         _alternatives(_of(choice, "logprobs", "top_logprobs"), tokens),
@@ -61,6 +70,25 @@ def read_answer(data: Mapping[str, Any], hide: Hide) -> Answer:
         _count(_of(data, "usage", "completion_tokens")),
         _count(_of(data, "usage", "prompt_tokens_details", "cached_tokens")),
     )
+
+
+def joined(events: Sequence[Any]) -> dict[str, Any]:
+    """Return the answer of a server that streams it, with the whole text of its first choice, in one piece.
+
+    Raises `EndpointError` for events without an end.
+    """
+    text, finish, usage = "", None, None
+    for event in events:
+        if _of(event, "error"):
+            return dict(event)
+        usage = _of(event, "usage") or usage
+        choices = _of(event, "choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, Mapping) and not choice.get("index"):
+                text, finish = text + _text(choice), choice.get("finish_reason") or finish
+    if finish is None and events[-1:] != [DONE]:
+        raise EndpointError("connection", "the answer is streamed, and hangs up before the end")
+    return {"choices": [{"text": text, "finish_reason": finish}], "usage": usage}
 
 
 def model_names(data: Mapping[str, Any], hide: Hide) -> list[str]:
@@ -73,6 +101,18 @@ def model_names(data: Mapping[str, Any], hide: Hide) -> list[str]:
             "malformed", "the key is the name of a model; give the model's as endpoint.model", again=False
         )
     return texts
+
+
+def _text(choice: Mapping[str, Any]) -> str:
+    """Return the text of a choice, or of its parts that are text; empty where there is none, as in a call of a tool."""
+    within = next((name for name in ("message", "delta") if name in choice), None)
+    text = _of(choice, within, "content") if within else choice.get("text")
+    if isinstance(text, list) and all(isinstance(part, Mapping) for part in text):
+        shown = [part.get("text") for part in text if part.get("type", "text") in ("text", "output_text")]
+        return "".join(part for part in shown if isinstance(part, str))
+    if not isinstance(text, str | None):
+        raise EndpointError("malformed", f"the answer's text is of type {type(text).__name__}")
+    return text or ""
 
 
 def _of(value: Any, *path: str) -> Any:

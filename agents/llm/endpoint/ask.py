@@ -75,7 +75,8 @@ class Asker:
         else:
             body["prompt"] = question.prompt
         if question.structured is None and not by_id:
-            return {**body, "stop": [self._closing]}
+            # A conversation ends by itself, and reasoning that names the closing tag must not end there.
+            return body if self._config.api == "chat" else {**body, "stop": [self._closing]}
         if question.structured is not None:
             body["structured_outputs"] = question.structured
         return body | WHOLE_DISTRIBUTION | ({"logprobs": self._config.logprobs, **BY_ID} if by_id else {})

@@ -117,7 +117,7 @@ class EndpointBackend:
 
         self._asker.find_model(until)
         self._spelling, reason = checked_spelling(self._config, self._temperature, tokenizer, self._format, put)
-        self._writer = Writer(self._config.structured, self._spelling)
+        self._writer = Writer(self._config.structured, self._spelling, self._config.max_tokens)
         self._judge = Judge(self._format, self._spelling, self.meter, self._config.logprobs, reason)
         if self._spelling and not reason:
             prompt, menu = self._spelling.prompt(self._format.opening), self._format.trial

@@ -40,8 +40,9 @@ class Judge:
         if reading.complete:
             reason = self.reason or "its tokens are not those in which the tokenizer writes the same lines"
             return Decision(reading.chosen, why_inexact=reason)
-        self._meter.add(f"errors/{_problem(writing)}")
-        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact="the answer is not legal")
+        problem = _problem(writing)
+        self._meter.add(f"errors/{problem}")
+        return Decision(reading.chosen, finish_reason=FALLBACK, why_inexact=f"the answer is {problem}")
 
     def fallback(self, choices: Menu | FreeText, reason: str) -> Decision:
         """Return a legal decision for a request without an answer."""
@@ -63,6 +64,6 @@ class Judge:
 
 
 def _problem(writing: Writing) -> str:
-    if not writing.text.strip():
-        return "empty"
-    return "truncated" if writing.cut else "illegal"
+    if writing.cut:
+        return "truncated"  # also if all of it was reasoning, which some servers send apart from the text
+    return "illegal" if writing.text.strip() else "empty"

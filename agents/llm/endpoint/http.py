@@ -19,14 +19,13 @@ from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from sparring.agents.llm.endpoint.answer import DONE, QUOTED, joined
 from sparring.agents.llm.endpoint.failure import EndpointError, of_status
 from sparring.agents.llm.endpoint.key import Key
 from sparring.configs.core.errors import one_line
 
 LARGEST = 8 << 20
 """Bytes of an answer; a longer one is rejected before it is read completely."""
-QUOTED = 300
-"""Characters of a server's message that are quoted in errors."""
 DIGITS = 20
 """Of a whole number in an answer; ids and counts have fewer, and Python reads none of more than 4,300."""
 Read = TypeVar("Read")
@@ -69,7 +68,7 @@ class Client:
             text = f"{where} answers {response.status} {one_line(said[: 8 * QUOTED])[:QUOTED]}"
             raise of_status(response.status, text, response.getheader("Retry-After"))
         try:
-            answer = json.loads(content.decode("utf-8"), parse_int=_whole)
+            answer = _parsed(content.decode("utf-8-sig"))
         except _NumberError as error:
             raise EndpointError("malformed", f"{where} sends {error}") from None
         except (ValueError, RecursionError) as error:
@@ -131,6 +130,14 @@ class Client:
 
 class _NumberError(ValueError):
     """A number in an answer with too many digits."""
+
+
+def _parsed(text: str) -> Any:
+    """Return the JSON of an answer; events, which some servers send unasked, are joined."""
+    if not text.startswith(("data:", "event:", "id:", ":")):
+        return json.loads(text, parse_int=_whole)
+    said = (line.removeprefix("data:").strip() for line in text.splitlines() if line.startswith("data:"))
+    return joined([DONE if event == DONE else json.loads(event, parse_int=_whole) for event in said if event])
 
 
 def _whole(digits: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
@@ -44,3 +44,15 @@ class Meter:
         """Return every total under `endpoint/`."""
         with self._lock:
             return {f"endpoint/{count}": total for count, total in self._totals.items()}
+
+
+def fallbacks_of(metrics: Mapping[str, float]) -> str:
+    """Return how many decisions are fallbacks, the errors behind them, retried ones included, and what to do."""
+    counts = {name: int(metrics[f"endpoint/{name}"]) for name in COUNTS}
+    errors = sorted((-counts[f"errors/{kind}"], kind) for kind in (*KINDS, *PROBLEMS) if counts[f"errors/{kind}"])
+    why = f" ({', '.join(f'{-count} {kind}' for count, kind in errors)})" if errors else ""
+    hint = "; give a truncated answer more room with endpoint.max_tokens" if counts["errors/truncated"] else ""
+    return (
+        f"{counts['fallbacks']} of {counts['decisions']} decisions were not the server's but the fallback: hold, or"
+        f" WAIVE{why}{hint}"
+    )

@@ -54,10 +54,13 @@ class Writing:
 
 
 class Writer:
-    """Requester of decisions; `structured` is tokens, choice, regex or none, and `tokens` needs a spelling."""
+    """Requester of decisions; `structured` is tokens, choice, regex or none, and `tokens` needs a spelling.
 
-    def __init__(self, structured: str, spelling: Spelling | None) -> None:
-        self.structured, self._spelling = structured, spelling
+    `max_tokens` bounds each answer; 0 allows what the longest legal one needs.
+    """
+
+    def __init__(self, structured: str, spelling: Spelling | None, max_tokens: int = 0) -> None:
+        self.structured, self._spelling, self._max_tokens = structured, spelling, max_tokens
         self._end = spelling.end if spelling else None
 
     def write(self, prompt: str | list[int], choices: Menu | FreeText, seed: int, put: Put) -> Writing:
@@ -78,9 +81,9 @@ class Writer:
         return decision_regex(choices) if self.structured == "regex" else None
 
     def _most_tokens(self, choices: Menu) -> int:
-        """Return the token limit of an answer: at most one per character of the longest, and one for the end."""
+        """Return the token limit of an answer: the given one, or one per character of the longest and for the end."""
         room = ROOM if self.structured == "none" else 1
-        return choices.lines * (choices.longest + 1) + room
+        return self._max_tokens or choices.lines * (choices.longest + 1) + room
 
     def _write_lines(self, prompt: str | list[int], choices: Menu, seed: int, put: Put) -> Writing:
         """Write line by line, until one is not legal; earlier lines are part of the next line's prompt."""
@@ -102,7 +105,7 @@ class Writer:
     ) -> Option | None:
         """Request one line; return its option, None if it is not in the menu."""
         longest = max(len(option.text) for option in menu)
-        question = Question(prompt, line_choice(menu), longest + 2, seed)
+        question = Question(prompt, line_choice(menu), self._max_tokens or longest + 2, seed)
         answer = put(question)
         chosen = next((option for option in menu if option.text == answer.text.strip()), None)
         if chosen is not None:

@@ -5,8 +5,8 @@
     </orders>
 
 `TextFormat.write` makes that text from chosen options. `parse` converts any text to a legal answer: orders in any
-notation of `notation.py`, one per line; the first for a unit counts. Missing lines are filled in with the first option
-of a unit, in winter with the first units still to be disbanded, or with WAIVE.
+notation of `notation.py`, one per line, after a model's reasoning; the first for a unit counts. Missing lines are
+filled in with the first option of a unit, in winter with the first units still to be disbanded, or with WAIVE.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparring.envs.diplomacy.orders.choices import WAIVE, Choices
 from sparring.envs.diplomacy.orders.listing import find
 from sparring.envs.diplomacy.orders.notation import OrderError, read_order
 from sparring.envs.diplomacy.orders.submit import Line
-from sparring.envs.text import Option
+from sparring.envs.text import Option, without_reasoning
 
 OPENING, CLOSING = "<orders>\n", "</orders>"
 MOST_LINES, LONGEST_LINE, LONGEST_TEXT = 100, 100, 20_000
@@ -75,7 +75,7 @@ def chosen_by(orders: np.ndarray, choices: Choices) -> tuple[Option, ...]:
 def parse(text: str, choices: Choices) -> Reading:
     """Parse any completion; never raises, and takes no longer for 10 MB than for a page."""
     reader = _CompletionReader(choices)
-    problems = [Line(line, problem) for line in _lines(text) if (problem := reader.take(line))]
+    problems = [Line(line, problem) for line in _lines(without_reasoning(text)[0]) if (problem := reader.take(line))]
     chosen, extracted = reader.answer()
     return Reading(chosen, choices.lines, extracted, tuple(problems))
 

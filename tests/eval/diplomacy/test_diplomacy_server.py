@@ -33,15 +33,35 @@ def test_a_server_plays_and_its_answers_are_counted(tmp_path):
 
 
 def test_fallbacks_are_said(tmp_path):
-    """The model on the server writes nonsense unless it is held to the rules."""
-    with server() as running:
-        code, file = evaluated(running.url, tmp_path, *NO_MASK)
+    """Two of all answers are unusable: the table counts them by cause and names the option."""
+    with server(faults=["only_reasoning", "illegal"]) as running:
+        options = ["endpoint.structured=regex", "endpoint.model=toy"]
+        code, file = evaluated(running.url, tmp_path, "--set", *options)
     assert code == 0
     counted = json.loads(file.read_text())["language_model"]["endpoint"]
-    assert counted["endpoint/fallbacks"] == counted["endpoint/decisions"] > 0
-    fallbacks = int(counted["endpoint/fallbacks"])
-    said = f"{fallbacks} of {fallbacks} decisions were not the server's but the fallback"
-    assert said in (tmp_path / "diplomacy.md").read_text().replace("\n", " ")
+    assert counted["endpoint/fallbacks"] == 2
+    decisions = int(counted["endpoint/decisions"])
+    said = (
+        f" 2 of {decisions} decisions were not the server's but the fallback: hold, or WAIVE (1 illegal, 1 truncated);"
+    )
+    text = (tmp_path / "diplomacy.md").read_text().replace("\n", " ")
+    assert said in text
+    assert "endpoint.max_tokens" in text
+
+
+@pytest.mark.parametrize(
+    ("always", "why"), [("only_reasoning", "truncated); give"), ("illegal", "illegal); the games are not the model's")]
+)
+def test_games_of_fallbacks_alone_are_an_error(always, why, tmp_path, capsys):
+    """They would be those of units that hold; nothing is written, and the first round is enough to know."""
+    with server(always=always) as running:
+        code, _ = evaluated(running.url, tmp_path, *NO_MASK, "endpoint.model=toy", "--games", "700")
+        asked = len(running.bodies)
+    assert code == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"eval/run.py: endpoint: {asked} of {asked} decisions were not the server's")
+    assert why in line
+    assert not list(tmp_path.glob("*"))
 
 
 def test_a_server_that_is_down_is_one_line(tmp_path, capsys):

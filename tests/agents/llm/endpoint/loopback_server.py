@@ -257,6 +257,25 @@ class _Handler(BaseHTTPRequestHandler):
     def _empty(self, _):
         self._text("")
 
+    def _only_reasoning(self, _):
+        message = {"role": "assistant", "content": None, "reasoning_content": "Paris could move, or hold. " * 9}
+        self._reply(200, {"choices": [{"message": message, "finish_reason": "length"}]})
+
+    def _with_a_mark(self, body):
+        self._reply(200, b"\xef\xbb\xbf" + json.dumps(self.loopback.model.complete(body)).encode())
+
+    def _streamed(self, body):
+        (choice,) = self.loopback.model.complete(body)["choices"]
+        parts = [{**choice, "text": letter, "finish_reason": None} for letter in choice["text"]]
+        self._events([*parts, {**choice, "text": ""}])
+
+    def _half_streamed(self, _):
+        self._events([{"index": 0, "text": "A PAR - BUR", "finish_reason": None}])
+
+    def _events(self, choices):
+        events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices]
+        self._reply(200, ": ping\n\n".join(["", *events]).encode())
+
     def _rambling(self, _):
         self._text("As a language model I cannot order armies. " * 100_000)  # 4 MB
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.agents.llm.endpoint.answer import Answer, model_names
+from sparring.agents.llm.endpoint.answer import DONE, Answer, joined, model_names
 from sparring.agents.llm.endpoint.answer import read_answer as read_and_hide
 from sparring.agents.llm.endpoint.failure import EndpointError
 
@@ -45,6 +45,56 @@ def test_a_conversation():
 
 def test_a_message_without_words_is_empty():
     assert read_answer({"choices": [{"message": {"content": None}}]}).text == ""
+    calls = [{"type": "function", "function": {"name": "orders", "arguments": "{}"}}]
+    assert read_answer({"choices": [{"message": {"content": None, "tool_calls": calls}}]}) == Answer("", "")
+
+
+ORDER, OTHER = "A PAR - BUR", "A PAR - PIC"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "finish"),
+    [
+        *((f"<{tag}>{OTHER}</{tag}>{ORDER}", ORDER, "") for tag in ("think", "thinking", "reasoning", "Think")),
+        (f"[THINK]{OTHER}[/THINK]{ORDER}", ORDER, ""),
+        (f"{OTHER}</think>{ORDER}", ORDER, ""),  # the tag that opens it is part of the prompt
+        (f"<think>{OTHER}</think>no<think>{OTHER}</think>{ORDER}", ORDER, ""),
+        (f"<think>a <think> b</think>{OTHER}</think>{ORDER}", ORDER, ""),
+        (f"<think>\n{OTHER}", "", "length"),
+        (f"<think>{OTHER}</think>{ORDER}<think>{OTHER}", ORDER, "length"),
+        (f"<|channel|>analysis<|message|>{OTHER}<|end|><|start|>assistant", "", "length"),
+        (
+            f"<|channel|>analysis<|message|>{OTHER}<|end|><|start|>assistant<|channel|>final<|message|>{ORDER}<|return|>",
+            ORDER,
+            "",
+        ),
+        (f"analysis{OTHER}assistantfinal{ORDER}", ORDER, ""),
+        (f"I think: {ORDER}", f"I think: {ORDER}", ""),
+        ([{"type": "thinking", "thinking": [{"text": OTHER}]}, {"type": "text", "text": ORDER}], ORDER, ""),
+        ([{"text": "A PAR "}, {"type": "output_text", "text": "- BUR"}], ORDER, ""),
+    ],
+)
+def test_reasoning_is_no_answer_and_without_an_end_it_is_a_truncated_one(text, answer, finish):
+    choice = {"message": {"content": text, "reasoning_content": OTHER}, "finish_reason": "stop"}
+    assert read_answer({"choices": [choice]}) == Answer(answer, finish)
+
+
+def test_an_error_in_place_of_an_answer_is_quoted():
+    with pytest.raises(EndpointError, match="the model is loading"):
+        read_answer({"error": {"message": "the model is loading", "code": 503}})
+
+
+def test_events_are_one_answer():
+    """By hand, as streamed by servers: the first choice in parts, numbers of tokens last; without an end it is none."""
+    parts = [{"index": 0, "delta": {"role": "assistant", "content": text}} for text in ("A PAR", None, " - BUR")]
+    events = [{"choices": [part]} for part in parts]
+    ended = [{"choices": [{"index": 1, "delta": {"content": OTHER}}]}, {"choices": [], "usage": {"prompt_tokens": 2}}]
+    cut = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
+    assert read_answer(joined([*events, *ended, DONE])) == Answer(ORDER, "", prompt_tokens=2)
+    assert read_answer(joined([*events, cut])) == Answer(ORDER, "length")
+    assert read_answer(joined([{"choices": [{"text": ORDER, "finish_reason": "stop"}]}])) == Answer(ORDER, "")
+    with pytest.raises(EndpointError, match="hangs up before the end"):
+        joined(events)
 
 
 @pytest.mark.parametrize(

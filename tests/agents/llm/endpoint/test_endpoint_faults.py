@@ -16,6 +16,7 @@ from tests.agents.llm.endpoint.loopback_model import byte_tokenizer
         ("dropping", "connection"),
         ("half", "connection"),
         ("truncated", "malformed"),
+        ("half_streamed", "connection"),
         ("not_utf8", "malformed"),
         ("a_list", "malformed"),
         ("without_choices", "malformed"),
@@ -42,6 +43,7 @@ def test_what_passes_is_tried_again(fault, count):
     ("fault", "count"),
     [
         *(("illegal", "illegal"), ("cut", "truncated"), ("empty", "empty"), ("rambling", "illegal")),
+        ("only_reasoning", "truncated"),
         *(("refusing", "refused"), ("busy_for_an_hour", "rate_limited")),
     ],
 )
@@ -56,6 +58,22 @@ def test_what_does_not_pass_becomes_a_fallback_of_that_name(fault, count):
     assert counts[f"endpoint/errors/{count}"] == counts["endpoint/fallbacks"] == 1
     assert counts["endpoint/retries"] == 0
     assert decisions[0].why_inexact
+
+
+@pytest.mark.parametrize("form", ["streamed", "with_a_mark"])
+def test_other_forms_of_an_answer_are_read(form):
+    asked = requests(1)
+    with server(faults=[form]) as host, endpoint(host, structured="regex") as backend:
+        (decision,) = backend.decide(asked)
+        assert backend.metrics()["endpoint/requests"] == 1 + 1  # with that for the model's name
+    assert decision.finish_reason == STOP
+    assert legal(asked[0], decision)
+
+
+def test_a_limit_of_tokens_is_that_of_every_answer():
+    with server() as host, endpoint(host, structured="none", max_tokens=4096) as backend:
+        backend.decide(requests(2))
+        assert [body["max_tokens"] for body in host.bodies] == [4096, 4096]
 
 
 def test_a_fallback_holds_what_was_not_ordered_and_keeps_what_was():

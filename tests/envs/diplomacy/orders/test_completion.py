@@ -60,6 +60,7 @@ def test_a_completion_is_lines_and_the_closing_tag():
         "<orders>\nA PAR S A MAR - BUR\nA MAR - BUR\nF BRE H\n</orders>\nThat is all. A PAR H",
         "I think: A PAR H\n<orders>\n1. army marseilles -> burgundy\n2. fleet Brest holds\n- A PAR S MAR - BUR",
         "a mar-bur; f bre h; a par s a mar - bur",
+        "<think>\nA PAR - PIC\nF BRE - ENG\nbut no.\n</think>\nA MAR - BUR\nF BRE H\nA PAR S A MAR - BUR",
     ],
 )
 def test_orders_are_found_in_any_wording(text):
@@ -80,7 +81,9 @@ def test_lines_that_cannot_be_taken_are_named_and_the_first_option_stands_in():
     ]
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "</orders>\nA PAR H", "I surrender.", "\x00\ud800", "WAIVE"])
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "</orders>\nA PAR H", "I surrender.", "\x00\ud800", "WAIVE", "<think>\nA PAR - BUR"]
+)
 def test_an_answer_without_orders_is_empty(text):
     reading = parse(text, MOVES)
     assert reading.empty
