@@ -12,7 +12,7 @@ from typing import Protocol
 import chess
 
 from sparring.envs.chess.analysis_text import MOST_MOVES, Analysis, read_analysis, read_analysis_prompt
-from sparring.envs.chess.positions import collapse, read_legal_move, read_position
+from sparring.envs.chess.positions import collapse, possible_position, read_legal_move
 
 BEST_SHARE, CANDIDATES_SHARE, EVALUATIONS_SHARE = 0.5, 0.3, 0.2
 BAD_PROMPT = -0.5
@@ -50,8 +50,8 @@ class AnalysisScore:
 
 def score_analysis(prompt: str, answer: str, truth: Truth) -> AnalysisScore:
     """Score an answer to a prompt; never raises for any text. No engine is asked about an impossible position."""
-    board = read_position(read_analysis_prompt(prompt))
-    if board is None or not board.is_valid():
+    board = possible_position(read_analysis_prompt(prompt))
+    if board is None:
         return AnalysisScore(BAD_PROMPT)
     found = read_analysis(collapse(answer))
     top = [move for move, _ in truth.top_moves(board, MOST_MOVES)]

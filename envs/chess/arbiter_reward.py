@@ -12,7 +12,15 @@ import chess
 
 from sparring.envs.chess.analysis_text import LONGEST_ANSWER
 from sparring.envs.chess.arbiter_text import read_arbiter_prompt, split_answer, true_transition
-from sparring.envs.chess.positions import FIELDS, UCI, collapse, read_legal_move, read_position, same_position
+from sparring.envs.chess.positions import (
+    FIELDS,
+    UCI,
+    collapse,
+    possible_position,
+    read_legal_move,
+    read_position,
+    same_position,
+)
 
 BAD_PROMPT, ILLEGAL_PROMPT = -0.5, -0.8
 SAME, OTHER_NUMBER, DIFFERENT = 0.5, -0.3, -0.7
@@ -38,7 +46,7 @@ class TransitionScore:
 def score_transition(prompt: str, answer: str) -> TransitionScore:
     """Score an answer to a prompt; never raises for any text."""
     question = read_arbiter_prompt(prompt)
-    board = read_position(question.fen) if question else None
+    board = possible_position(question.fen) if question else None
     if question is None or board is None or not UCI.fullmatch(question.move):
         return TransitionScore(BAD_PROMPT)
     if read_legal_move(board, question.move) is None:

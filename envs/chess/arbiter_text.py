@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import chess
 
-from sparring.envs.chess.positions import FIELDS, read_legal_move, read_position
+from sparring.envs.chess.positions import FIELDS, check_position, read_legal_move
 
 SEPARATOR = "+"
 HISTORY = 10
@@ -68,11 +68,9 @@ def true_transition(fen: str, uci: str) -> Transition:
     """Return what follows by the rules; an illegal move leaves the position unchanged.
 
     The game ends without claims: mate, stalemate, insufficient material, 75 moves. A fivefold repetition takes more
-    moves than a history has, so it cannot be seen. Raises `ValueError` for a FEN that python-chess rejects.
+    moves than a history has, so it cannot be seen. Raises `InputError` for an impossible position.
     """
-    board = read_position(fen)
-    if board is None:
-        raise ValueError(f"{fen!r} is no position in Forsyth-Edwards notation")
+    board = check_position(fen)
     move = read_legal_move(board, uci)
     if move is None:
         return Transition(fen, ILLEGAL, "0", "1")

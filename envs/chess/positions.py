@@ -1,4 +1,8 @@
-"""Positions and moves as text: FEN and UCI, with one comparison of positions for rewards and evaluations alike."""
+"""Positions and moves as text: FEN and UCI, with one check and one comparison of positions for all who use them.
+
+Every position from outside passes `check_position`: those of options, files and prompts must be able to occur in a game
+of standard chess. `chess.Board` alone accepts two kings, and drops the castling rights of Chess960 without a word.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,63 @@ import re
 
 import chess
 
+from sparring.configs.core.errors import InputError
+
 FIELDS = 6
 """Fields of a FEN: board, turn, castling, en passant, half-move clock, full-move number."""
 UCI = re.compile(r"[a-h][1-8][a-h][1-8][qrbnQRBN]?")
 """A move as text. A capital promotion letter is read, but names no legal move."""
+SHOWN = 100
+"""Characters of a FEN in messages; none is longer."""
+GIVE = "give a position that can occur in standard chess, as FEN"
 
 
 def read_position(fen: str) -> chess.Board | None:
-    """Return the position, or None if python-chess rejects the FEN; missing fields take its defaults."""
+    """Return the position that an answer writes, also an impossible one, or None if python-chess rejects the FEN."""
     try:
         return chess.Board(fen)
     except ValueError:
+        return None
+
+
+def check_position(fen: str, named: str = "position", *, playable: bool = False) -> chess.Board:
+    """Return the position of a FEN; raises `InputError`, with what is `named`, if it is impossible.
+
+    Args:
+        fen: the text; missing fields take python-chess's defaults.
+        named: where it comes from, for the message.
+        playable: refuse also a position in which the game is over.
+
+    """
+    named = f"{named} {fen[:SHOWN]!r}"
+    try:
+        board = chess.Board(fen)
+    except ValueError as error:
+        raise InputError(f"{named}: is no FEN ({str(error)[:SHOWN]}); {GIVE}") from error
+    refuse_impossible(board, named)
+    if playable and (outcome := board.outcome()):
+        raise InputError(f"{named}: the game is over ({outcome.termination.name.lower()}); {GIVE}")
+    return board
+
+
+def refuse_impossible(board: chess.Board, named: str = "") -> None:
+    """Raise `InputError` for a position, called `named` in it, that no game of standard chess has."""
+    status = board.status()
+    if status == chess.STATUS_BAD_CASTLING_RIGHTS and not board.chess960:
+        board = board.copy(stack=False)
+        board.chess960 = True
+        status &= board.status()  # none is left of a position of Chess960
+    faults = ", ".join(flag.name.lower() for flag in chess.Status if flag and flag in status and flag.name)
+    why = f"is impossible ({faults})" if faults else "is of Chess960, which is not played" if board.chess960 else ""
+    if why:
+        raise InputError(f"{named or f'position {board.fen()!r}'}: {why}; {GIVE}")
+
+
+def possible_position(fen: str) -> chess.Board | None:
+    """Return the position of a FEN, None if `check_position` refuses it."""
+    try:
+        return check_position(fen)
+    except InputError:
         return None
 
 

@@ -23,7 +23,7 @@ from sparring.envs.chess.arbiter_text import HISTORY
 from sparring.envs.chess.data.games import PositionRecord
 from sparring.envs.chess.data.samples import check_analysis
 from sparring.envs.chess.data.splits import SPLITS, ChessPositions
-from sparring.envs.chess.positions import read_legal_move, read_position
+from sparring.envs.chess.positions import check_position, read_legal_move
 
 MANIFEST = "manifest.json"
 MAKE = "make it with `python -m sparring.envs.chess.data out=FOLDER`"
@@ -95,9 +95,7 @@ def _read(line: str, place: str) -> tuple[PositionRecord, Analysis | None]:
         label = analysis and Analysis(tuple(analysis["moves"]), tuple(analysis["evaluations"]), analysis["best"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{place}: is no position with its move and history; {MAKE}") from error
-    board = read_position(str(record.fen))
-    if board is None:
-        raise InputError(f"{place}: {record.fen!r} is no FEN; python-chess writes one with `Board.fen()`")
+    board = check_position(str(record.fen), f"{place}: position")
     if read_legal_move(board, str(record.move)) is None or record.history[-1:] != (record.move,):
         raise InputError(f"{place}: the move {record.move!r} is illegal in {record.fen!r} or missing in the history")
     if len(record.history) > HISTORY:

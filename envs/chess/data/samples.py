@@ -13,7 +13,7 @@ from sparring.configs.core.errors import InputError
 from sparring.envs.chess.analysis_text import MOST_MOVES, Analysis, analysis_prompt, write_analysis
 from sparring.envs.chess.arbiter_text import ArbiterQuestion, arbiter_prompt, true_transition, write_transition
 from sparring.envs.chess.data.games import PositionRecord
-from sparring.envs.chess.positions import read_legal_move, read_position
+from sparring.envs.chess.positions import check_position, read_legal_move
 
 ANALYSIS, ARBITER = "P", "A"
 
@@ -70,9 +70,7 @@ def check_analysis(fen: str, analysis: Analysis) -> None:
 
     Raises `InputError` naming the position.
     """
-    board = read_position(fen)
-    if board is None:
-        raise InputError(f"position {fen!r}: is no FEN; python-chess writes one with `Board.fen()`")
+    board = check_position(fen)
     moves, values = analysis.moves, analysis.evaluations
     illegal = [move for move in moves if read_legal_move(board, move) is None]
     if illegal:

@@ -18,8 +18,9 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.status import say
 from sparring.envs.chess.engines.builtin_search import DEPTH, VERSION, BuiltInSearch
 from sparring.envs.chess.engines.line_cache import LineCache
-from sparring.envs.chess.engines.lines import Line, Searcher, refuse_impossible, value_when_over
+from sparring.envs.chess.engines.lines import Line, Searcher, value_when_over
 from sparring.envs.chess.engines.uci_process import INSTALL, UciProcess, find_stockfish
+from sparring.envs.chess.positions import refuse_impossible
 
 BUILT_IN = "builtin"
 """Path that selects the built-in search."""

@@ -6,8 +6,6 @@ from typing import Protocol
 
 import chess
 
-from sparring.configs.core.errors import InputError
-
 Line = tuple[str, float]
 MATE_SCORE = 10000
 """Centipawns."""
@@ -28,11 +26,3 @@ def value_when_over(board: chess.Board) -> float | None:
     if any(board.generate_legal_moves()):
         return None
     return -MATE_SCORE / 100 if board.is_check() else 0.0
-
-
-def refuse_impossible(board: chess.Board) -> None:
-    """Raise `InputError` for a position that no engine can search, such as one without a king."""
-    status = board.status()
-    if status is not chess.STATUS_VALID:
-        faults = ", ".join(flag.name.lower() for flag in chess.Status if flag and flag in status and flag.name)
-        raise InputError(f"position {board.fen()!r}: is impossible ({faults}); give one that can occur in a game")

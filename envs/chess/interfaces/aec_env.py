@@ -17,7 +17,7 @@ from pettingzoo import AECEnv
 
 from sparring.configs.core.errors import InputError, choose
 from sparring.envs.chess import ENV_ID
-from sparring.envs.chess.positions import read_legal_move, read_position
+from sparring.envs.chess.positions import check_position, read_legal_move
 from sparring.envs.chess.random_games import random_move
 
 AGENTS = ("white", "black")
@@ -129,9 +129,7 @@ class ChessAECEnv(AECEnv[str, Observation, str]):
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Start a game, from `options["fen"]` if given; other keys are ignored. Raises `InputError` for a bad FEN."""
         fen = (options or {}).get("fen", chess.STARTING_FEN)
-        board = read_position(str(fen))
-        if board is None or not board.is_valid() or board.is_game_over():
-            raise InputError(f"options fen={fen!r}: give a possible position with a legal move, as FEN")
+        board = check_position(str(fen), "options fen", playable=True)
         if seed is not None:
             self._draw = np.random.default_rng(seed)
         self.board, self.agents = board, list(AGENTS)

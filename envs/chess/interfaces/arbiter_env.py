@@ -24,6 +24,7 @@ from sparring.envs.chess.arbiter_text import (
     true_transition,
     write_transition,
 )
+from sparring.envs.chess.positions import check_position
 from sparring.envs.chess.random_games import random_move, random_position
 
 LONGEST_PROMPT = 256
@@ -141,9 +142,8 @@ class ChessArbiterEnv(gymnasium.Env[str, str]):
         fen, move = str(options.get("fen", "")), str(options.get("move", ""))
         history = options.get("history", ())
         moves = tuple(history.split() if isinstance(history, str) else map(str, history))
+        check_position(fen, "options fen")
         prompt = arbiter_prompt(ArbiterQuestion(fen, move, moves or (move,)))
         if score_transition(prompt, "").total == BAD_PROMPT or not self.observation_space.contains(prompt):
-            raise InputError(
-                f"options fen={fen!r}, move={move!r}: give a position as FEN and a move in UCI, as in e2e4"
-            )
+            raise InputError(f"options move={move!r}: give a move in UCI, as in e2e4, and a short history")
         return prompt

@@ -19,7 +19,14 @@ from sparring.envs.chess.arbiter_reward import PART_COUNT, score_transition
 from sparring.envs.chess.arbiter_text import read_arbiter_prompt, split_answer, true_transition
 from sparring.envs.chess.data.samples import ANALYSIS
 from sparring.envs.chess.engines.engine import Engine
-from sparring.envs.chess.positions import collapse, edit_similarity, read_legal_move, read_position, same_position
+from sparring.envs.chess.positions import (
+    collapse,
+    edit_similarity,
+    possible_position,
+    read_legal_move,
+    read_position,
+    same_position,
+)
 
 Answer = tuple[str, str, str]
 """Task, prompt and answer."""
@@ -38,7 +45,7 @@ def search_ahead(answers: Sequence[Answer], engine: Engine) -> None:
     """Search all positions that the rewards of `answers` need, in parallel; failures appear when they are used."""
     boards, after = list[chess.Board](), list[chess.Board]()
     for task, prompt, text in answers:
-        board = read_position(read_analysis_prompt(prompt)) if task == ANALYSIS else None
+        board = possible_position(read_analysis_prompt(prompt)) if task == ANALYSIS else None
         if board is not None:
             boards.append(board)
             legal = (read_legal_move(board, move) for move in read_analysis(collapse(text)).moves)
@@ -81,7 +88,7 @@ def arbiter_facts(prompt: str, text: str) -> dict[str, float]:
 
 def analysis_facts(prompt: str, text: str, label: Analysis, truth: Truth) -> dict[str, float]:
     """Compare an answer to the P task with the engine's `label`. Never raises for any text."""
-    board = read_position(read_analysis_prompt(prompt))
+    board = possible_position(read_analysis_prompt(prompt))
     assert board is not None
     found = read_analysis(collapse(text))
     values = {

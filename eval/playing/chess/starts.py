@@ -9,7 +9,8 @@ import chess
 
 from sparring.configs.core.errors import InputError
 from sparring.configs.core.regular_file import open_regular
-from sparring.envs.chess.positions import read_position
+from sparring.configs.core.status import say
+from sparring.envs.chess.positions import check_position
 from sparring.eval.chess.games import ChessGame
 from sparring.eval.chess.records import read_pgn
 from sparring.eval.playing.chess.person_game import YOU
@@ -20,10 +21,7 @@ LARGEST_FILE = 1_000_000
 
 def read_fen(fen: str) -> str:
     """Return the FEN of the position in which games begin, the usual one for ""; raises `InputError`."""
-    board = read_position(fen) if fen else chess.Board()
-    if board is None or not board.is_valid() or board.is_game_over():
-        raise InputError(f"--fen {fen!r}: give a possible position with a legal move, as FEN")
-    return board.fen()
+    return check_position(fen or chess.STARTING_FEN, "--fen", playable=True).fen()
 
 
 def resume_game(path: Path, side: str) -> ChessGame:
@@ -36,9 +34,7 @@ def resume_game(path: Path, side: str) -> ChessGame:
             data = file.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
             raise InputError(f"is larger than {LARGEST_FILE} bytes; give a file with this game only")
-        game = read_pgn(data.decode())
-    except UnicodeDecodeError:
-        raise InputError(f"--resume {path}: is no text in UTF-8") from None
+        game = _first_game(path, data)
     except OSError as error:
         raise InputError(f"--resume {path}: {error.strerror}") from error
     except InputError as error:
@@ -53,3 +49,19 @@ def resume_game(path: Path, side: str) -> ChessGame:
     if person is None:
         raise InputError(f"--resume {path}: names no player {YOU}; say which side you play, as in --side white")
     return replace(game, player_is=not person)
+
+
+def _first_game(path: Path, data: bytes) -> ChessGame:
+    """Return the first game of a file in UTF-8 or Latin-1, and say how many others are refused."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    file = read_pgn(text)
+    count = len(file.games) + len(file.refused)
+    why = f"{len(file.refused)} of {count} games refused; {file.refused[0]}" if file.refused else ""
+    if not file.games:
+        raise InputError(f"holds no game that can be played: {why or 'none with moves in PGN'}")
+    if why:
+        say(f"--resume {path}: {why}")
+    return file.games[0]

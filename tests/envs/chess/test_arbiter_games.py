@@ -26,7 +26,7 @@ GAMES, CHECKED = 2000, 0.02
 PLIES = 50
 STARTS = (
     chess.STARTING_FEN,
-    "4k3/PPPPPPPP/8/8/8/8/pppppppp/4K3 w - - 0 1",
+    "8/PPPPPPPP/8/k7/7K/8/pppppppp/8 w - - 0 1",
     "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1",
     "4k3/1p1p1p1p/8/P1P1P1P1/1p1p1p1p/8/P1P1P1P1/4K3 w - - 0 1",
     "7k/8/8/8/8/8/5q2/K7 b - - 140 300",

@@ -6,12 +6,16 @@ import chess
 import numpy as np
 import pytest
 
+from sparring.configs.core.errors import InputError
 from sparring.envs.chess.analysis_reward import BAD_PROMPT, score_analysis
-from sparring.envs.chess.analysis_text import analysis_prompt
+from sparring.envs.chess.analysis_text import Analysis, analysis_prompt
 from sparring.envs.chess.arbiter_reward import score_transition
 from sparring.envs.chess.arbiter_text import true_transition
+from sparring.envs.chess.data.samples import check_analysis
 from sparring.envs.chess.engines.engine import BUILT_IN, open_engine
 from sparring.envs.chess.engines.uci_process import find_stockfish
+from sparring.envs.chess.interfaces.aec_env import ChessAECEnv
+from sparring.envs.chess.interfaces.arbiter_env import ChessArbiterEnv
 
 REST = "w KQkq - 0 1"
 UNREADABLE = [
@@ -38,7 +42,17 @@ IMPOSSIBLE = [
     f"QQQQQQQQ/QQQQQQQQ/QQQQQQQQ/QQQQQQQQ/QQQQQQQQ/QQQQQQQQ/QQQQQQQQ/QQQQKQQk {REST}",
     "4k3/8/8/8/8/8/8/4K3 w KQkq - 0 1",
     "4k3/8/8/8/8/8/8/4K3 w - e6 0 1",
+    "4k3/8/8/8/8/8/4R3/4K3 w - - 0 1",  # White to move could take the king
+    f"{chess.STARTING_BOARD_FEN[:-1]}Q {REST}",  # the right to castle with a queen
+    f"{chess.STARTING_BOARD_FEN.replace('/8/8/', '/8/P7/', 1)} {REST}",  # nine pawns
+    "bqnrnkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNRNKRB w KQkq - 0 1",  # Chess960
 ]
+REFUSING = {
+    "the A task": lambda fen: true_transition(fen, "e2e4"),
+    "the arbiter environment": lambda fen: ChessArbiterEnv().reset(options={"fen": fen, "move": "a2a3"}),
+    "the game": lambda fen: ChessAECEnv().reset(options={"fen": fen}),
+    "labels": lambda fen: check_analysis(fen, Analysis(("e2e4",), (0.1,), "e2e4")),
+}
 OVER = ["R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"]
 ODD = ["k7/8/8/8/8/8/8/K7 w - - 0 1", "k7/8/8/8/8/8/8/KR6 w - - 150 1", f"{chess.STARTING_BOARD_FEN} w KQkq - 99999 0"]
 ANSWER = "M: e2e4 a1b1 E: 0.3 0.1 B: e2e4"
@@ -66,10 +80,20 @@ def test_the_a_reward_is_defined_for_them(fen, move):
     assert -0.9 <= reward <= -0.5
 
 
-@pytest.mark.parametrize("fen", UNREADABLE)
-def test_what_is_no_position_has_no_transition(fen):
-    with pytest.raises(ValueError, match="is no position in Forsyth-Edwards notation"):
-        true_transition(fen, "e2e4")
+@pytest.mark.parametrize("entrance", REFUSING)
+@pytest.mark.parametrize("fen", [*UNREADABLE, *IMPOSSIBLE])
+def test_they_are_refused_at_every_entrance_in_the_same_words(fen, entrance):
+    """Those on the command line, in folders and in PGN are in the tests of these."""
+    with pytest.raises(InputError, match=r": is (no FEN|impossible|of Chess960).*; give a position that can occur"):
+        REFUSING[entrance](fen)
+
+
+def test_the_a_reward_of_a_position_of_chess960_knows_no_right_answer():
+    """Castling rights that standard chess drops: neither the answer with them nor the one without is rewarded."""
+    prompt = f"A: {IMPOSSIBLE[-1]}+b2b3+b2b3+"
+    for rights in ("KQkq", "-"):
+        answer = f"bqnrnkrb/pppppppp/8/8/8/1P6/P1PPPPPP/BQNRNKRB b {rights} - 0 1+0.001+0+0"
+        assert score_transition(prompt, answer).total == BAD_PROMPT
 
 
 @pytest.mark.parametrize(

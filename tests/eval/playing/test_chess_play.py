@@ -117,9 +117,17 @@ def test_an_illegal_answer_loses_or_is_replaced():
 # ---- where games begin
 
 
-@pytest.mark.parametrize("fen", ["here", "8/8/8/8/8/8/8/8 w - - 0 1", "7k/5KQ1/8/8/8/8/8/8 b - - 0 1"])
-def test_a_position_without_a_move_is_refused(fen):
-    with pytest.raises(InputError, match=r"--fen .* possible position with a legal move"):
+@pytest.mark.parametrize(
+    ("fen", "why"),
+    [
+        ("here", "no FEN"),
+        ("8/8/8/8/8/8/8/8 w - - 0 1", "impossible"),
+        ("7k/5KQ1/8/8/8/8/8/8 b - - 0 1", "over .checkmate"),
+        ("nrbbqknr/pppppppp/8/8/8/8/PPPPPPPP/NRBBQKNR w KQkq - 0 1", "of Chess960"),
+    ],
+)
+def test_a_position_without_a_move_is_refused(fen, why):
+    with pytest.raises(InputError, match=rf"--fen .* is {why}.*; give a position that can occur"):
         read_fen(fen)
 
 
@@ -133,17 +141,26 @@ def test_a_game_is_resumed_from_its_side(tmp_path):
         ("1. e4 e5 *", "names no player You"),
         ('[White "You"]\n[Result "1-0"]\n\n1. e4 1-0', "the game is over"),
         ('[White "You"]\n\n1. f3 e5 2. g4 Qh4# *', r"the game is over \(0-1\)"),
-        ("1. e4 e4", "cannot be played"),
+        ("1. e4 e4", "1 of 1 games refused; game 1, ply 2: 'e4' is an illegal move"),
+        ("", "holds no game that can be played: none with moves in PGN"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=words) as error:
             resume_game(path, "")
         assert str(error.value).startswith(f"--resume {path}: ")
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="UTF-8"):
+    with pytest.raises(InputError, match="is no move in SAN"):
         resume_game(path, "")
     with pytest.raises(InputError, match="No such file"):
         resume_game(tmp_path / "none.pgn", "")
+
+
+def test_refused_games_of_a_file_are_counted(tmp_path, capsys):
+    """A file in Latin-1, as PGN has it: the first game is German, the second one is resumed."""
+    path = tmp_path / "game.pgn"
+    path.write_bytes('[White "Jürgen"]\n\n1. Sf3 *\n\n[White "Jürgen"]\n[Black "You"]\n\n1. Nf3 *'.encode("latin-1"))
+    assert resume_game(path, "").white == "Jürgen"
+    assert f"--resume {path}: 1 of 2 games refused; game 1, ply 1: 'Sf3' is no move" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -310,7 +327,7 @@ def test_a_wrong_message_is_answered_with_a_note(message, words, tmp_path):
         ("--temperature 11", "--temperature 11.0: must be in [0, 10]"),
         ("--tokens 0", "--tokens 0: must be in"),
         ("--device gpu", "--device 'gpu'"),
-        ("--fen here", "--fen 'here': give a possible position"),
+        ("--fen here", "--fen 'here': is no FEN"),
         ("--resume none.pgn", "--resume none.pgn: No such file"),
         ("--resume none.pgn --side random", "--side random does not go with --resume"),
         ("--opponent stokfish", "did you mean 'stockfish'"),

@@ -131,7 +131,8 @@ def damaged(folder, change):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"fen": "no position"}, r"train\.jsonl:1: 'no position' is no FEN"),
+        ({"fen": "no position"}, r"train\.jsonl:1: position 'no position': is no FEN"),
+        ({"fen": "4k3/8/8/8/8/8/4P3/4K3 w KQ - 0 1"}, r"train\.jsonl:1: position .* is impossible \(bad_castling"),
         ({"move": "e2e5"}, "the move 'e2e5' is illegal"),
         ({"history": 3}, "no position with its move"),
         (

@@ -122,7 +122,7 @@ def test_an_engine_beats_the_first_move_of_the_alphabet():
 
 @pytest.mark.parametrize("fen", ["", "bad", "8/8/8/8/8/8/8/8 w - - 0 1", "R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1", 3])
 def test_positions_that_cannot_be_played_are_refused(fen):
-    with pytest.raises(InputError, match="give a possible position with a legal move"):
+    with pytest.raises(InputError, match=r"options fen .*; give a position that can occur"):
         chess_env().reset(options={"fen": fen})
 
 

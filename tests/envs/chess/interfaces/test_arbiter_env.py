@@ -82,7 +82,7 @@ def test_an_illegal_move_may_be_asked_about(env):
     ],
 )
 def test_options_that_are_no_question_are_refused(env, options):
-    with pytest.raises(InputError, match=r"give a position as FEN|unknown option of reset 'fem'"):
+    with pytest.raises(InputError, match=r"give a position that can|options move=.*: give a move|of reset 'fem'"):
         env.reset(options=options)
 
 
