@@ -1,14 +1,17 @@
 """Stockfish in a process of its own, over UCI: fixed depth, one thread, and a new game before every search.
 
-A new game clears hash and histories, so a search depends on nothing but its position. A process that ends or stops
-making sense is started again once; the second failure in the same search is an error that names the position.
+A new game clears hash and histories, so a search depends on nothing but its position. Of what the engine reports, only
+exact values of its deepest iteration count. A process that ends or stops making sense is started again once; the second
+failure in the same search is an error that names the position.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import logging
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +29,8 @@ PATIENCE = 600.0
 """Seconds for one search; an engine that takes longer has failed, as its answer would depend on the machine."""
 PLACES = ("stockfish", "/usr/games/stockfish")
 """Names and paths to look at; Debian's folder of games is not on every PATH."""
-FAILURES = (chess.engine.EngineError, TimeoutError, OSError, KeyError)
+FAILURES = (chess.engine.EngineError, concurrent.futures.CancelledError, TimeoutError, OSError)
+logging.getLogger("chess.engine").addHandler(logging.NullHandler())  # a line that it cannot read is no traceback
 
 
 def find_stockfish(path: str = "") -> str | None:
@@ -75,12 +79,24 @@ class UciProcess:
     def _search(self, fen: str, count: int) -> list[Line]:
         if self._engine is None:
             self._engine = self._start()
-        started = time.monotonic()
-        limit = chess.engine.Limit(depth=self._depth, time=PATIENCE)
-        found = self._engine.analyse(chess.Board(fen), limit, multipv=count, game=object())
-        if time.monotonic() - started >= PATIENCE:
-            raise TimeoutError(f"depth {self._depth} was not reached in {PATIENCE:.0f} s")
-        return [(info["pv"][0].uci(), _pawns(info["score"])) for info in found]
+        self._engine.ping()  # raises for a process that has ended since
+        protocol, board = self._engine.protocol, chess.Board(fen)
+        reports = SearchReports(min(count, board.legal_moves.count()), self._depth)
+
+        async def search() -> None:
+            limit = chess.engine.Limit(depth=self._depth)
+            with await protocol.analysis(board, limit, multipv=count, game=object()) as analysis:
+                async for info in analysis:
+                    reports.add(info)
+                reports.best = (await analysis.wait()).move
+
+        # Not by the engine's clock: one that hangs does not look at it.
+        running = asyncio.run_coroutine_threadsafe(search(), protocol.loop)
+        try:
+            running.result(PATIENCE)
+        except TimeoutError as error:
+            raise TimeoutError(f"depth {self._depth} was not reached in {PATIENCE:g} s") from error
+        return reports.lines()
 
     def _start(self) -> chess.engine.SimpleEngine:
         engine = _in_daemon(lambda: chess.engine.SimpleEngine.popen_uci(self._path))
@@ -115,5 +131,44 @@ def _in_daemon(start: Callable[[], chess.engine.SimpleEngine]) -> chess.engine.S
     return results[0]
 
 
-def _pawns(score: chess.engine.PovScore) -> float:
-    return score.relative.score(mate_score=MATE_SCORE) / 100
+class SearchReports:
+    """The `info` lines of one search for `count` moves to a depth; `best` is the move that ended it."""
+
+    def __init__(self, count: int, depth: int) -> None:
+        self._count, self._depth, self._deepest = count, depth, 0
+        self.best: chess.Move | None = None
+        self._exact: dict[int, dict[int, tuple[chess.Move | None, float]]] = {}
+
+    def add(self, info: chess.engine.InfoDict) -> None:
+        """Take a line with a score: by depth and number, the last exact one counts.
+
+        A bound is no value. Nor is `mate 0`, which says that the side to move is mated, and it has a move.
+        """
+        if "score" not in info:
+            return
+        depth, number, score = info.get("depth", 0), info.get("multipv", 1), info["score"].relative
+        self._deepest = max(self._deepest, depth)
+        if info.get("lowerbound") or info.get("upperbound") or score.mate() == 0:
+            return
+        exact = self._exact.setdefault(depth, {})
+        if number == 1:
+            exact.clear()  # the engine reports its moves again, in another order perhaps
+        exact[number] = (next(iter(info.get("pv", ())), None), (score.score(mate_score=MATE_SCORE) or 0) / 100)
+
+    def lines(self) -> list[Line]:
+        """Return the lines of the depth asked for, or of that at which the engine stopped by itself.
+
+        Raises `EngineError` if one of them is missing, is no exact value, or has no move.
+        """
+        depth = self._depth if self._deepest >= self._depth else self._deepest
+        exact = self._exact.get(depth, {})
+        if 1 in exact:
+            exact[1] = (exact[1][0] or self.best, exact[1][1])
+        reported = [exact[number] for number in range(1, self._count + 1) if number in exact]
+        lines = [(move.uci(), value) for move, value in reported if move]
+        different = len({move for move, _ in lines})
+        if different < self._count:
+            raise chess.engine.EngineError(
+                f"sent exact values of {different} of the {self._count} best moves at depth {depth}"
+            )
+        return lines

@@ -149,6 +149,56 @@ def test_a_second_crash_names_the_position_and_loses_nothing(tmp_path):
     assert len(log.read_text().splitlines()) == 5
 
 
+E4, D4 = "depth 4 multipv 1 score cp 30 pv e2e4 e7e5", "depth 4 multipv 2 score cp 20 pv d2d4"
+BOTH = [("e2e4", 0.3), ("d2d4", 0.2)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "count", "found"),
+    [
+        ((E4, D4), 2, BOTH),
+        (("depth 3 multipv 1 score cp 90 pv d2d4", "depth 3 multipv 2 score cp 1 pv e2e4", E4, D4), 2, BOTH),
+        ((E4, D4, "depth 4 multipv 1 score cp 900 lowerbound pv e2e4"), 2, BOTH),
+        ((E4, D4, "depth 5 multipv 1 score cp -900 upperbound pv e2e4", "depth 5 currmove a2a3"), 2, BOTH),
+        ((E4, D4, "depth 1 multipv 1 score cp 1 pv a2a3", "depth 1 multipv 2 score cp 0 pv a2a4"), 2, BOTH),
+        (("depth 4 multipv 1 score cp 50 pv d2d4", "depth 4 multipv 2 score cp 40 pv e2e4", E4, D4), 2, BOTH),
+        ((E4, D4, "depth 4 multipv 2 score mate 0 pv d2d4 e7e5"), 2, BOTH),
+        ((E4.replace("multipv 1 ", ""), "string depth 9 score cp 900 pv d2d4", "nodes 9 nps 9"), 1, BOTH[:1]),
+        (("depth 4 score cp 30",), 1, BOTH[:1]),
+        (("depth 4 score mate 3 pv e2e4",), 1, [("e2e4", 99.97)]),
+        (("depth 4 score mate -2 pv e2e4",), 1, [("e2e4", -99.98)]),
+        (("depth 3 score cp 30 pv e2e4",), 1, BOTH[:1]),  # stopped by itself
+        ((E4, "depth 4 multipv 2 score mate 0 pv d2d4 e7e5"), 2, 1),
+        ((E4, "depth 3 multipv 2 score cp 20 pv d2d4"), 2, 1),
+        ((E4, D4.replace("d2d4", "e2e4")), 2, 1),
+        ((E4, "depth 4 multipv 2 score cp 20"), 2, 1),
+        ((E4.replace("pv", "lowerbound pv"), "depth 3 multipv 1 score cp 5 pv e2e4"), 1, 0),
+        (("depth 4 score cp 1 pv e2e5", "depth x score cp x", "score tb 1 pv e2e4", "multipv"), 2, 1),
+        ((), 1, 0),
+    ],
+)
+def test_values_are_the_last_exact_ones_of_the_whole_depth(lines, count, found, tmp_path, capfd):
+    """Expected by hand, in pawns; a number is that of the moves with such a value, where a value is missing."""
+    says = "".join(f"info {line}\n" for line in lines) + "bestmove e2e4"
+    program, _ = write_puppet(tmp_path, says=says)
+    with open_engine(program, depth=4) as engine:
+        if isinstance(found, list):
+            assert engine.top_moves(chess.Board(), count) == found
+        else:
+            said = rf"failed twice at the position .*sent exact values of {found} of the {count} best moves"
+            with pytest.raises(InputError, match=said):
+                engine.top_moves(chess.Board(), count)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_engine_that_says_nothing_has_failed_in_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(uci_process, "PATIENCE", 0.3)
+    program, log = write_puppet(tmp_path, says="")
+    with open_engine(program, depth=4) as engine, pytest.raises(InputError, match=r"depth 4 was not reached in 0\.3 s"):
+        engine.value(chess.Board())
+    assert len(log.read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     "fen", ["8/8/8/8/8/8/8/8 w - - 0 1", "kk6/8/8/8/8/8/8/K7 w - - 0 1", "4k3/4Q3/8/8/8/8/8/4K3 w - - 0 1"]
 )
