@@ -72,6 +72,7 @@ class _PGNReader:
     def __init__(self) -> None:
         self.games: list[ChessGame] = []
         self.refused: list[str] = []
+        self._moves_began = False
         self._begin()
 
     def take(self, kind: str, token: re.Match[str]) -> None:
