@@ -23,7 +23,7 @@ from sparring.configs.core.errors import InputError
 from sparring.configs.core.manifest import ManifestError, read_listed, write_listed
 from sparring.configs.core.paths import user_path
 from sparring.configs.core.run_contents import TrainingStateError
-from sparring.configs.core.tensor_checks import Tensors
+from sparring.configs.core.tensor_checks import Tensors, check_finite
 from sparring.configs.core.tensor_file import TensorFileError, pack, unpack
 from sparring.configs.core.typed import (
     Count,
@@ -106,9 +106,12 @@ def save_checkpoint(
     """Write `network`, contract and training summary to `path`, and its SHA-256 to the folder's manifest.
 
     `training` is any plain data; equal arguments give equal bytes. A crash leaves the old file or the new one. Raises
-    `CheckpointError` if the contract lacks a key or disagrees with the network's shape, or the manifest is damaged.
+    `CheckpointError` for what `load_checkpoint` would refuse, such as a weight that is not finite, and if the manifest
+    is damaged; then nothing is written.
     """
     _check_contract(path, contract, network.shape)
+    with naming(path, CheckpointError, "it is not saved"):
+        check_finite({"contract": contract, "training": training, "weights": network.state_dict()})
     header = {"format": FORMAT, "format_version": FORMAT_VERSION}
     belongings = {"shape": network.shape, "contract": contract, "training": training}
     try:

@@ -46,9 +46,11 @@ def fit(trainer: Trainer, session: RunSession) -> Path:
 
 
 def restore(trainer: Trainer, session: RunSession) -> None:
-    """Start the trainer, or continue from the state found; raises `StateError` for one that does not fit."""
+    """Start the trainer, or continue from the state found, then the logs; raises `StateError` if it does not fit."""
     with reading(session.found):
         trainer.restore_or_init(session)
+    if session.found:
+        session.open_logs()
 
 
 def save(trainer: Trainer, session: RunSession) -> None:
@@ -121,9 +123,7 @@ def _finish(trainer: Trainer, session: RunSession) -> None:
     if failed:
         raise failed
     if not saved:
-        raise InputError(
-            f"{session.folder.state}: the last training state cannot be written; free some space; {session.hint}"
-        )
+        raise InputError(f"{session.folder.state}: the last training state {session.unsaved}; {session.hint}")
     done = counted(trainer.updates_done, session.unit)
     if session.callbacks.error is not None:
         session.alert(f"a callback raised {type(session.callbacks.error).__name__}; the run ends, its state is saved")

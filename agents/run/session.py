@@ -29,7 +29,8 @@ from sparring.agents.run.states import StateFolder, TrainingState, part, reading
 from sparring.configs.core.errors import ConfigError, InputError
 from sparring.configs.core.files import naming_files
 from sparring.configs.core.manifest import listed, repair_manifest
-from sparring.configs.core.typed import within
+from sparring.configs.core.tensor_checks import check_finite
+from sparring.configs.core.typed import ContentError, within
 from sparring.configs.resume_hint import resume_hint
 from sparring.configs.schema import GuardConfig, RunConfig
 from sparring.configs.serialization import to_plain
@@ -74,6 +75,7 @@ class RunSession:
         self.leads = processes.first
         self.peer_lost = False
         """True once another process is lost; communication is impossible from then on."""
+        self._logs_open = False
         self.guard: Guard | None = None
         self.on_state_saved: Callable[[], None] = lambda: None
         """Called after a state is published, to delete files that no kept state needs."""
@@ -87,12 +89,8 @@ class RunSession:
             self.changed = opened.changed
             self.logger = silent_logger()
             self._policies = _policies(self.found)
+            self._waiting: list[tuple[str, str]] = []  # events, text and kind, until the logs are open
             if self.leads:
-                hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states have none
-                place, plain = self.folder, to_plain(config)
-                with reading(self.found), self.starting():
-                    logs = part(self.found, "logger") if self.found else None
-                    self.logger = open_logger(config.logger, place.path, place.name, plain, logs, hashes)
                 self.states.alert = self.alert
         except BaseException:
             self._release()
@@ -102,9 +100,16 @@ class RunSession:
         self.stop = StopRequest(config.grace_seconds, f"the last training state is whole; {self.hint}")
         self.callbacks = CallbackDispatcher(callbacks if self.leads else (), self.stop.request)
         self._saved_at = time.monotonic()
-        self.logger.alert = self.alert
-        for text in [*opened.alerts, *self.logger.damage]:
+        self.unsaved = ""
+        """Why the last training state was not saved; empty if it was."""
+        for text in opened.alerts:
             self.alert(text)
+        if self.found is None:
+            try:
+                self.open_logs()
+            except BaseException:
+                self._release()
+                raise
 
     def _open_folder(self, claim: FolderClaim) -> OpenedFolder:
         """Lock the folder, remove leftovers of a killed process, and read the newest state; on process 0 only."""
@@ -123,6 +128,25 @@ class RunSession:
             raise ConfigError(changed_config(folder))
         repaired = repair_manifest(folder.path, _policies(found))
         return OpenedFolder(folder, claim.existed, found, changed, [*alerts, repaired] if repaired else alerts)
+
+    def open_logs(self) -> None:
+        """Open the logs, at the position of the state found; a state that is refused before has changed no file.
+
+        Raises `StateError` for a state without that position, `InputError` if a log cannot be opened.
+        """
+        if not self.leads:
+            return
+        hashes = self.found.summary.get("logs_sha256") if self.found else None  # earlier states have none
+        place, plain = self.folder, to_plain(self.config)
+        with reading(self.found), self.starting():
+            logs = part(self.found, "logger") if self.found else None
+            self.logger = open_logger(self.config.logger, place.path, place.name, plain, logs, hashes)
+        self._logs_open = True
+        self.logger.alert = self.alert
+        for text, kind in self._waiting:
+            self.logger.event(text, kind)
+        for text in self.logger.damage:
+            self.alert(text)
 
     def starting(self) -> AbstractContextManager[None]:
         """Turn an `OSError` at the start of a run into an `InputError` that names the file."""
@@ -164,13 +188,19 @@ class RunSession:
         """Print a line and log it."""
         if self.leads:
             self.progress.say(text)
-            self.logger.event(text)
+            self._event(text, "info")
 
     def alert(self, text: str) -> None:
         """Print and log a problem that does not stop training."""
         if self.leads:
             self.progress.say(f"alert: {text}")
-            self.logger.event(text, kind="alert")
+            self._event(text, "alert")
+
+    def _event(self, text: str, kind: str) -> None:
+        if self._logs_open:
+            self.logger.event(text, kind)
+        else:
+            self._waiting.append((text, kind))
 
     def film(self, env_steps: int, name: str, draw: Callable[[], bytes]) -> None:
         """Log the animated GIF that `draw` returns at `env_steps`; a thread draws it beside training."""
@@ -235,11 +265,19 @@ class RunSession:
     def save_state(self, update: int, content: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
         """Publish a training state, with the guard's and the position of the logs; a failure raises an alert.
 
-        Return False after a failure. After the loss of a process, an existing complete state of this update is kept.
+        Return False after a failure, with the reason in `unsaved`; a state with a number that is not finite, which no
+        start would read, is one. After the loss of a process, an existing complete state of this update is kept.
         """
         self._saved_at = time.monotonic()
         if not self.leads or (self.peer_lost and self.states.has(update)):
             return True
+        self.unsaved = ""
+        try:
+            check_finite(content)
+        except ContentError as error:
+            self.unsaved = f"is not saved ({error})"
+            self.alert(f"no training state is saved ({error}); training goes on, earlier states are whole")
+            return False
         content = {**content, **({"guard": self.guard.state_dict()} if self.guard else {})}
         self._policies = listed(self.folder.path, unless=self._policies)
         about = {"run": self.folder.name, "update": update, "config_sha256": self.fingerprint}
@@ -247,6 +285,7 @@ class RunSession:
         try:
             self.states.publish(update, {**content, "logger": self.logger.state_dict()}, about)
         except OSError as error:
+            self.unsaved = "cannot be written; free some space"
             self.alert(f"no training state is saved ({error.strerror}); training goes on, earlier states are whole")
             return False
         try:

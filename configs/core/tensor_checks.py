@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
@@ -54,6 +55,17 @@ def check_tensor(found: Any, wanted: Tensor, place: str, *, low: float | None = 
     if found.numel() and high is not None:
         require(bool((found <= high).all()), f"{place}: holds {found.max().item():g}; must be at most {high:g}")
     return found
+
+
+def check_finite(value: Any, place: str = "") -> None:
+    """Raise `ContentError` with the place of the first number in nested plain data and tensors that is not finite."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in items:
+        check_finite(item, f"{place}.{key}" if place else str(key))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ContentError(f"{place}={value}: must be a finite number")
+    if isinstance(value, Tensor) and value.is_floating_point() and not bool(value.isfinite().all()):
+        raise ContentError(f"{place}: holds NaN or infinity; every value must be finite")
 
 
 def check_tensors(found: Any, wanted: Mapping[str, Tensor], place: str) -> dict[str, Tensor]:

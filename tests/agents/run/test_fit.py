@@ -1,14 +1,19 @@
 """The training loop with a toy trainer, without network or game: what is called and written, in which order."""
 
+import math
 import signal
 
 import pytest
+import torch
 
 from sparring.agents.run.fit import fit
+from sparring.agents.run.folder import LOCK
 from sparring.agents.run.guard import GuardVerdict, LearningFailed
 from sparring.agents.run.session import RunSession
 from sparring.agents.run.signals import Stopped
+from sparring.agents.run.states import StateError
 from sparring.configs.core.errors import InputError
+from sparring.configs.core.typed import ContentError
 from tests.agents.ppo.small_run import config
 
 
@@ -145,3 +150,43 @@ def test_a_full_disk_is_an_alert_while_training_and_an_error_at_the_end(tmp_path
     with pytest.raises(InputError, match=r"final.pt: cannot be written \(No space left on device\); free some space"):
         run(tmp_path, Full(), checkpoint_every=100)
     assert "alert: final.pt is not saved (No space left on device); training goes on" in capsys.readouterr().out
+
+
+class Refused(Counting):
+    """Refuses the state that it is to continue from."""
+
+    def load_state_dict(self, state):
+        raise ContentError("done=5: must be less")
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != LOCK}
+
+
+def test_a_refused_state_leaves_every_file_as_it_was(tmp_path):
+    """Also the lines written after the state, which a resumed run replaces."""
+    options = config(tmp_path, checkpoint_every=2)
+    with RunSession(options, total=5) as session:
+        fit(Counting(5), session)
+    events = tmp_path / "small" / "events.jsonl"
+    assert "done after 5 updates" in events.read_text()  # said after the last state
+    before = files(tmp_path)
+    with pytest.raises(StateError, match="done=5: must be less"), RunSession(options, total=5) as session:
+        fit(Refused(5), session)
+    assert files(tmp_path) == before
+    with RunSession(options, total=5) as session:
+        fit(Counting(5), session)
+    assert "done after 5 updates" not in events.read_text()
+
+
+def test_a_state_that_no_start_would_read_is_not_written(tmp_path, capsys):
+    class Spoiled(Counting):
+        def state_dict(self):
+            bad = {"recent": [1.0, math.nan]} if self.updates_done == 2 else {"w": torch.ones(2)}
+            return {"done": self.updates_done, "toy": bad}
+
+    with RunSession(config(tmp_path, checkpoint_every=1), total=2) as session:
+        with pytest.raises(InputError, match=r"state: the last training state is not saved \(toy\.recent\.1=nan: must"):
+            fit(Spoiled(2), session)
+        assert session.newest_state().content["done"] == 1
+    assert "alert: no training state is saved (toy.recent.1=nan: must be a finite number)" in capsys.readouterr().out
